@@ -1,0 +1,35 @@
+# Each target is a script of the same name in scripts/, which says what it does while it does it.
+#
+#   PG=15          the major version of PostgreSQL to build for and to test with
+#   PG_CONFIG=…    the pg_config of a particular installation instead
+
+export PG PG_CONFIG
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint unit build install clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PG=15 selects the major version of PostgreSQL, PG_CONFIG=… an installation of your own."
+
+demo: ## see hilo at work in a throwaway cluster
+	@scripts/demo
+
+test: ## run every check and every test there is, in throwaway clusters
+	@scripts/test
+
+lint: ## check formatting, Rust and shell code, warnings denied
+	@scripts/lint
+
+unit: ## run the tests that need no Postgres, and the model checker
+	@scripts/unit
+
+build: ## build the extension into target/package-pg15
+	@scripts/build
+
+install: ## build the extension and install it into the server of PG_CONFIG
+	@scripts/install
+
+clean: ## remove what was built
+	rm -rf target

@@ -1,0 +1,62 @@
+-- what is null stays
+SELECT hilo_create('altered');
+SELECT hilo_nextval('altered') FROM generate_series(1, 3);
+SELECT hilo_alter('altered');
+SELECT hilo_nextval('altered');
+
+-- a new increment counts from the last value
+SELECT hilo_alter('altered', increment => 10);
+SELECT hilo_nextval('altered'), hilo_nextval('altered');
+SELECT hilo_alter('altered', increment => -1);
+SELECT hilo_nextval('altered'), hilo_nextval('altered');
+
+-- restart
+SELECT hilo_alter('altered', increment => 1, restart_with => 1000);
+SELECT hilo_nextval('altered'), hilo_nextval('altered');
+
+-- sizes change no number
+SELECT hilo_alter('altered', block_size => 10, slice_size => 5);
+SELECT hilo_nextval('altered') FROM generate_series(1, 3);
+SELECT block_size, slice_size FROM hilo_sequences WHERE name = 'altered';
+SELECT hilo_alter('altered', block_size => 0, slice_size => 0);
+SELECT block_size, slice_size FROM hilo_sequences WHERE name = 'altered';
+
+-- data type and bounds follow each other as core's do
+SELECT hilo_alter('altered', data_type => 'smallint');
+SELECT data_type, min_value, max_value FROM hilo_sequences WHERE name = 'altered';
+SELECT hilo_nextval('altered');
+SELECT hilo_alter('altered', max_value => 1005, cycle => true);
+SELECT hilo_nextval('altered');
+SELECT hilo_alter('altered', data_type => 'integer');
+SELECT data_type, min_value, max_value FROM hilo_sequences WHERE name = 'altered';
+
+-- ordered and back
+SELECT hilo_create('order');
+SELECT hilo_nextval('order') FROM generate_series(1, 3);
+SELECT hilo_alter('order', ordered => true);
+SELECT hilo_nextval('order'), hilo_nextval('order');
+SELECT hilo_alter('order', ordered => false);
+SELECT hilo_nextval('order');
+
+-- what cannot be
+SELECT hilo_alter('altered', increment => 0);
+SELECT hilo_alter('altered', max_value => 500);
+SELECT hilo_alter('altered', min_value => 1005);
+SELECT hilo_alter('altered', restart_with => 2000);
+SELECT hilo_alter('altered', data_type => 'numeric');
+SELECT hilo_alter('none', increment => 2);
+SELECT hilo_alter(NULL, increment => 2);
+CREATE ROLE regress_hilo_other;
+SET ROLE regress_hilo_other;
+SELECT hilo_alter('altered', increment => 2);
+RESET ROLE;
+DROP ROLE regress_hilo_other;
+
+-- rolled back
+BEGIN;
+SELECT hilo_alter('order', increment => 100);
+SELECT hilo_nextval('order');
+ROLLBACK;
+SELECT hilo_nextval('order') < 100;
+
+SELECT hilo_drop('altered'), hilo_drop('order');

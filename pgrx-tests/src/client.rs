@@ -1,0 +1,144 @@
+//! Talking to a server.
+
+use std::time::Duration;
+
+use postgres::error::DbError;
+use postgres::types::FromSqlOwned;
+use postgres::{Client, Config, Error, NoTls};
+
+use crate::cluster::Cluster;
+use crate::wait::{LONG, wait_until};
+
+impl Cluster {
+    /// Connects, or says why not.
+    pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
+        Config::new()
+            .host_path(self.socket_directory())
+            .user(role)
+            .dbname(database)
+            .application_name("hilo-tests")
+            .connect_timeout(Duration::from_secs(30))
+            .connect(NoTls)
+    }
+
+    /// Connects as superuser as soon as the server, which may be down or recovering, lets it.
+    #[track_caller]
+    pub fn connect_when_up(&self, database: &str) -> Client {
+        let mut client = None;
+        wait_until("the server is up again", LONG, || {
+            client = self.try_connect("postgres", database).ok();
+            client.is_some()
+        });
+        client.expect("it is connected")
+    }
+}
+
+/// What tests ask of a connection; what the server refuses fails the test.
+pub trait ClientExt {
+    /// Runs statements that return nothing of interest.
+    fn run(&mut self, sql: &str);
+
+    /// The one value that a query returns.
+    fn one<T: FromSqlOwned>(&mut self, sql: &str) -> T;
+
+    /// A query's first column.
+    fn all<T: FromSqlOwned>(&mut self, sql: &str) -> Vec<T>;
+
+    /// The error with which the server refuses statements; fails the test if it does not.
+    fn refusal(&mut self, sql: &str) -> Refusal;
+
+    /// The process that serves this connection.
+    fn backend_pid(&mut self) -> i32;
+}
+
+impl ClientExt for Client {
+    #[track_caller]
+    fn run(&mut self, sql: &str) {
+        if let Err(error) = self.batch_execute(sql) {
+            panic!("{sql}: {error:?}");
+        }
+    }
+
+    #[track_caller]
+    fn one<T: FromSqlOwned>(&mut self, sql: &str) -> T {
+        match self.query_one(sql, &[]) {
+            Ok(row) => row.get(0),
+            Err(error) => panic!("{sql}: {error:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn all<T: FromSqlOwned>(&mut self, sql: &str) -> Vec<T> {
+        match self.query(sql, &[]) {
+            Ok(rows) => rows.into_iter().map(|row| row.get(0)).collect(),
+            Err(error) => panic!("{sql}: {error:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn refusal(&mut self, sql: &str) -> Refusal {
+        match self.batch_execute(sql) {
+            Ok(()) => panic!("not refused: {sql}"),
+            Err(error) => match error.as_db_error() {
+                Some(report) => Refusal { sql: sql.to_owned(), report: report.clone() },
+                None => panic!("{sql}: {error:?}"),
+            },
+        }
+    }
+
+    #[track_caller]
+    fn backend_pid(&mut self) -> i32 {
+        self.one("SELECT pg_backend_pid()")
+    }
+}
+
+/// An error report, to be held against what it should say.
+pub struct Refusal {
+    sql: String,
+    report: DbError,
+}
+
+impl Refusal {
+    /// Checks the SQLSTATE.
+    #[track_caller]
+    pub fn is(self, sqlstate: &str) -> Refusal {
+        let code = self.report.code().code();
+        assert_eq!(code, sqlstate, "{}: {:?}", self.sql, self.report);
+        self
+    }
+
+    /// Checks that the message holds `text`.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Refusal {
+        assert!(self.report.message().contains(text), "{}: {:?}", self.sql, self.report);
+        self
+    }
+
+    /// Checks that the DETAIL holds `text`.
+    #[track_caller]
+    pub fn details(self, text: &str) -> Refusal {
+        let detail = self.report.detail().unwrap_or_default();
+        assert!(!detail.is_empty() && detail.contains(text), "{}: {:?}", self.sql, self.report);
+        self
+    }
+
+    /// Checks that the HINT holds `text`.
+    #[track_caller]
+    pub fn hints(self, text: &str) -> Refusal {
+        let hint = self.report.hint().unwrap_or_default();
+        assert!(!hint.is_empty() && hint.contains(text), "{}: {:?}", self.sql, self.report);
+        self
+    }
+
+    /// Checks that there is more than the message: a DETAIL or a HINT.
+    #[track_caller]
+    pub fn helps(self) -> Refusal {
+        let helps = self.report.detail().is_some() || self.report.hint().is_some();
+        assert!(helps, "neither DETAIL nor HINT: {}: {:?}", self.sql, self.report);
+        self
+    }
+
+    pub fn report(&self) -> &DbError {
+        &self.report
+    }
+}

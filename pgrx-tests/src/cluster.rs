@@ -1,0 +1,300 @@
+//! A cluster of a test's own: configuration, start and stop.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+
+use nix::sys::signal::Signal;
+use postgres::Client;
+
+use crate::client::ClientExt;
+use crate::faults;
+use crate::files::{new_data_directory, new_directory};
+use crate::log::Tolerance;
+use crate::server::SERVER;
+use crate::wait::{LONG, came_true, wait_until};
+
+/// How to stop a server, as in `pg_ctl stop --mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Waits until the clients have left.
+    Smart,
+    /// Throws the clients out, and shuts down cleanly.
+    Fast,
+    /// Leaves everything to crash recovery.
+    Immediate,
+}
+
+/// One data directory and the server on it, reached through a Unix socket only.
+///
+/// All methods take `&self`, so that some threads can use it while another restarts it.
+pub struct Cluster {
+    pub(crate) name: String,
+    directory: PathBuf,
+    settings: Mutex<BTreeMap<String, String>>,
+    postmaster: Mutex<Option<Child>>,
+    pub(crate) tolerance: Mutex<Tolerance>,
+}
+
+/// What a cluster is to be like.
+pub struct Builder {
+    settings: BTreeMap<String, String>,
+}
+
+impl Builder {
+    /// Sets a line of the configuration file.
+    pub fn config(mut self, name: &str, value: &str) -> Builder {
+        self.settings.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Whether hilo is in `shared_preload_libraries`.
+    pub fn preload(self, yes: bool) -> Builder {
+        self.config("shared_preload_libraries", if yes { "hilo" } else { "" })
+    }
+
+    /// Creates the cluster and starts its server.
+    #[track_caller]
+    pub fn start(self) -> Cluster {
+        let (number, directory) = new_directory();
+        let cluster = Cluster::at(number, directory, self.settings);
+        new_data_directory(&cluster.data_directory());
+        cluster.start();
+        cluster
+    }
+
+    /// The same with hilo preloaded, and created in the database `postgres`.
+    #[track_caller]
+    pub fn start_with_hilo(self) -> Cluster {
+        let cluster = self.preload(true).start();
+        cluster.connect("postgres").run("CREATE EXTENSION hilo");
+        cluster
+    }
+}
+
+impl Cluster {
+    pub fn builder() -> Builder {
+        // Small, because several run at once, and fast: a killed process does not need fsync to
+        // survive, only a killed machine does.
+        let settings = [
+            ("fsync", "off"),
+            ("full_page_writes", "off"),
+            ("shared_buffers", "16MB"),
+            ("max_connections", "40"),
+            ("max_worker_processes", "16"),
+            ("listen_addresses", ""),
+            ("log_line_prefix", "%m [%p] %b %e %q%u@%d "),
+            ("timezone", "UTC"),
+        ];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Builder { settings: settings.into_iter().map(own).collect() }
+    }
+
+    /// A cluster as most tests want it: hilo preloaded, and created in the database `postgres`.
+    #[track_caller]
+    pub fn with_hilo() -> Cluster {
+        Cluster::builder().start_with_hilo()
+    }
+
+    /// A cluster whose data directory is yet to be filled.
+    pub(crate) fn at(
+        number: usize,
+        directory: PathBuf,
+        settings: BTreeMap<String, String>,
+    ) -> Cluster {
+        let name = format!("hilo_{number}");
+        let mut settings = settings;
+        settings.insert("cluster_name".to_owned(), name.clone());
+        let socket = directory.to_str().expect("the path is ASCII").to_owned();
+        settings.insert("unix_socket_directories".to_owned(), socket);
+        Cluster {
+            name,
+            directory,
+            settings: Mutex::new(settings),
+            postmaster: Mutex::new(None),
+            tolerance: Mutex::new(Tolerance::default()),
+        }
+    }
+
+    /// Where the server's socket is.
+    pub fn socket_directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn data_directory(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    pub(crate) fn settings(&self) -> BTreeMap<String, String> {
+        self.settings.lock().unwrap().clone()
+    }
+
+    /// Changes a setting; a running server takes it up with [`Cluster::reload`], or at its next
+    /// start.
+    pub fn configure(&self, name: &str, value: &str) {
+        self.settings.lock().unwrap().insert(name.to_owned(), value.to_owned());
+        self.write_settings();
+    }
+
+    fn write_settings(&self) {
+        let quoted = |(name, value): (&String, &String)| {
+            format!("{name} = '{}'\n", value.replace('\\', "\\\\").replace('\'', "''"))
+        };
+        let text: String = self.settings.lock().unwrap().iter().map(quoted).collect();
+        // postgresql.auto.conf still comes after this, so that ALTER SYSTEM works in a test.
+        let file = self.data_directory().join("postgresql.conf");
+        fs::write(&file, text).expect("cannot write postgresql.conf");
+    }
+
+    /// Makes the server read its configuration again.
+    pub fn reload(&self) {
+        faults::signal(self.postmaster_pid(), Signal::SIGHUP);
+    }
+
+    /// Starts the server and waits until it accepts connections.
+    #[track_caller]
+    pub fn start(&self) {
+        self.write_settings();
+        let mut postmaster = self.postmaster();
+        assert!(postmaster.is_none(), "{} is running", self.name);
+        let log_before = self.log().len();
+        let child = postmaster.insert(self.spawn());
+        wait_until(&format!("{} has started", self.name), LONG, || {
+            match child.try_wait().expect("cannot wait for the postmaster") {
+                None => self.is_ready(child.id()),
+                // What a killed postmaster leaves behind: children that have not yet noticed.
+                Some(_) if self.log()[log_before..].contains("is still in use") => {
+                    *child = self.spawn();
+                    false
+                }
+                Some(status) => panic!("{} did not start: {status}", self.name),
+            }
+        });
+    }
+
+    fn spawn(&self) -> Child {
+        let log = File::options().create(true).append(true).open(self.log_file());
+        let log = log.expect("cannot open the log");
+        SERVER
+            .command("postgres")
+            .arg("-D")
+            .arg(self.data_directory())
+            .stdout(log.try_clone().expect("cannot use the log twice"))
+            .stderr(log)
+            // An interrupt from the terminal is for the tests, whose guardian stops the server.
+            .process_group(0)
+            .spawn()
+            .expect("cannot start postgres")
+    }
+
+    /// Whether the pid file says that the postmaster `pid` accepts connections.
+    fn is_ready(&self, pid: u32) -> bool {
+        let text = fs::read_to_string(self.data_directory().join("postmaster.pid"));
+        let text = text.unwrap_or_default();
+        let mut lines = text.lines();
+        lines.next() == Some(&pid.to_string())
+            && lines.nth(6).is_some_and(|status| status.trim_end() == "ready")
+    }
+
+    /// Stops the server and waits until it is gone. A smart or fast stop that is not clean fails
+    /// the test.
+    #[track_caller]
+    pub fn stop(&self, mode: Mode) {
+        let signal = match mode {
+            Mode::Smart => Signal::SIGTERM,
+            Mode::Fast => Signal::SIGINT,
+            Mode::Immediate => Signal::SIGQUIT,
+        };
+        let mut child = self.postmaster().take().expect("the server is not running");
+        faults::signal(child.id() as i32, signal);
+        let status = exit_of(&mut child);
+        let clean = status.is_some_and(|status| mode == Mode::Immediate || status.success());
+        if !clean {
+            *self.postmaster() = Some(child);
+            panic!("{} did not stop cleanly ({mode:?}): {status:?}", self.name);
+        }
+    }
+
+    /// A fast stop, and a start.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.stop(Mode::Fast);
+        self.start();
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.postmaster().is_some()
+    }
+
+    #[track_caller]
+    pub fn postmaster_pid(&self) -> i32 {
+        self.postmaster().as_ref().expect("the server is not running").id() as i32
+    }
+
+    /// The postmaster's process, which whoever kills it has to take away and reap.
+    pub(crate) fn postmaster(&self) -> MutexGuard<'_, Option<Child>> {
+        // A test that failed while it started or stopped the server still has to clean up.
+        self.postmaster.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Connects as superuser.
+    #[track_caller]
+    pub fn connect(&self, database: &str) -> Client {
+        self.connect_as("postgres", database)
+    }
+
+    /// Connects as `role`, which needs no password.
+    #[track_caller]
+    pub fn connect_as(&self, role: &str, database: &str) -> Client {
+        self.try_connect(role, database)
+            .unwrap_or_else(|error| panic!("cannot connect to {database} as {role}: {error:?}"))
+    }
+
+    /// Waits for a clean end if it is not there yet, and checks the log, as leaving the scope
+    /// does; a test that wants to see a clean stop succeed says so by this.
+    #[track_caller]
+    pub fn finish(self) {
+        if self.is_running() {
+            self.stop(Mode::Fast);
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let failed = thread::panicking();
+        if let Some(mut child) = self.postmaster().take() {
+            let gone = matches!(child.try_wait(), Ok(Some(_)));
+            if !gone {
+                faults::signal(child.id() as i32, Signal::SIGQUIT);
+            }
+            if exit_of(&mut child).is_none() {
+                let _ = child.kill();
+            }
+        }
+        if failed {
+            eprintln!("the end of the log of {}:\n{}", self.name, self.log_tail());
+        }
+        let complaints = self.complaints();
+        let _ = fs::remove_dir_all(&self.directory);
+        assert!(failed || complaints.is_empty(), "the log of {} holds\n{complaints}", self.name);
+    }
+}
+
+/// The postmaster's exit status, or none where it does not end.
+fn exit_of(child: &mut Child) -> Option<ExitStatus> {
+    let mut status = None;
+    came_true(LONG, || {
+        status = child.try_wait().expect("cannot wait for the postmaster");
+        status.is_some()
+    });
+    status
+}

@@ -1,0 +1,91 @@
+//! Accidents.
+
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::client::ClientExt;
+use crate::cluster::Cluster;
+use crate::wait::{LONG, wait_until};
+
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    kill(Pid::from_raw(pid), signal)
+        .unwrap_or_else(|error| panic!("cannot send {signal} to {pid}: {error}"));
+}
+
+/// The parent of process `pid`, if there is such a process.
+fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; state and parent follow it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+impl Cluster {
+    /// Kills the process `pid` of this cluster with -9. Where it is not the postmaster, the whole
+    /// server restarts: see [`Cluster::crash`].
+    #[track_caller]
+    pub fn kill9(&self, pid: i32) {
+        self.expect_crash();
+        let mut postmaster = self.postmaster();
+        let child = postmaster.as_mut().expect("the server is not running");
+        if pid == child.id() as i32 {
+            signal(pid, Signal::SIGKILL);
+            child.wait().expect("cannot wait for the postmaster");
+            *postmaster = None;
+        } else {
+            assert_eq!(
+                parent(pid),
+                Some(child.id() as i32),
+                "{pid} is no process of {}",
+                self.name
+            );
+            signal(pid, Signal::SIGKILL);
+        }
+    }
+
+    /// Kills the server process `pid` with -9, and waits until the server has recovered from it.
+    #[track_caller]
+    pub fn crash(&self, pid: i32) {
+        const READY: &str = "database system is ready to accept connections";
+        let before = self.logged(READY);
+        self.kill9(pid);
+        wait_until("the server has recovered", LONG, || self.logged(READY) > before);
+    }
+
+    /// Kills the postmaster alone with -9; its children notice it and leave.
+    #[track_caller]
+    pub fn kill9_postmaster(&self) {
+        self.kill9(self.postmaster_pid());
+    }
+
+    /// hilo's worker in `database`, if it has one now.
+    pub fn worker_pid(&self, database: &str) -> Option<i32> {
+        self.connect("postgres")
+            .query_opt(
+                "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND backend_type LIKE 'hilo%'",
+                &[&database],
+            )
+            .expect("cannot read pg_stat_activity")
+            .map(|row| row.get(0))
+    }
+
+    /// Waits for hilo's worker in `database`.
+    #[track_caller]
+    pub fn wait_for_worker(&self, database: &str) -> i32 {
+        let mut pid = None;
+        wait_until("hilo's worker is there", LONG, || {
+            pid = self.worker_pid(database);
+            pid.is_some()
+        });
+        pid.expect("it was found")
+    }
+
+    /// Waits until process `pid` is gone from pg_stat_activity.
+    #[track_caller]
+    pub fn wait_until_gone(&self, pid: i32) {
+        let mut client = self.connect("postgres");
+        let still = format!("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})");
+        wait_until("the process has left", LONG, || !client.one::<bool>(&still));
+    }
+}

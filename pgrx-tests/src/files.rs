@@ -1,0 +1,91 @@
+//! Where the clusters of a test process live, and who clears up behind it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::unistd::mkdtemp;
+
+use crate::server::{SERVER, run};
+
+static FILES: LazyLock<Files> = LazyLock::new(Files::create);
+
+struct Files {
+    root: PathBuf,
+    count: AtomicUsize,
+    /// A cluster's data directory as initdb leaves it; copying is faster than initdb.
+    template: PathBuf,
+    /// Closed by the kernel when this process ends, in whatever way; the guardian waits for that.
+    _alive: ChildStdin,
+}
+
+/// A new directory for one cluster, with its number in this process.
+pub fn new_directory() -> (usize, PathBuf) {
+    let number = FILES.count.fetch_add(1, Ordering::Relaxed);
+    let directory = FILES.root.join(number.to_string());
+    fs::create_dir(&directory).expect("cannot create a cluster's directory");
+    SERVER.own(&directory);
+    (number, directory)
+}
+
+/// Puts an initialised data directory at `data`.
+pub fn new_data_directory(data: &Path) {
+    run(SERVER
+        .command_at(Path::new("cp"))
+        .args(["-R", "--preserve=mode", "--reflink=auto"])
+        .arg(&FILES.template)
+        .arg(data));
+}
+
+impl Files {
+    fn create() -> Files {
+        // A socket's path has at most 107 bytes, and the server's account must get here: not
+        // $TMPDIR, which may be long, or private.
+        let root = mkdtemp("/tmp/hilo-tests-XXXXXX").expect("cannot create a directory in /tmp");
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).expect("cannot open it up");
+        SERVER.own(&root);
+        let alive = guard(&root);
+        let template = root.join("template");
+        run(SERVER
+            .command("initdb")
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
+            .arg("--no-sync")
+            .arg("--pgdata")
+            .arg(&template));
+        Files { root, count: AtomicUsize::new(0), template, _alive: alive }
+    }
+}
+
+/// Starts the process that stops every server below `root` and removes `root` as soon as this
+/// process is gone: after its last test, but also when it was interrupted or killed.
+fn guard(root: &Path) -> ChildStdin {
+    const SCRIPT: &str = r#"
+        trap '' HUP INT TERM
+        cat > /dev/null
+        running() { [ "$(readlink "/proc/$1/cwd")" = "$2" ]; }
+        for data in "$0"/*/data; do
+            pid=$(head -n 1 "$data/postmaster.pid" 2> /dev/null) || continue
+            running "$pid" "$data" || continue
+            kill -QUIT "$pid"
+            tries=100
+            while running "$pid" "$data" && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
+        done
+        rm -rf "$0"
+    "#;
+    Command::new("sh")
+        .args(["-c", SCRIPT])
+        .arg(root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .expect("cannot start sh")
+        .stdin
+        .take()
+        .expect("its input is a pipe")
+}

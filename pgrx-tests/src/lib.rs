@@ -1,0 +1,26 @@
+//! Real Postgres clusters for tests that need commits, crashes and more than one server.
+//!
+//! A test starts a [`Cluster`], connects to it with [`Cluster::connect`], and does to it what an
+//! operator or an accident would. A cluster that goes out of scope stops, removes its files, and
+//! fails its test if the server's log holds a crash that the test did not ask for.
+
+mod client;
+mod cluster;
+mod faults;
+mod files;
+mod load;
+mod log;
+mod oracle;
+mod regress;
+mod replica;
+mod server;
+mod tools;
+mod wait;
+
+pub use client::{ClientExt, Refusal};
+pub use cluster::{Builder, Cluster, Mode};
+pub use load::{Load, Source};
+pub use oracle::{Order, Seen, Session, Way};
+pub use postgres::Client;
+pub use regress::Cases;
+pub use wait::{LONG, wait_until};

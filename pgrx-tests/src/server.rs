@@ -1,0 +1,107 @@
+//! Which Postgres the tests run, and as whom.
+
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use nix::unistd::{Gid, Uid, User};
+
+/// The installation that `PG_CONFIG` points to, or that of the major version in `PG` (15).
+pub static SERVER: LazyLock<Server> = LazyLock::new(Server::find);
+
+pub struct Server {
+    pg_config: PathBuf,
+    bindir: PathBuf,
+    /// Postgres refuses to run as root; the files of its clusters belong to this account then.
+    account: Option<(Uid, Gid)>,
+}
+
+impl Server {
+    fn find() -> Server {
+        let pg_config = match std::env::var_os("PG_CONFIG") {
+            Some(path) => PathBuf::from(path),
+            None => {
+                let major = std::env::var("PG").unwrap_or_else(|_| "15".to_owned());
+                PathBuf::from(format!("/usr/lib/postgresql/{major}/bin/pg_config"))
+            }
+        };
+        let bindir = PathBuf::from(ask(&pg_config, "--bindir"));
+        let account = Uid::effective().is_root().then(|| {
+            ["postgres", "nobody"]
+                .into_iter()
+                .find_map(|name| User::from_name(name).ok().flatten())
+                .map(|user| (user.uid, user.gid))
+                .expect("root runs the tests, so the servers need the account postgres or nobody")
+        });
+        Server { pg_config, bindir, account }
+    }
+
+    /// A program of PGXS, which has the regression test runners, as ourselves: it reads the
+    /// checkout, where the account of the servers may have no business.
+    pub fn test_runner(&self, path: &str) -> Command {
+        let makefile = PathBuf::from(ask(&self.pg_config, "--pgxs"));
+        let source = makefile.parent().and_then(Path::parent).expect("PGXS is in src/makefiles");
+        let mut command = bare(&source.join(path));
+        command.arg("--bindir").arg(&self.bindir);
+        command
+    }
+
+    /// One of the installation's programs, as the account that may run a server.
+    pub fn command(&self, program: &str) -> Command {
+        self.command_at(&self.bindir.join(program))
+    }
+
+    /// Any program, as that account.
+    pub fn command_at(&self, program: &Path) -> Command {
+        let mut command = bare(program);
+        if let Some((uid, gid)) = self.account {
+            command.uid(uid.as_raw()).gid(gid.as_raw());
+        }
+        command
+    }
+
+    /// Gives `path` to the account of the servers.
+    pub fn own(&self, path: &Path) {
+        if let Some((uid, gid)) = self.account {
+            chown(path, Some(uid.as_raw()), Some(gid.as_raw()))
+                .unwrap_or_else(|error| panic!("cannot give away {}: {error}", path.display()));
+        }
+    }
+}
+
+/// Neither the caller's PG… variables nor its working directory, which the account may not be able
+/// to enter, decide what a test sees.
+fn bare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").current_dir("/").stdin(Stdio::null());
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+fn ask(pg_config: &Path, question: &str) -> String {
+    let output = Command::new(pg_config).arg(question).output().unwrap_or_else(|error| {
+        panic!("cannot run {}: {error}; set PG_CONFIG, or run make test", pg_config.display())
+    });
+    String::from_utf8(output.stdout).expect("pg_config answers in UTF-8").trim().to_owned()
+}
+
+/// Runs `command` to its end and returns its output; fails the test, with what it printed, where
+/// it fails.
+#[track_caller]
+pub fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {:?}: {error}", command.get_program()));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{stdout}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    stdout.into_owned()
+}

@@ -1,0 +1,28 @@
+//! Waiting for conditions.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must come, on a busy machine too. No test gets faster or
+/// slower by it, unless it fails.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Polls `holds` until it is true; fails the test after `timeout`, and says what was awaited.
+#[track_caller]
+pub fn wait_until(what: &str, timeout: Duration, holds: impl FnMut() -> bool) {
+    assert!(came_true(timeout, holds), "waited {timeout:?} in vain until {what}");
+}
+
+/// Polls `holds` until it is true, or `timeout` has passed; says which.
+pub(crate) fn came_true(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if holds() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}

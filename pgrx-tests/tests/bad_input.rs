@@ -1,0 +1,165 @@
+//! What is wrong is refused, with an error that says how to put it right.
+
+use hilo_tests::{ClientExt, Cluster};
+
+/// Names that cannot be, and names of nothing.
+#[test]
+fn names() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('nothing')").is("42704").says("\"nothing\"").helps();
+    for call in [
+        "hilo_nextvals('nothing', 2)",
+        "hilo_nextrange('nothing', 2)",
+        "hilo_currval('nothing')",
+        "hilo_setval('nothing', 1)",
+        "hilo_alter('nothing', increment => 2)",
+        "hilo_rename('nothing', 'something')",
+        "hilo_drop('nothing')",
+        "hilo_next_hi('nothing')",
+    ] {
+        client.refusal(&format!("SELECT {call}")).is("42704").says("\"nothing\"").helps();
+    }
+    for name in ["''", "repeat('x', 256)", "E'two\\nlines'", "chr(127)"] {
+        let create = format!("SELECT hilo_create({name}::text)");
+        client.refusal(&create).is("22023").hints("1 to 255 bytes");
+        client.refusal(&format!("SELECT hilo_nextval({name}::text)")).is("22023").helps();
+    }
+    client.run("SELECT hilo_create('taken'), hilo_create('Taken'), hilo_create(repeat('x', 255))");
+    client
+        .refusal("SELECT hilo_create('taken')")
+        .is("42710")
+        .says("\"taken\"")
+        .hints("if_not_exists");
+    client.refusal("SELECT hilo_rename('Taken', 'taken')").is("42710");
+}
+
+/// Options that are wrong by themselves or contradict each other.
+#[test]
+fn options() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    for (options, says) in [
+        ("increment => 0", "increment must not be zero"),
+        ("min_value => 10, max_value => 5", "must be less than"),
+        ("min_value => 10, max_value => 10", "must be less than"),
+        ("start_value => 0", "cannot be less than min_value"),
+        ("start_value => 11, max_value => 10", "cannot be greater than max_value"),
+        ("increment => -1, start_value => 1", "cannot be greater than max_value"),
+        ("data_type => 'smallint', max_value => 32768", "out of range for sequence data type"),
+        ("data_type => 'integer', min_value => -2147483649", "out of range for sequence data type"),
+        ("data_type => 'smallint', start_value => 40000", "cannot be greater than max_value"),
+        ("data_type => 'text'", "smallint, integer, or bigint"),
+        ("data_type => 'numeric'", "smallint, integer, or bigint"),
+        ("block_size => 0", "block_size"),
+        ("block_size => -5", "block_size"),
+        ("max_value => 10, block_size => 11", "block_size"),
+        ("slice_size => 0", "slice_size"),
+        ("block_size => 10, slice_size => 11", "slice_size"),
+        ("ordered => true, slice_size => 10", "slice_size"),
+        ("key_format => 'no value'", ""),
+    ] {
+        client
+            .refusal(&format!("SELECT hilo_create('refused', {options})"))
+            .is("22023")
+            .says(says)
+            .helps();
+    }
+    client.run("SELECT hilo_create('there', min_value => 1, max_value => 1000)");
+    client.run("SELECT hilo_nextval('there') FROM generate_series(1, 500)");
+    for (options, says) in [
+        ("increment => 0", "increment must not be zero"),
+        ("max_value => 400", "cannot be greater than max_value"),
+        ("min_value => 600, start_value => 600", "cannot be less than min_value"),
+        ("restart_with => 1001", "cannot be greater than max_value"),
+        ("restart_with => 0", "cannot be less than min_value"),
+        ("block_size => -1", "block_size"),
+        ("data_type => 'text'", "smallint, integer, or bigint"),
+    ] {
+        let alter = format!("SELECT hilo_alter('there', {options})");
+        client.refusal(&alter).is("22023").says(says).helps();
+    }
+    client.refusal("SELECT hilo_setval('there', 1001)").is("22003").says("out of bounds");
+    client.refusal("SELECT hilo_setval('there', 0)").is("22003").says("out of bounds");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('there')"), 501);
+}
+
+/// Arguments of the serving functions.
+#[test]
+fn arguments() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('adaptive'), hilo_create('few', max_value => 10)");
+    client.refusal("SELECT hilo_nextvals('adaptive', -1)").is("22023").helps();
+    client.refusal("SELECT hilo_nextrange('adaptive', 0)").is("22023").helps();
+    client.refusal("SELECT hilo_nextrange('adaptive', -1)").is("22023").helps();
+    client.refusal("SELECT hilo_nextrange('few', 11)").is("2200H").helps();
+    client.refusal("SELECT hilo_next_hi('adaptive')").is("22023").hints("block_size");
+    client.refusal("SELECT hilo_currval('adaptive')").is("55000").says("not yet defined").helps();
+    client.refusal("SELECT hilo_lastval()").is("55000").says("not yet defined").helps();
+    client.run("SELECT hilo_nextval('few') FROM generate_series(1, 10)");
+    client
+        .refusal("SELECT hilo_nextval('few')")
+        .is("2200H")
+        .says("reached maximum value of hilo sequence \"few\" (10)")
+        .helps();
+    for strict in ["hilo_nextval(NULL)", "hilo_currval(NULL)", "hilo_setval(NULL, 1)"] {
+        assert_eq!(client.one::<Option<i64>>(&format!("SELECT {strict}")), None);
+    }
+}
+
+/// A server without hilo in shared_preload_libraries works, and every call says what to add where.
+#[test]
+fn no_preload() {
+    let cluster = Cluster::builder().preload(false).start();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE EXTENSION hilo");
+    for call in [
+        "hilo_create('orders')",
+        "hilo_nextval('orders')",
+        "hilo_nextvals('orders', 2)",
+        "hilo_nextrange('orders', 2)",
+        "hilo_setval('orders', 2)",
+        "hilo_drop('orders')",
+    ] {
+        client
+            .refusal(&format!("SELECT {call}"))
+            .is("55000")
+            .hints("shared_preload_libraries = 'hilo'");
+    }
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 0);
+    client.run("DROP EXTENSION hilo");
+    cluster.finish();
+}
+
+/// In a read-only transaction definitions are refused, and serving works: the worker writes. Where
+/// the whole server is read-only by default, the caller gets the worker's error with its cause.
+#[test]
+fn read_only() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('read')");
+    client.run("BEGIN READ ONLY");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('read')"), 1);
+    client.run("COMMIT");
+    for call in [
+        "hilo_create('written')",
+        "hilo_setval('read', 2)",
+        "hilo_alter('read', increment => 2)",
+        "hilo_rename('read', 'written')",
+        "hilo_drop('read')",
+    ] {
+        client.run("BEGIN READ ONLY");
+        client.refusal(&format!("SELECT {call}")).is("25006");
+        client.run("ROLLBACK");
+    }
+    drop(client);
+
+    cluster.configure("default_transaction_read_only", "on");
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('read')").is("25006").says("\"read\"").helps();
+    cluster.configure("default_transaction_read_only", "off");
+    cluster.reload();
+    assert_eq!(cluster.connect("postgres").one::<i64>("SELECT hilo_nextval('read')"), 2);
+}

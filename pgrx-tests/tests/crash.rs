@@ -1,0 +1,80 @@
+//! What crashes cannot bring back: no value that anybody has seen.
+
+use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
+
+/// A backend, the worker and the postmaster killed with -9, and an immediate stop, in the middle
+/// of the load of `concurrency.rs`: no value twice, each session rising, ordered sequences in
+/// order over the crashes too.
+#[test]
+fn nothing_comes_twice_after_kill_9() {
+    let cluster = Cluster::with_hilo();
+    let sources = Source::three_kinds(&cluster);
+    let load = Load { reconnect: true, ..Load::sixteen_sessions(4) };
+    load.run_during(&cluster, &sources, || {
+        let faults: [&dyn Fn(); 4] = [
+            &|| cluster.crash(busy_backend(&cluster)),
+            &|| cluster.crash(cluster.wait_for_worker("postgres")),
+            &|| {
+                cluster.kill9_postmaster();
+                cluster.start();
+            },
+            &|| {
+                cluster.stop(Mode::Immediate);
+                cluster.start();
+            },
+        ];
+        for (done, fault) in faults.iter().enumerate() {
+            wait_until("another fifth has been drawn", 3 * LONG, || {
+                Source::seen_of(&sources) >= load.total() * (done + 1) / 5
+            });
+            fault();
+        }
+    });
+    sources.iter().for_each(Source::assert_kept);
+}
+
+/// One of the sessions of the load.
+fn busy_backend(cluster: &Cluster) -> i32 {
+    cluster.connect_when_up("postgres").one(
+        "SELECT pid FROM pg_stat_activity
+         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1",
+    )
+}
+
+/// A value that was only shown to a client, in a transaction that never committed, does not come
+/// again after the server was killed right behind it.
+#[test]
+fn a_value_is_durable_before_it_is_visible() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("SELECT hilo_create('shown')");
+    let mut last = 0;
+    for _ in 0..5 {
+        let mut client = cluster.connect_when_up("postgres");
+        client.run("BEGIN");
+        let shown: i64 = client.one("SELECT hilo_nextval('shown')");
+        assert!(shown > last, "{shown} after {last}");
+        last = shown;
+        cluster.kill9_postmaster();
+        cluster.start();
+    }
+}
+
+/// What was in memory when the server crashed is written down as a gap; what was served is not.
+#[test]
+fn a_crash_leaves_its_gap_in_the_books() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('booked', block_size => 100)");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('booked')"), 1);
+    let pid = client.backend_pid();
+    cluster.crash(pid);
+    let mut client = cluster.connect_when_up("postgres");
+    let next: i64 = client.one("SELECT hilo_nextval('booked')");
+    assert!(next > 1);
+    let recorded: i64 = client.one(
+        "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps
+         WHERE name = 'booked' AND reason = 'crash'",
+    );
+    // The catalog cannot know how much of the block was served, so the served value may be in it.
+    assert!((next - 2..next).contains(&recorded), "{recorded} recorded, next is {next}");
+}

@@ -1,0 +1,186 @@
+//! The transaction that defined a sequence serves itself from it.
+
+use hilo_tests::{Client, ClientExt, Cluster};
+
+/// A migration that creates a sequence, a table that defaults to it and a million rows gets them
+/// all in one transaction, without a number missing, and the next transaction goes on behind them.
+#[test]
+fn a_migration_creates_and_fills_in_one_transaction() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "BEGIN;
+         SELECT hilo_create('orders');
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), n integer);
+         INSERT INTO orders (n) SELECT n FROM generate_series(1, 1000000) n;
+         COMMIT",
+    );
+    assert_eq!(
+        client.one::<String>("SELECT concat_ws(' ', count(*), min(id), max(id)) FROM orders"),
+        "1000000 1 1000000"
+    );
+    let mut other = cluster.connect("postgres");
+    assert_eq!(other.one::<i64>("SELECT hilo_nextval('orders')"), 1_000_001);
+    cluster.finish();
+}
+
+/// The same rolled back leaves nothing: neither the sequence nor its numbers.
+#[test]
+fn a_migration_rolled_back_leaves_nothing() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("BEGIN; SELECT hilo_create('orders')");
+    assert_eq!(draw(&mut client, "orders", 1_000), (1..=1_000).collect::<Vec<_>>());
+    client.run("ROLLBACK");
+    client.refusal("SELECT hilo_nextval('orders')").is("42704");
+    client.refusal("SELECT hilo_currval('orders')").is("42704");
+    client.run("SELECT hilo_create('orders', start_value => 5)");
+    assert_eq!(draw(&mut client, "orders", 2), [5, 6]);
+    assert_eq!(draw(&mut cluster.connect("postgres"), "orders", 1).len(), 1);
+}
+
+/// A savepoint that is rolled back takes definitions back, but no value that was served.
+#[test]
+fn savepoints_take_back_definitions_and_no_values() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("BEGIN; SELECT hilo_create('kept'); SAVEPOINT one");
+    assert_eq!(draw(&mut client, "kept", 3), [1, 2, 3]);
+    client.run("SELECT hilo_create('gone')");
+    assert_eq!(draw(&mut client, "gone", 2), [1, 2]);
+    client.run("ROLLBACK TO one");
+    assert!(draw(&mut client, "kept", 1)[0] > 3);
+    client.run("SAVEPOINT two");
+    client.refusal("SELECT hilo_nextval('gone')").is("42704");
+    client.run("ROLLBACK TO two; SELECT hilo_create('gone', start_value => 70)");
+    assert_eq!(draw(&mut client, "gone", 2), [70, 71]);
+    client.run("RELEASE one");
+    let last = draw(&mut client, "kept", 1_000)[999];
+    client.run("COMMIT");
+
+    let mut other = cluster.connect("postgres");
+    assert!(draw(&mut other, "kept", 1)[0] > last);
+    assert_eq!(draw(&mut other, "gone", 1), [72]);
+}
+
+/// Many savepoints, kept and rolled back at random depths, with values drawn all the time.
+#[test]
+fn nested_savepoints_never_repeat_a_value() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut rng = fastrand::Rng::with_seed(6);
+    client.run("SELECT hilo_create('outside'); BEGIN; SELECT hilo_create('inside')");
+    client.run("SELECT hilo_alter('outside', increment => 2)");
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    let mut depth = 0;
+    for _ in 0..300 {
+        match rng.u8(0..4) {
+            0 => {
+                depth += 1;
+                client.run(&format!("SAVEPOINT s{depth}"));
+            }
+            1 if depth > 0 => {
+                client.run(&format!("ROLLBACK TO s{depth}; RELEASE s{depth}"));
+                depth -= 1;
+            }
+            2 if depth > 0 => {
+                client.run(&format!("RELEASE s{depth}"));
+                depth -= 1;
+            }
+            _ => {
+                let count = rng.usize(1..40);
+                inside.extend(draw(&mut client, "inside", count));
+                outside.extend(draw(&mut client, "outside", count));
+            }
+        }
+    }
+    client.run("COMMIT");
+    inside.extend(draw(&mut client, "inside", 10));
+    outside.extend(draw(&mut client, "outside", 10));
+    for values in [inside, outside] {
+        assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{values:?}");
+    }
+}
+
+/// setval and alter take effect at once for their own transaction, with its commit for everybody
+/// else, and not at all when they are rolled back.
+#[test]
+fn changes_are_transactional() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    client.run("SELECT hilo_create('changed', ordered => true)");
+    assert_eq!(draw(&mut client, "changed", 2), [1, 2]);
+    assert_eq!(draw(&mut other, "changed", 1), [3]);
+
+    client.run("BEGIN; SELECT hilo_setval('changed', 1000)");
+    assert_eq!(draw(&mut client, "changed", 2), [1001, 1002]);
+    client.run("ROLLBACK");
+    assert_eq!(draw(&mut other, "changed", 1), [4]);
+    assert_eq!(draw(&mut client, "changed", 1), [5]);
+
+    client.run("BEGIN; SELECT hilo_setval('changed', 1000)");
+    client.run("SELECT hilo_alter('changed', increment => 10)");
+    assert_eq!(draw(&mut client, "changed", 2), [1010, 1020]);
+    client.run("COMMIT");
+    assert_eq!(draw(&mut other, "changed", 1), [1030]);
+    assert_eq!(draw(&mut client, "changed", 1), [1040]);
+}
+
+/// PREPARE TRANSACTION after a definition is refused; after mere serving it is not, and the values
+/// of the prepared transaction stay used whatever becomes of it.
+#[test]
+fn a_transaction_that_defined_cannot_be_prepared() {
+    let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('there')");
+    for change in [
+        "SELECT hilo_create('new')",
+        "SELECT hilo_setval('there', 100)",
+        "SELECT hilo_alter('there', increment => 5)",
+        "SELECT hilo_rename('there', 'elsewhere')",
+        "SELECT hilo_drop('there')",
+    ] {
+        client.run(&format!("BEGIN; {change}"));
+        client.refusal("PREPARE TRANSACTION 'refused'").is("0A000").helps();
+        client.run("ROLLBACK");
+    }
+    client.run("BEGIN");
+    let used = draw(&mut client, "there", 3);
+    client.run("PREPARE TRANSACTION 'served'");
+    let next = draw(&mut client, "there", 1)[0];
+    client.run("ROLLBACK PREPARED 'served'");
+    assert!(next > used[2]);
+    assert!(draw(&mut client, "there", 1)[0] > next);
+}
+
+/// Nobody else sees a sequence, or what was set, before the commit; everybody does right after it.
+#[test]
+fn commits_are_seen_by_every_session_at_once() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut others: Vec<Client> = (0..4).map(|_| cluster.connect("postgres")).collect();
+    client.run("BEGIN; SELECT hilo_create('new')");
+    for other in &mut others {
+        other.refusal("SELECT hilo_nextval('new')").is("42704");
+    }
+    client.run("COMMIT");
+    for round in 1..=3 {
+        for other in &mut others {
+            draw(other, "new", 5);
+        }
+        let floor = round * 1_000_000;
+        client.run(&format!("SELECT hilo_setval('new', {floor})"));
+        for other in &mut others {
+            assert!(draw(other, "new", 1)[0] > floor);
+        }
+    }
+    client.run("SELECT hilo_drop('new')");
+    for other in &mut others {
+        other.refusal("SELECT hilo_nextval('new')").is("42704");
+    }
+}
+
+fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}

@@ -1,0 +1,137 @@
+//! The harness itself, on clusters without hilo.
+
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
+
+/// A cluster takes its settings and keeps its rows over every kind of stop, over a killed
+/// postmaster, and says of itself what it did.
+#[test]
+fn starts_and_stops_in_every_way() {
+    let cluster = Cluster::builder().config("work_mem", "7MB").start();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<String>("SHOW work_mem"), "7MB");
+    client.run("CREATE TABLE kept (n integer)");
+    drop(client);
+
+    for mode in [Mode::Smart, Mode::Fast, Mode::Immediate] {
+        cluster.connect("postgres").run("INSERT INTO kept VALUES (1)");
+        cluster.stop(mode);
+        assert!(!cluster.is_running());
+        assert!(cluster.try_connect("postgres", "postgres").is_err());
+        cluster.start();
+    }
+    cluster.connect("postgres").run("INSERT INTO kept VALUES (1)");
+    cluster.kill9_postmaster();
+    cluster.start();
+    assert_eq!(cluster.connect("postgres").one::<i64>("SELECT count(*) FROM kept"), 4);
+    cluster.finish();
+}
+
+/// A smart stop waits for the clients; a fast one does not.
+#[test]
+fn smart_stops_wait_for_clients() {
+    let cluster = Cluster::builder().start();
+    let client = cluster.connect("postgres");
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| cluster.stop(Mode::Smart));
+        wait_until("the server is shutting down", LONG, || {
+            cluster.logged("received smart shutdown request") == 1
+        });
+        assert!(!stop.is_finished());
+        drop(client);
+    });
+    cluster.start();
+    let _client = cluster.connect("postgres");
+    cluster.stop(Mode::Fast);
+}
+
+/// A process killed with -9 takes the other sessions with it, and the server comes back.
+#[test]
+fn recovers_from_a_killed_backend() {
+    let cluster = Cluster::builder().start();
+    let mut victim = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    let postmaster = cluster.postmaster_pid();
+    cluster.crash(victim.backend_pid());
+    assert!(other.simple_query("SELECT 1").is_err());
+    assert_eq!(cluster.connect_when_up("postgres").one::<i32>("SELECT 1"), 1);
+    assert_eq!(cluster.postmaster_pid(), postmaster);
+}
+
+/// A crash that the test did not ask for fails it.
+#[test]
+fn reports_a_crash_that_nobody_expected() {
+    let outcome = std::panic::catch_unwind(|| {
+        let cluster = Cluster::builder().start();
+        let mut victim = cluster.connect("postgres");
+        let pid = victim.backend_pid();
+        kill(Pid::from_raw(pid), Signal::SIGSEGV).unwrap();
+        wait_until("the log says so", LONG, || cluster.logged("was terminated by signal 11") == 1);
+    });
+    let report = outcome.expect_err("the cluster found the crash");
+    let report = report.downcast_ref::<String>().expect("it says what it found");
+    assert!(report.contains("was terminated by signal 11"), "{report}");
+}
+
+/// What was committed on a primary with a synchronous standby is there after the primary was
+/// killed and the standby promoted; the standby refuses writes until then.
+#[test]
+fn clones_and_promotes() {
+    let primary = Cluster::builder().start();
+    let standby = primary.clone_synchronously();
+    let mut client = primary.connect("postgres");
+    client.run("CREATE TABLE kept (n integer); INSERT INTO kept VALUES (1)");
+    primary.wait_for_replay(&standby);
+    standby.connect("postgres").refusal("INSERT INTO kept VALUES (2)").is("25006");
+    client.run("INSERT INTO kept VALUES (3)");
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    client.run("INSERT INTO kept VALUES (4)");
+    assert_eq!(client.all::<i32>("SELECT n FROM kept ORDER BY n"), [1, 3, 4]);
+}
+
+/// Settings change while the server runs.
+#[test]
+fn reloads() {
+    let cluster = Cluster::builder().start();
+    let mut client = cluster.connect("postgres");
+    cluster.configure("work_mem", "9MB");
+    cluster.reload();
+    wait_until("the session has the setting", LONG, || {
+        client.one::<String>("SHOW work_mem") == "9MB"
+    });
+}
+
+/// The tools of the installation talk to the cluster, and errors come with all their parts.
+#[test]
+fn runs_tools_and_reads_errors() {
+    let cluster = Cluster::builder().start();
+    assert_eq!(cluster.psql("postgres", "SELECT 1, 2"), "1|2");
+    let report = cluster.pgbench("postgres", "SELECT 1;", &["-c", "2", "-t", "10"]);
+    assert!(report.contains("number of transactions actually processed: 20/20"), "{report}");
+
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE dumped (n integer)");
+    client.run("CREATE DATABASE copy");
+    cluster.restore("copy", &cluster.pg_dump("postgres", &["--table=dumped"]));
+    assert_eq!(cluster.connect("copy").one::<i64>("SELECT count(*) FROM dumped"), 0);
+
+    client
+        .refusal(
+            "DO $$ BEGIN RAISE 'no' USING ERRCODE = '2200H', DETAIL = 'D.', HINT = 'H.'; END $$",
+        )
+        .is("2200H")
+        .says("no")
+        .details("D.")
+        .hints("H.")
+        .helps();
+    let waited = std::panic::catch_unwind(|| {
+        wait_until("pigs fly", Duration::from_millis(20), || false);
+    });
+    assert!(waited.is_err());
+}

@@ -1,0 +1,41 @@
+//! What a standby takes over.
+
+use hilo_tests::{ClientExt, Cluster, Load, Source};
+
+/// No value that a client saw on a primary with a synchronous standby comes again after the
+/// primary was killed and the standby promoted.
+#[test]
+fn a_promoted_synchronous_standby_repeats_nothing() {
+    let primary = Cluster::with_hilo();
+    let sources = Source::three_kinds(&primary);
+    let standby = primary.clone_synchronously();
+    let load = Load { sessions: 4, values: 20_000, ..Load::sixteen_sessions(5) };
+    load.run(&primary, &sources);
+    primary.kill9_postmaster();
+    standby.promote();
+    load.run(&standby, &sources);
+    sources.iter().for_each(Source::assert_kept);
+}
+
+/// A standby refuses to serve, as core refuses nextval there, and starts no worker.
+#[test]
+fn a_standby_does_not_serve() {
+    let primary = Cluster::with_hilo();
+    primary.connect("postgres").run("SELECT hilo_create('refused')");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    let mut client = standby.connect("postgres");
+    for call in [
+        "hilo_nextval('refused')",
+        "hilo_nextvals('refused', 2)",
+        "hilo_nextrange('refused', 2)",
+        "hilo_setval('refused', 5)",
+        "hilo_create('another')",
+        "hilo_alter('refused', increment => 2)",
+        "hilo_drop('refused')",
+    ] {
+        client.refusal(&format!("SELECT {call}")).is("25006").helps();
+    }
+    assert_eq!(standby.worker_pid("postgres"), None);
+    assert_eq!(client.all::<String>("SELECT name::text FROM hilo_sequences"), ["refused"]);
+}

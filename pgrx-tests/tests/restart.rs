@@ -1,0 +1,63 @@
+//! What clean stops keep.
+
+use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
+
+/// Two fast restarts in the middle of the load of `concurrency.rs` change nothing about it: no
+/// value twice, each session rising, ordered sequences in order over the restarts too.
+#[test]
+fn nothing_comes_twice_over_fast_restarts() {
+    let cluster = Cluster::with_hilo();
+    let sources = Source::three_kinds(&cluster);
+    let load = Load { reconnect: true, ..Load::sixteen_sessions(3) };
+    load.run_during(&cluster, &sources, || {
+        for third in 1..=2 {
+            wait_until("another third has been drawn", 3 * LONG, || {
+                Source::seen_of(&sources) >= load.total() * third / 3
+            });
+            cluster.restart();
+        }
+    });
+    sources.iter().for_each(Source::assert_kept);
+    cluster.finish();
+}
+
+/// After a clean stop, smart or fast, a sequence goes on with exactly the number that would have
+/// come next, of whatever kind it is.
+#[test]
+fn the_next_value_after_a_clean_stop_is_the_next_number() {
+    let cluster = Cluster::with_hilo();
+    drop(Source::three_kinds(&cluster));
+    let draw = |name: &str, count: i64| {
+        cluster
+            .connect("postgres")
+            .all::<i64>(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+    };
+    for (name, step, first) in [("adaptive", 1, 1), ("ordered", 1, 1), ("falling", -3, -1)] {
+        let mut next = first;
+        for (mode, count) in [(Mode::Fast, 7), (Mode::Smart, 1), (Mode::Fast, 100)] {
+            let expected: Vec<i64> = (0..count).map(|n| next + n * step).collect();
+            assert_eq!(draw(name, count), expected, "{name}");
+            next += count * step;
+            cluster.stop(mode);
+            cluster.start();
+        }
+        assert_eq!(draw(name, 1), [next], "{name}");
+    }
+    cluster.finish();
+}
+
+/// A sequence that nobody has used since it was created starts with its first number after a
+/// restart, and one that was set goes on behind what it was set to.
+#[test]
+fn definitions_and_positions_survive() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client
+        .run("SELECT hilo_create('unused', start_value => 40, increment => 2), hilo_create('set')");
+    client.run("SELECT hilo_setval('set', 500)");
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('unused')"), 40);
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('set')"), 501);
+}

@@ -1,0 +1,154 @@
+//! The worker is seen, obeys, and keeps nobody waiting without end.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+
+/// The worker is in pg_stat_activity by name while its database needs it, and leaves when the last
+/// session that drew has left.
+#[test]
+fn is_visible_and_leaves_when_idle() {
+    let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "100ms").start_with_hilo();
+    assert_eq!(cluster.worker_pid("postgres"), None);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('seen'); SELECT hilo_nextval('seen')");
+    let worker = cluster.wait_for_worker("postgres");
+    let name: String =
+        client.one(&format!("SELECT backend_type FROM pg_stat_activity WHERE pid = {worker}"));
+    assert!(name.starts_with("hilo"), "{name}");
+    drop(client);
+    cluster.wait_until_gone(worker);
+    assert_eq!(cluster.connect("postgres").one::<i64>("SELECT hilo_nextval('seen')"), 2);
+    cluster.finish();
+}
+
+/// pg_terminate_backend ends the worker, without any value lost or repeated, and the next caller
+/// who needs one has a new one.
+#[test]
+fn obeys_terminate_and_comes_back() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('ended', block_size => 10)");
+    let mut last = 0;
+    for _ in 0..5 {
+        let values = draw(&mut client, "ended", 25);
+        assert!(values[0] > last);
+        last = values[24];
+        let worker = cluster.wait_for_worker("postgres");
+        assert!(client.one::<bool>(&format!("SELECT pg_terminate_backend({worker}, 10000)")));
+        assert_ne!(cluster.worker_pid("postgres"), Some(worker));
+    }
+    cluster.finish();
+}
+
+/// Where no background worker is to be had, a caller waits for one up to hilo.reserve_timeout and
+/// then gets an error that says what to raise.
+#[test]
+fn without_a_free_worker_slot_callers_get_an_error() {
+    let cluster = Cluster::builder()
+        .config("max_worker_processes", "0")
+        .config("hilo.reserve_timeout", "300ms")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('starved')");
+    let began = Instant::now();
+    client
+        .refusal("SELECT hilo_nextval('starved')")
+        .is("53400")
+        .details("No background worker")
+        .hints("max_worker_processes");
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    // Its own transaction needs no worker.
+    client.run("BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own'); COMMIT");
+}
+
+/// A worker slot that becomes free in time serves the caller who waits for it.
+#[test]
+fn a_worker_slot_that_becomes_free_is_taken() {
+    let cluster = Cluster::builder()
+        // One for the launcher of logical replication, one for a worker of ours.
+        .config("max_worker_processes", "2")
+        .config("hilo.worker_idle_timeout", "100ms")
+        .config("hilo.reserve_timeout", "60s")
+        .start_with_hilo();
+    let mut first = cluster.connect("postgres");
+    first.run("SELECT hilo_create('taken')");
+    first.run("CREATE DATABASE second");
+    draw(&mut first, "taken", 1);
+    cluster.wait_for_worker("postgres");
+    let mut second = cluster.connect("second");
+    second.run("CREATE EXTENSION hilo");
+    second.run("SELECT hilo_create('waited')");
+    let waiter = second.backend_pid();
+    thread::scope(|scope| {
+        let call = scope.spawn(move || draw(&mut second, "waited", 1));
+        wait_until_waiting(&cluster, waiter);
+        drop(first);
+        assert_eq!(call.join().unwrap(), [1]);
+    });
+}
+
+/// While a sequence's row is held, callers whose pool is empty wait, and leave when
+/// hilo.reserve_timeout or statement_timeout says so, or when they are cancelled. Then they are
+/// served as soon as the row is free.
+#[test]
+fn waiting_callers_can_leave() {
+    let cluster = Cluster::with_hilo();
+    let mut holder = cluster.connect("postgres");
+    holder.run("SELECT hilo_create('held'), hilo_create('free')");
+    holder.run("BEGIN; SELECT hilo_setval('held', 10)");
+
+    let mut client = cluster.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '300ms'");
+    client.refusal("SELECT hilo_nextval('held')").is("55P03").says("held").helps();
+    client.run("SET hilo.reserve_timeout = '60s'; SET statement_timeout = '300ms'");
+    client.refusal("SELECT hilo_nextval('held')").is("57014");
+    client.run("SET statement_timeout = 0");
+
+    let waiter = client.backend_pid();
+    thread::scope(|scope| {
+        let call = scope.spawn(|| drop(client.refusal("SELECT hilo_nextval('held')").is("57014")));
+        wait_until_waiting(&cluster, waiter);
+        // Nobody else is held up by it.
+        let mut other = cluster.connect("postgres");
+        assert_eq!(draw(&mut other, "free", 1_000).len(), 1_000);
+        other.run(&format!("SELECT pg_cancel_backend({waiter})"));
+        call.join().unwrap();
+    });
+
+    thread::scope(|scope| {
+        let call = scope.spawn(|| draw(&mut client, "held", 1));
+        wait_until_waiting(&cluster, waiter);
+        holder.run("COMMIT");
+        assert_eq!(call.join().unwrap(), [11]);
+    });
+    cluster.finish();
+}
+
+/// A change of hilo's settings is taken up on reload.
+#[test]
+fn obeys_reload() {
+    let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('reloaded'); SELECT hilo_nextval('reloaded')");
+    let worker = cluster.wait_for_worker("postgres");
+    drop(client);
+    cluster.configure("hilo.worker_idle_timeout", "100ms");
+    cluster.reload();
+    cluster.wait_until_gone(worker);
+}
+
+fn draw(client: &mut Client, name: &str, count: i64) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}
+
+/// Waits until backend `pid` is in the middle of a statement and waits for something.
+fn wait_until_waiting(cluster: &Cluster, pid: i32) {
+    let waiting = format!(
+        "SELECT state = 'active' AND wait_event_type IN ('Extension', 'IPC')
+         FROM pg_stat_activity WHERE pid = {pid}"
+    );
+    let mut client = cluster.connect("postgres");
+    wait_until("the call waits", LONG, || client.one::<Option<bool>>(&waiting) == Some(true));
+}

@@ -1,0 +1,156 @@
+-- The tables of hilo. Written by the library only, as it writes Postgres's own catalogs; their column
+-- order is the library's. Dumped with the database, which is how its sequences survive.
+
+CREATE TABLE hilo.sequence (
+    id bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    data_type regtype NOT NULL,
+    start_value bigint NOT NULL,
+    increment bigint NOT NULL,
+    min_value bigint NOT NULL,
+    max_value bigint NOT NULL,
+    cycle boolean NOT NULL,
+    ordered boolean NOT NULL,
+    block_size bigint,
+    slice_size integer,
+    key_format text,
+    owner hilo.role NOT NULL,
+    created_at timestamptz NOT NULL,
+    CONSTRAINT sequence_pkey PRIMARY KEY (id),
+    CONSTRAINT sequence_name_key UNIQUE (name)
+);
+COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
+COMMENT ON COLUMN hilo.sequence.id IS 'Number of the sequence in this database, never used again';
+COMMENT ON COLUMN hilo.sequence.name IS 'Name, as hilo_sequence has it';
+COMMENT ON COLUMN hilo.sequence.data_type IS 'smallint, integer or bigint: bounds the values';
+COMMENT ON COLUMN hilo.sequence.start_value IS 'First value, and where a restart begins';
+COMMENT ON COLUMN hilo.sequence.increment IS 'Distance from one value to the next, negative for a descending sequence, never 0';
+COMMENT ON COLUMN hilo.sequence.min_value IS 'Smallest value';
+COMMENT ON COLUMN hilo.sequence.max_value IS 'Largest value';
+COMMENT ON COLUMN hilo.sequence.cycle IS 'Whether it starts again at the other bound';
+COMMENT ON COLUMN hilo.sequence.ordered IS 'Whether a later call gets a later value across all sessions';
+COMMENT ON COLUMN hilo.sequence.block_size IS 'Values reserved at once; null: by rate';
+COMMENT ON COLUMN hilo.sequence.slice_size IS 'Most values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo.sequence.key_format IS 'Template of its keys; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo.sequence.owner IS 'Role that may alter, rename, drop and grant';
+COMMENT ON COLUMN hilo.sequence.created_at IS 'When it was created';
+
+-- An update leaves both index columns alone. With half of each page free it finds room beside the old
+-- version (HOT), and no index grows. Old versions are cleared away early, since every reservation reads
+-- past those that are left.
+CREATE TABLE hilo.position (
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    epoch bigint NOT NULL,
+    base bigint NOT NULL,
+    next_index bigint NOT NULL,
+    settled_index bigint NOT NULL,
+    incarnation bigint NOT NULL,
+    nodes integer NOT NULL,
+    stripe bigint NOT NULL,
+    system_id bigint NOT NULL,
+    timeline integer NOT NULL,
+    CONSTRAINT position_pkey PRIMARY KEY (sequence, node) WITH (fillfactor = 90)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500,
+    autovacuum_analyze_scale_factor = 0.5,
+    autovacuum_vacuum_cost_delay = 0
+);
+COMMENT ON TABLE hilo.position IS 'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, …';
+COMMENT ON COLUMN hilo.position.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server whose position it is';
+COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes numbers in memory invalid';
+COMMENT ON COLUMN hilo.position.base IS 'Value that the mapping from index to value starts from';
+COMMENT ON COLUMN hilo.position.next_index IS 'First index that is not reserved';
+COMMENT ON COLUMN hilo.position.settled_index IS 'Indexes below it are served, in hilo.free_range or in hilo.gap; from it to next_index they may be in the memory of the server life "incarnation"';
+COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds what is not settled; 0: nobody does';
+COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
+COMMENT ON COLUMN hilo.position.stripe IS 'Values in a stripe, which the nodes take in turn';
+COMMENT ON COLUMN hilo.position.system_id IS 'System identifier of the cluster that reserved last, to know a restored or cloned one by';
+COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by';
+
+-- Rows come and go: as above, without the room for updates.
+CREATE TABLE hilo.free_range (
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    epoch bigint NOT NULL,
+    first_index bigint NOT NULL,
+    end_index bigint NOT NULL,
+    CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, first_index)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500
+);
+COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved, never served, and given back';
+COMMENT ON COLUMN hilo.free_range.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve it';
+COMMENT ON COLUMN hilo.free_range.epoch IS 'Epoch that its indexes are of; worthless under another';
+COMMENT ON COLUMN hilo.free_range.first_index IS 'First index';
+COMMENT ON COLUMN hilo.free_range.end_index IS 'Index behind the last';
+
+CREATE TABLE hilo.gap (
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    first_value bigint NOT NULL,
+    last_value bigint NOT NULL,
+    count bigint NOT NULL,
+    reason text NOT NULL CONSTRAINT gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered')),
+    recorded_at timestamptz NOT NULL
+);
+CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
+-- Without a key of its own; so deletes can be replicated all the same.
+ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
+COMMENT ON TABLE hilo.gap IS 'Ranges of values that were reserved and will never be served';
+COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved it';
+COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo.gap.count IS 'Number of values, in steps of the increment that the sequence had then';
+COMMENT ON COLUMN hilo.gap.reason IS 'crash: the server died with it in memory; discarded: given back where nothing could take it; altered: made invalid by alter or setval';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When it was found to be lost';
+
+CREATE TABLE hilo.privilege (
+    sequence bigint NOT NULL,
+    grantee hilo.role NOT NULL,
+    privilege text COLLATE "C" NOT NULL
+        CONSTRAINT privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
+    grantor hilo.role NOT NULL,
+    CONSTRAINT privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
+);
+COMMENT ON TABLE hilo.privilege IS 'Who may use, read or change a sequence besides its owner';
+COMMENT ON COLUMN hilo.privilege.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.privilege.grantee IS 'Role that has the privilege, or public';
+COMMENT ON COLUMN hilo.privilege.privilege IS 'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
+COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
+
+-- Nobody but the extension's owner reads or writes them, whatever the default privileges say.
+REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.position', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.free_range', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.gap', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
+
+-- A row whose role is missing comes from a dump or a replica: the library's own writes fire no trigger.
+-- Enabled also where rows arrive by replication, since there too the second grant to nobody would
+-- collide with the first.
+
+CREATE FUNCTION hilo.own_row() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
+COMMENT ON FUNCTION hilo.own_row() IS 'Makes the current user the owner of a restored sequence whose owner does not exist';
+CREATE FUNCTION hilo.skip_row() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_row';
+COMMENT ON FUNCTION hilo.skip_row() IS 'Leaves out a restored grant to a role that does not exist';
+-- Nobody needs to call them: a trigger's function is run without asking.
+REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row() FROM PUBLIC;
+
+CREATE TRIGGER missing_owner BEFORE INSERT ON hilo.sequence
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_row();
+ALTER TABLE hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
+
+CREATE TRIGGER missing_grantee BEFORE INSERT ON hilo.privilege
+    FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();
+ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;

@@ -1,0 +1,165 @@
+-- What users call. Rights are checked inside, sequence by sequence, as core does for its own; so all of
+-- them are everybody's to call. None is SECURITY DEFINER and none resolves a name through the caller's
+-- search_path.
+
+-- Definitions. Transactional, taking effect at commit.
+
+CREATE FUNCTION hilo_create(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size integer DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false
+) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
+'Creates a sequence and returns its name. Bounds and start_value default as for CREATE SEQUENCE. block_size: values reserved at once, null: by rate. slice_size: most values that a session takes from the pool at once, null: hilo.max_slice_size. ordered: a later call gets a later value across all sessions. key_format: template over {name}, {server}, {value} and {value:0N}. Errors: 42710 if it exists (with if_not_exists a NOTICE), 42501, 22023 for options that are invalid or contradict each other.';
+
+CREATE FUNCTION hilo_alter(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size integer DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
+'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other.';
+
+CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
+COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
+'Renames a sequence and rewrites the column defaults that use it, for which it waits for those who write to their tables. Needs its owner. Errors: 42704 if it does not exist, 42710 if the new name is taken, 42501.';
+
+CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
+COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
+'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 42501.';
+
+CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
+COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
+'Gives a role, or PUBLIC, a privilege on a sequence: USAGE (next values, currval, keys), SELECT (currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+
+CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
+COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
+'Takes a privilege on a sequence from a role, or PUBLIC: USAGE, SELECT, UPDATE or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+
+-- Values. Never given back by a rollback. Volatile and parallel unsafe as nextval is.
+
+CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
+'The next value of a sequence. Waits up to hilo.reserve_timeout when none is ready. Needs USAGE or UPDATE. Errors: 42704 if it does not exist, 2200H if it is used up, 42501, 25006 on a standby, 55000 if hilo is not preloaded; if the wait was in vain 55P03, 53400 without a free worker, or what the worker met.';
+
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
+'The next n values, a row each, rising, with or without others between them. Needs USAGE or UPDATE. Errors: as hilo_nextval, 22023 for a negative n.';
+
+CREATE FUNCTION hilo_nextrange(
+    name hilo_sequence, n bigint,
+    OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
+COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
+'The next n values as one range without others between them: first, first + increment, … last. Needs UPDATE. Errors: as hilo_nextval, 22023 unless n is positive, 2200H if no such range is left.';
+
+CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
+COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
+'A hi for classic Hi/Lo: the caller owns start_value + (hi × block_size + lo) × increment for lo = 0 … block_size − 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
+
+CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
+COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
+'The value that this session got last from a sequence. Needs USAGE or SELECT. Errors: 55000 if it has got none, 42704, 42501.';
+
+CREATE FUNCTION hilo_lastval() RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
+COMMENT ON FUNCTION hilo_lastval() IS
+'The value that this session got last from any hilo sequence. Needs USAGE or SELECT on that. Errors: 55000 if it has got none, 42501.';
+
+CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
+COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
+'Has a sequence go on after value, or with it if is_called is false, and returns value. Unlike setval, takes effect at commit and is undone by a rollback. Needs UPDATE. Errors: 42704 if it does not exist, 22003 out of its bounds, 42501.';
+
+-- Keys.
+
+CREATE FUNCTION hilo_nextkey(name hilo_sequence) RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
+COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
+'The next value of a sequence as a key in its key_format, e.g. orders/NorthServer/1. Needs USAGE or UPDATE. Errors: as hilo_nextval.';
+
+-- Not immutable: the format is the sequence's, the prefix the server's.
+CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
+COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
+'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE. Errors: 42704 if it does not exist, 42501.';
+
+CREATE FUNCTION hilo_key_value(name hilo_sequence, key text) RETURNS bigint
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
+COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
+'The value in a key of the sequence''s key_format. Needs USAGE. Errors: 22023 if it is not such a key, 42704, 42501.';
+
+-- Inspection.
+
+CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
+COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
+'Sets the counters of a sequence to zero, without a name those of every sequence of this database. Needs its owner, without a name a superuser. Errors: 42704 if it does not exist, 42501.';
+
+-- What the views are made of. Postgres checks the right to call a view's functions for whoever reads the
+-- view, so EXECUTE stays with PUBLIC; what keeps others out is that nobody has USAGE of the schema.
+-- Each shows the current database only. ROWS is kept low on purpose: it has the planner look the
+-- definitions up by key rather than read all of them.
+
+CREATE FUNCTION hilo.node_id() RETURNS integer
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
+COMMENT ON FUNCTION hilo.node_id() IS 'hilo.node_id, as this server works with it';
+
+CREATE FUNCTION hilo.value_at(
+    index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
+    node integer, nodes integer, stripe bigint
+) RETURNS bigint
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_value_at_wrapper';
+COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+'The value of an index; null before the first and beyond the last';
+
+CREATE FUNCTION hilo.stat_slots() RETURNS TABLE (
+    sequence bigint, epoch bigint,
+    served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
+    waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
+    in_slices bigint, in_current bigint, in_standby bigint, in_returned bigint,
+    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
+COMMENT ON FUNCTION hilo.stat_slots() IS 'The slots in shared memory; times in milliseconds, rate in values per second';
+
+CREATE FUNCTION hilo.stat_slices() RETURNS TABLE (
+    sequence bigint, pid integer, next_value bigint, last_value bigint, left_in_slice bigint
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slices_wrapper';
+COMMENT ON FUNCTION hilo.stat_slices() IS 'The slices of the sessions';
+
+CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
+    sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
+COMMENT ON FUNCTION hilo.stat_ranges() IS 'The ranges of values in memory, none of them twice';

@@ -1,0 +1,147 @@
+-- The views. Each runs with its owner's rights and shows a role the sequences that it may read.
+
+-- What the others have in common. Not a barrier itself, so that each of them is planned as one query
+-- that finds definitions by key; it is theirs alone to read.
+--
+-- Reading takes what it takes for core's sequences: to be its owner or a member, any privilege, or the
+-- roles that read everything. The order of the conditions is from cheap to dear.
+CREATE VIEW hilo.readable AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner
+      FROM hilo.sequence s
+     WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+        OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+        OR EXISTS (SELECT FROM hilo.privilege p
+                    WHERE p.sequence = s.id
+                      AND (p.grantee = 'public'::hilo.role
+                           OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+REVOKE ALL ON hilo.readable FROM PUBLIC;
+COMMENT ON VIEW hilo.readable IS 'The definitions that the current user may read';
+
+-- security_barrier, here and below: a function in a reader's WHERE must not see rows that the conditions
+-- above take out.
+CREATE VIEW hilo_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
+           s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
+           s.block_size, s.slice_size, s.key_format,
+           n.node_id,
+           hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         p.node, p.nodes, p.stripe) AS max_reserved
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
+COMMENT ON VIEW hilo_sequences IS 'The sequences of this database that the current user may read';
+COMMENT ON COLUMN hilo_sequences.name IS 'Name';
+COMMENT ON COLUMN hilo_sequences.owner IS 'Role that may alter, rename, drop and grant';
+COMMENT ON COLUMN hilo_sequences.data_type IS 'smallint, integer or bigint';
+COMMENT ON COLUMN hilo_sequences.start_value IS 'First value, and where a restart begins';
+COMMENT ON COLUMN hilo_sequences.min_value IS 'Smallest value';
+COMMENT ON COLUMN hilo_sequences.max_value IS 'Largest value';
+COMMENT ON COLUMN hilo_sequences.increment IS 'Distance from one value to the next';
+COMMENT ON COLUMN hilo_sequences.cycle IS 'Whether it starts again at the other bound';
+COMMENT ON COLUMN hilo_sequences.ordered IS 'Whether a later call gets a later value across all sessions';
+COMMENT ON COLUMN hilo_sequences.block_size IS 'Values reserved at once; null: by rate';
+COMMENT ON COLUMN hilo_sequences.slice_size IS 'Most values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo_sequences.key_format IS 'Template of its keys; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo_sequences.node_id IS 'hilo.node_id of this server';
+COMMENT ON COLUMN hilo_sequences.max_reserved IS 'The furthest value that this server has reserved so far; null before the first';
+
+CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
+           st.waits, st.wait_time_total, st.wait_time_max, st.rate,
+           st.in_slices, st.in_current, st.in_standby, st.in_returned,
+           st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
+           f.used_fraction,
+           -- No more than an interval can hold: some 289,000 years.
+           CASE WHEN st.rate > 0 AND NOT s.cycle AND p.sequence IS NOT NULL
+                THEN pg_catalog.justify_interval(pg_catalog.make_interval(
+                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+           END AS exhausted_in
+      FROM hilo.stat_slots() st
+      JOIN hilo.readable s ON s.id = st.sequence
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = hilo.node_id()
+     -- The value that would be reserved next: null beyond the last, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high,
+                pg_catalog.abs(s.increment::double precision) AS step,
+                p.nodes::double precision AS nodes,
+                (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN p.sequence IS NULL THEN NULL
+                     WHEN v.next_value IS NULL THEN 1
+                     WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1)
+                     ELSE (v.high - v.next_value) / (v.high - v.low + 1)
+                END AS used_fraction,
+                CASE WHEN v.next_value IS NULL THEN v.in_memory
+                     WHEN s.increment > 0 THEN v.in_memory + pg_catalog.floor((v.high - v.next_value + v.step) / v.step / v.nodes)
+                     ELSE v.in_memory + pg_catalog.floor((v.next_value - v.low + v.step) / v.step / v.nodes)
+                END AS values_left
+     ) f;
+COMMENT ON VIEW hilo_stat_sequences IS 'What this server has done and holds for each active sequence since the server''s start, hilo_stat_reset, or the sequence''s return to activity';
+COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values returned to callers';
+COMMENT ON COLUMN hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
+COMMENT ON COLUMN hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
+COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS 'Blocks among them that were there before anybody had to wait';
+COMMENT ON COLUMN hilo_stat_sequences.refill_wanted IS 'Whether a block has been asked for and is not yet there';
+COMMENT ON COLUMN hilo_stat_sequences.waits IS 'Calls that had to wait for a block';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS 'Time that they waited, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'The longest wait, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.rate IS 'Values per second over hilo.window';
+COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values now held by sessions';
+COMMENT ON COLUMN hilo_stat_sequences.in_current IS 'Values left in the block that is being served';
+COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that comes after it';
+COMMENT ON COLUMN hilo_stat_sequences.in_returned IS 'Values given back by sessions and ready to be taken again';
+COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values given back by one session and taken by another';
+COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that will never be served: see hilo_gaps';
+COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
+COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Why the last of them failed';
+COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'When it failed';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 … 1';
+COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS 'Time until the last value is served, at the current rate; null without traffic and for a sequence that cycles';
+
+CREATE VIEW hilo_stat_backends WITH (security_barrier) AS
+    SELECT st.pid, s.name, st.next_value, st.last_value, st.left_in_slice
+      FROM hilo.stat_slices() st
+      JOIN hilo.readable s ON s.id = st.sequence;
+COMMENT ON VIEW hilo_stat_backends IS 'The slices that sessions hold';
+COMMENT ON COLUMN hilo_stat_backends.pid IS 'Process of the session, as in pg_stat_activity';
+COMMENT ON COLUMN hilo_stat_backends.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_backends.next_value IS 'The value that it will return next; null when the slice is used up';
+COMMENT ON COLUMN hilo_stat_backends.last_value IS 'The value before that one, as a rule the last that it has returned';
+COMMENT ON COLUMN hilo_stat_backends.left_in_slice IS 'Values left in the slice';
+
+CREATE VIEW hilo_blocks WITH (security_barrier) AS
+    SELECT s.name, r.first_value AS first, r.last_value AS last, r.count, r.tier, r.pid
+      FROM hilo.stat_ranges() r
+      JOIN hilo.readable s ON s.id = r.sequence;
+COMMENT ON VIEW hilo_blocks IS 'The values that are in memory, as ranges that never overlap';
+COMMENT ON COLUMN hilo_blocks.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_blocks.first IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo_blocks.last IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo_blocks.count IS 'Number of values, in steps of the increment';
+COMMENT ON COLUMN hilo_blocks.tier IS 'slice: a session has it; current: being served; standby: comes next; returned: given back and ready to be taken';
+COMMENT ON COLUMN hilo_blocks.pid IS 'Process of the session that has the slice; null in the other tiers';
+
+CREATE VIEW hilo_gaps WITH (security_barrier) AS
+    SELECT s.name, g.first_value AS first, g.last_value AS last, g.count, g.reason, g.node AS node_id, g.recorded_at
+      FROM hilo.gap g
+      JOIN hilo.readable s ON s.id = g.sequence;
+COMMENT ON VIEW hilo_gaps IS 'The values that were reserved and will never be served, as ranges, and why';
+COMMENT ON COLUMN hilo_gaps.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';
+COMMENT ON COLUMN hilo_gaps.reason IS 'crash: the server died with them in memory; discarded: given back where nothing could take them; altered: made invalid by alter or setval';
+COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved them';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When it was found that they are lost';
+
+-- Everybody may look: each sees what it may read, and nothing of another database.
+GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps TO PUBLIC;

@@ -1,0 +1,349 @@
+//! Which column defaults use a sequence, found by the constants of type `hilo_sequence` in them.
+//!
+//! Postgres records that an expression depends on the types of its constants, so the candidates come
+//! from `pg_depend`. A name that is computed (`'tenant-' || id`) is nobody's dependency, as with core's
+//! `nextval('x'::text)`.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::num::NonZeroUsize;
+
+use pgrx::memcxt::PgMemoryContexts;
+use pgrx::prelude::*;
+use pgrx::{htup, varlena};
+
+// Fixed by core's initial catalog; pgrx has no names for them.
+const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
+const ATTRDEF_BY_OID: pg_sys::Oid = pg_sys::Oid::from_u32(2657);
+const DEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(2608);
+const DEPEND_BY_REFERENCE: pg_sys::Oid = pg_sys::Oid::from_u32(2674);
+
+mod attrdef {
+    pub const OID: i16 = 1;
+    pub const RELATION: i16 = 2;
+    pub const COLUMN: i16 = 3;
+    pub const EXPRESSION: i16 = 4;
+}
+
+mod depend {
+    pub const CLASS: i16 = 1;
+    pub const OBJECT: i16 = 2;
+    pub const REF_CLASS: i16 = 4;
+    pub const REF_OBJECT: i16 = 5;
+}
+
+/// The default of one column of a table, a partition, a foreign table or a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnDefault {
+    pub attrdef: pg_sys::Oid,
+    pub relid: pg_sys::Oid,
+    pub attnum: i16,
+}
+
+/// The column defaults that use the sequence `name`. `type_oid` is that of `hilo_sequence`.
+pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
+    let needle = printed(name);
+    let mut scratch = PgMemoryContexts::new("hilo column defaults");
+    let mut found = Vec::new();
+    for attrdef in candidates(type_oid) {
+        // SAFETY: nothing allocated in the scratch context outlives its round.
+        unsafe {
+            let default = scratch.switch_to(|_| {
+                let stored = Stored::read(attrdef, pg_sys::AccessShareLock)?;
+                let uses = stored.mentions(&needle)
+                    && !stored.parse().constants(type_oid, name).is_empty();
+                let default = uses.then_some(stored.default);
+                stored.close();
+                default
+            });
+            found.extend(default);
+            scratch.reset();
+        }
+    }
+    found
+}
+
+/// In words, for messages: `default value for column id of table orders`.
+pub fn describe(default: &ColumnDefault) -> String {
+    let address = address(default);
+    // SAFETY: a valid address; an object that is not there is an error of Postgres. The result is a
+    // C string that is copied.
+    unsafe {
+        let text = pg_sys::getObjectDescription(&address, false);
+        let words = CStr::from_ptr(text).to_string_lossy().into_owned();
+        pg_sys::pfree(text.cast());
+        words
+    }
+}
+
+/// Drops it, as DROP … CASCADE does, and says so. Waits for all who use the table; nothing happens if
+/// it has meanwhile gone.
+pub fn drop_default(default: &ColumnDefault) {
+    // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock.
+    // SAFETY: locks are kept until the transaction ends, by OID, whatever becomes of the table.
+    unsafe { pg_sys::LockRelationOid(default.relid, pg_sys::AccessExclusiveLock as _) };
+    // SAFETY: the lock keeps others from changing the row between here and the deletion.
+    let there = unsafe {
+        Stored::read(default.attrdef, pg_sys::AccessShareLock)
+            .map(|stored| stored.close())
+            .is_some()
+    };
+    if there {
+        ereport!(
+            NOTICE,
+            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            format!("drop cascades to {}", describe(default))
+        );
+        // SAFETY: the address of an object that exists.
+        unsafe {
+            pg_sys::performDeletion(&address(default), pg_sys::DropBehavior::DROP_CASCADE, 0)
+        };
+    }
+}
+
+/// Has it use the sequence `new` wherever it used `old`. Waits for all who write to the table: a
+/// statement under way goes on with the expression that it has begun with, and would not find the
+/// old name any more.
+pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new: &[u8]) {
+    let mut scratch = PgMemoryContexts::new("hilo column default");
+    // SAFETY: the lock keeps others from changing the default until the transaction ends; what is
+    // allocated meanwhile goes with the scratch context.
+    unsafe {
+        pg_sys::LockRelationOid(default.relid, pg_sys::ShareRowExclusiveLock as _);
+        scratch.switch_to(|_| {
+            let Some(stored) = Stored::read(default.attrdef, pg_sys::RowExclusiveLock) else {
+                return;
+            };
+            let expression = stored.parse();
+            let constants = expression.constants(type_oid, old);
+            for constant in &constants {
+                let name = pg_sys::cstring_to_text_with_len(new.as_ptr().cast(), new.len() as i32);
+                (**constant).constvalue = name.into();
+            }
+            if !constants.is_empty() {
+                stored.replace(&expression);
+            }
+            stored.close();
+        });
+    }
+}
+
+/// The pg_attrdef rows that depend on the type; one each, however often they do.
+fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    let mut found = Vec::new();
+    // SAFETY: each key is initialised before the scan uses it, values are by value and taken while the
+    // tuple is the scan's current one. After an error the transaction's end closes what is open.
+    unsafe {
+        let mut keys = [
+            equals(depend::REF_CLASS, pg_sys::TypeRelationId),
+            equals(depend::REF_OBJECT, type_oid),
+        ];
+        let relation = pg_sys::table_open(DEPEND, pg_sys::AccessShareLock as _);
+        let scan = pg_sys::systable_beginscan(
+            relation,
+            DEPEND_BY_REFERENCE,
+            true,
+            std::ptr::null_mut(),
+            keys.len() as i32,
+            keys.as_mut_ptr(),
+        );
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            if oid_of(column(tuple, relation, depend::CLASS)) == ATTRDEF {
+                found.push(oid_of(column(tuple, relation, depend::OBJECT)));
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(relation, pg_sys::AccessShareLock as _);
+    }
+    found.sort_unstable_by_key(|oid: &pg_sys::Oid| oid.to_u32());
+    found.dedup();
+    found
+}
+
+/// A row of pg_attrdef, and the open relation that it is from.
+struct Stored {
+    default: ColumnDefault,
+    relation: pg_sys::Relation,
+    lock: pg_sys::LOCKMODE,
+    tuple: pg_sys::HeapTuple,
+    expression: *mut pg_sys::varlena,
+}
+
+impl Stored {
+    /// The newest version of the row, None where there is none any more.
+    ///
+    /// # Safety
+    /// What it points to lives in the current memory context, and must not be used after that is reset.
+    unsafe fn read(attrdef: pg_sys::Oid, lock: u32) -> Option<Stored> {
+        // SAFETY: the tuple is copied before its scan ends; the key is initialised before it is used.
+        unsafe {
+            let lock = lock as pg_sys::LOCKMODE;
+            let mut key = equals(attrdef::OID, attrdef);
+            let relation = pg_sys::table_open(ATTRDEF, lock);
+            let scan = pg_sys::systable_beginscan(
+                relation,
+                ATTRDEF_BY_OID,
+                true,
+                std::ptr::null_mut(),
+                1,
+                &mut key,
+            );
+            let current = pg_sys::systable_getnext(scan);
+            let tuple = if current.is_null() { current } else { pg_sys::heap_copytuple(current) };
+            pg_sys::systable_endscan(scan);
+            if tuple.is_null() {
+                pg_sys::table_close(relation, lock);
+                return None;
+            }
+            let default = ColumnDefault {
+                attrdef,
+                relid: oid_of(column(tuple, relation, attrdef::RELATION)),
+                attnum: column(tuple, relation, attrdef::COLUMN).value() as i16,
+            };
+            let expression = pg_sys::pg_detoast_datum(
+                column(tuple, relation, attrdef::EXPRESSION).cast_mut_ptr(),
+            );
+            Some(Stored { default, relation, lock, tuple, expression })
+        }
+    }
+
+    /// Whether its text could hold the constant: most of the others are sorted out without parsing.
+    fn mentions(&self, needle: &[u8]) -> bool {
+        // SAFETY: a detoasted value of the current memory context.
+        let text = unsafe { varlena::varlena_to_byte_slice(self.expression) };
+        text.windows(needle.len()).any(|part| part == needle)
+    }
+
+    fn parse(&self) -> Expression {
+        // SAFETY: pg_node_tree has the layout of text, and what Postgres has stored is a valid tree.
+        unsafe {
+            Expression(pg_sys::stringToNode(pg_sys::text_to_cstring(self.expression.cast())).cast())
+        }
+    }
+
+    /// Stores another expression, and has every session plan anew what it has planned with the old one.
+    ///
+    /// # Safety
+    /// The row must have been read under a lock of its table that conflicts with itself.
+    unsafe fn replace(&self, expression: &Expression) {
+        // SAFETY: the arrays have one element as said, the tuple and the relation belong together.
+        unsafe {
+            let text = pg_sys::nodeToString(expression.0.cast());
+            let mut column = attrdef::EXPRESSION as i32;
+            let mut value = pg_sys::Datum::from(pg_sys::cstring_to_text(text));
+            let mut is_null = false;
+            let changed = pg_sys::heap_modify_tuple_by_cols(
+                self.tuple,
+                (*self.relation).rd_att,
+                1,
+                &mut column,
+                &mut value,
+                &mut is_null,
+            );
+            pg_sys::CatalogTupleUpdate(self.relation, &mut (*changed).t_self, changed);
+            pg_sys::CacheInvalidateRelcacheByRelid(self.default.relid);
+            pg_sys::CommandCounterIncrement();
+        }
+    }
+
+    fn close(self) {
+        // SAFETY: opened in read() with this lock.
+        unsafe { pg_sys::table_close(self.relation, self.lock) }
+    }
+}
+
+/// A parsed expression, of the memory context that it was parsed in.
+struct Expression(*mut pg_sys::Node);
+
+impl Expression {
+    /// Its constants of this type and value.
+    fn constants(&self, type_oid: pg_sys::Oid, name: &[u8]) -> Vec<*mut pg_sys::Const> {
+        let mut search = Search { type_oid, name, found: Vec::new() };
+        // SAFETY: the walk is over before `search` is, and the callback takes the context for what it is.
+        unsafe { visit(self.0, (&raw mut search).cast()) };
+        search.found
+    }
+}
+
+struct Search<'a> {
+    type_oid: pg_sys::Oid,
+    name: &'a [u8],
+    found: Vec<*mut pg_sys::Const>,
+}
+
+/// A callback of expression_tree_walker.
+#[pg_guard]
+unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    if node.is_null() {
+        return false;
+    }
+    // SAFETY: constants() passes a Search, and a node's tag tells its type. A constant of our type that is
+    // not null is a varlena in memory.
+    unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_Const {
+            let search = &mut *context.cast::<Search>();
+            let constant: *mut pg_sys::Const = node.cast();
+            if (*constant).consttype == search.type_oid
+                && !(*constant).constisnull
+                && varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr())
+                    == search.name
+            {
+                search.found.push(constant);
+            }
+            return false;
+        }
+        pg_sys::expression_tree_walker(node, Some(visit), context)
+    }
+}
+
+/// How outfuncs.c ends a constant with these bytes: each as a number, as C's `char` has it.
+fn printed(name: &[u8]) -> Vec<u8> {
+    let mut text = String::from(" ");
+    for byte in name {
+        text += &format!("{} ", *byte as c_char);
+    }
+    text.push(']');
+    text.into_bytes()
+}
+
+fn address(default: &ColumnDefault) -> pg_sys::ObjectAddress {
+    pg_sys::ObjectAddress { classId: ATTRDEF, objectId: default.attrdef, objectSubId: 0 }
+}
+
+/// The scan key for a column of type oid.
+fn equals(attnum: i16, value: pg_sys::Oid) -> pg_sys::ScanKeyData {
+    let mut key = pg_sys::ScanKeyData::default();
+    // SAFETY: fills in the key; the function is one of core's.
+    unsafe {
+        pg_sys::ScanKeyInit(
+            &mut key,
+            attnum,
+            pg_sys::BTEqualStrategyNumber as _,
+            pg_sys::F_OIDEQ.into(),
+            value.into(),
+        )
+    };
+    key
+}
+
+/// A column that is never null in these catalogs.
+///
+/// # Safety
+/// `tuple` must be one of `relation`.
+unsafe fn column(
+    tuple: pg_sys::HeapTuple,
+    relation: pg_sys::Relation,
+    attnum: i16,
+) -> pg_sys::Datum {
+    let attnum = NonZeroUsize::new(attnum as usize).expect("columns are counted from 1");
+    // SAFETY: the caller's.
+    unsafe { htup::heap_getattr_raw(tuple, attnum, (*relation).rd_att) }
+        .expect("a column of a system catalog is null")
+}
+
+fn oid_of(datum: pg_sys::Datum) -> pg_sys::Oid {
+    pg_sys::Oid::from_u32(datum.value() as u32)
+}

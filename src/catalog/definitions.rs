@@ -1,0 +1,140 @@
+//! `hilo.sequence`: what a sequence is.
+
+use pgrx::pg_sys;
+
+use hilo_core::options::{DataType, Definition};
+
+use super::table::{Equals, Row, See, Table, text_datum};
+use super::{Ids, ids};
+use crate::errors::HiloError;
+use crate::ffi;
+
+/// A row of `hilo.sequence`.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    pub id: i64,
+    pub name: String,
+    pub owner: pg_sys::Oid,
+    pub created_at: i64,
+    pub definition: Definition,
+}
+
+impl Sequence {
+    fn from_row(row: &Row) -> Sequence {
+        let definition = Definition {
+            data_type: data_type(row.oid(3)),
+            start_value: row.int8(4),
+            increment: row.int8(5),
+            min_value: row.int8(6),
+            max_value: row.int8(7),
+            cycle: row.bool(8),
+            ordered: row.bool(9),
+            block_size: row.datum(10).map(|_| row.int8(10)),
+            slice_size: row.datum(11).map(|_| row.int4(11)),
+            key_format: row.text(12),
+        };
+        Sequence {
+            id: row.int8(1),
+            name: row.text(2).unwrap_or_default(),
+            owner: row.oid(13),
+            created_at: row.int8(14),
+            definition,
+        }
+    }
+
+    fn values(&self) -> [Option<pg_sys::Datum>; 14] {
+        let def = &self.definition;
+        [
+            Some(self.id.into()),
+            Some(text_datum(self.name.as_bytes())),
+            Some(type_oid(def.data_type).into()),
+            Some(def.start_value.into()),
+            Some(def.increment.into()),
+            Some(def.min_value.into()),
+            Some(def.max_value.into()),
+            Some(def.cycle.into()),
+            Some(def.ordered.into()),
+            def.block_size.map(Into::into),
+            def.slice_size.map(Into::into),
+            def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
+            Some(self.owner.into()),
+            Some(self.created_at.into()),
+        ]
+    }
+}
+
+fn data_type(oid: pg_sys::Oid) -> DataType {
+    match oid {
+        pg_sys::INT2OID => DataType::SmallInt,
+        pg_sys::INT4OID => DataType::Integer,
+        _ => DataType::BigInt,
+    }
+}
+
+fn type_oid(data_type: DataType) -> pg_sys::Oid {
+    match data_type {
+        DataType::SmallInt => pg_sys::INT2OID,
+        DataType::Integer => pg_sys::INT4OID,
+        DataType::BigInt => pg_sys::INT8OID,
+    }
+}
+
+/// The data type of an argument of type regtype; `None` where it is none that a sequence can have.
+pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
+    matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID).then(|| data_type(oid))
+}
+
+const ID: i16 = 1;
+const NAME: i16 = 2;
+
+/// The sequence of this name as of now, whatever the transaction's snapshot.
+pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
+    let ids = ids()?;
+    let table = Table::read(ids.sequence)?;
+    let keys = [(NAME, Equals::Text(name))];
+    let row = table
+        .find(ids.sequence_name_key, &keys, See::Current)
+        .or_else(|| table.find(ids.sequence_name_key, &keys, See::Newest));
+    Ok(row.map(|row| Sequence::from_row(&row)))
+}
+
+/// The sequence with this id as of now.
+pub fn by_id(ids: &Ids, id: i64) -> Result<Option<Sequence>, HiloError> {
+    let table = Table::read(ids.sequence)?;
+    let row = table.find(ids.sequence_pkey, &[(ID, Equals::Int8(id))], See::Newest);
+    Ok(row.map(|row| Sequence::from_row(&row)))
+}
+
+/// Adds a sequence; its name must not be taken (else a unique violation is raised).
+pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
+    Table::write(ids()?.sequence)?.insert(&mut sequence.values());
+    Ok(())
+}
+
+/// A new row's `created_at`.
+pub fn now() -> i64 {
+    ffi::now()
+}
+
+/// Locks the row of a sequence, waiting for whoever changes it, and gives its newest version.
+pub fn lock(id: i64) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
+    let ids = ids()?;
+    let table = Table::write(ids.sequence)?;
+    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id))], true);
+    Ok(found.ok().flatten().map(|row| {
+        let sequence = Sequence::from_row(&row);
+        (table, row, sequence)
+    }))
+}
+
+/// Replaces the row that [`lock`] gave.
+pub fn update(table: &Table, row: &Row, sequence: &Sequence) {
+    table.update(row, &mut sequence.values());
+    super::table::next_command();
+}
+
+/// Deletes the row that [`lock`] gave.
+pub fn delete(table: &Table, row: &Row) {
+    table.delete(row);
+    super::table::next_command();
+}

@@ -1,0 +1,101 @@
+//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the
+//! newest snapshot, past the executor, so that the isolation level of the caller's transaction plays
+//! no part and the caller needs no privilege on the tables.
+//!
+//! Row locks keep writers apart. Who changes how a sequence is numbered locks its `hilo.position` row
+//! first and holds it to the end of the transaction; the worker passes over a row that is locked.
+
+pub mod column_defaults;
+pub mod definitions;
+pub mod positions;
+pub mod privileges;
+pub mod ranges;
+pub mod table;
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::errors::HiloError;
+use crate::session::Global;
+
+/// A table of ours and its indexes.
+#[derive(Clone, Copy, Debug)]
+pub struct Ids {
+    pub extension: pg_sys::Oid,
+    pub sequence: pg_sys::Oid,
+    pub sequence_pkey: pg_sys::Oid,
+    pub sequence_name_key: pg_sys::Oid,
+    pub position: pg_sys::Oid,
+    pub position_pkey: pg_sys::Oid,
+    pub free_range: pg_sys::Oid,
+    pub free_range_pkey: pg_sys::Oid,
+    pub gap: pg_sys::Oid,
+    pub gap_sequence_idx: pg_sys::Oid,
+    pub privilege: pg_sys::Oid,
+    pub privilege_pkey: pg_sys::Oid,
+}
+
+static IDS: Global<Cell<Option<Ids>>> = Global::new(Cell::new(None));
+
+/// The tables of the extension in this database.
+///
+/// # Errors
+/// `NotInstalled` where it is not there, `CatalogMismatch` where a table is missing.
+pub fn ids() -> Result<Ids, HiloError> {
+    if let Some(ids) = IDS.get() {
+        return Ok(ids);
+    }
+    let ids = look_up()?;
+    IDS.set(Some(ids));
+    Ok(ids)
+}
+
+fn look_up() -> Result<Ids, HiloError> {
+    // SAFETY: plain catalog look-ups inside a transaction.
+    let (extension, schema) = unsafe {
+        (pg_sys::get_extension_oid(c"hilo".as_ptr(), true), pg_sys::get_namespace_oid(c"hilo".as_ptr(), true))
+    };
+    if extension == pg_sys::InvalidOid || schema == pg_sys::InvalidOid {
+        return Err(HiloError::NotInstalled);
+    }
+    let of = |name: &CStr| {
+        // SAFETY: as above.
+        match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {
+            pg_sys::InvalidOid => Err(HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy()))),
+            oid => Ok(oid),
+        }
+    };
+    Ok(Ids {
+        extension,
+        sequence: of(c"sequence")?,
+        sequence_pkey: of(c"sequence_pkey")?,
+        sequence_name_key: of(c"sequence_name_key")?,
+        position: of(c"position")?,
+        position_pkey: of(c"position_pkey")?,
+        free_range: of(c"free_range")?,
+        free_range_pkey: of(c"free_range_pkey")?,
+        gap: of(c"gap")?,
+        gap_sequence_idx: of(c"gap_sequence_idx")?,
+        privilege: of(c"privilege")?,
+        privilege_pkey: of(c"privilege_pkey")?,
+    })
+}
+
+/// Forgets the tables when they change or go, as on DROP EXTENSION. To be registered once a process.
+pub fn init_process() {
+    // SAFETY: the callback only sets statics of this process.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(forget), pg_sys::Datum::null()) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
+    if let Some(ids) = IDS.get()
+        && (relation == ids.sequence || relation == ids.position || relation == pg_sys::InvalidOid)
+    {
+        IDS.set(None);
+        crate::session::forget_names();
+    }
+}

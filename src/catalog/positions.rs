@@ -1,0 +1,208 @@
+//! `hilo.position`: how far a node has reserved.
+
+use pgrx::pg_sys;
+
+use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::options::Definition;
+
+use super::table::{Equals, Row, See, Table};
+use super::{Ids, ids};
+use super::definitions::Sequence;
+use crate::errors::HiloError;
+use crate::gucs;
+
+/// A row of `hilo.position`.
+///
+/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from there to
+/// `next_index` may be in the memory of the server life `incarnation` (0: nobody's).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub sequence: i64,
+    pub node: i32,
+    pub epoch: i64,
+    pub base: i64,
+    pub next_index: i64,
+    pub settled_index: i64,
+    pub incarnation: i64,
+    pub nodes: i32,
+    pub stripe: i64,
+    pub system_id: i64,
+    pub timeline: i32,
+}
+
+impl Position {
+    fn from_row(row: &Row) -> Position {
+        Position {
+            sequence: row.int8(1),
+            node: row.int4(2),
+            epoch: row.int8(3),
+            base: row.int8(4),
+            next_index: row.int8(5),
+            settled_index: row.int8(6),
+            incarnation: row.int8(7),
+            nodes: row.int4(8),
+            stripe: row.int8(9),
+            system_id: row.int8(10),
+            timeline: row.int4(11),
+        }
+    }
+
+    /// Where a new sequence begins on this node.
+    pub fn first(sequence: &Sequence) -> Position {
+        let (node, nodes) = gucs::node();
+        Position {
+            sequence: sequence.id,
+            node,
+            epoch: 1,
+            base: sequence.definition.start_value,
+            next_index: 0,
+            settled_index: 0,
+            incarnation: 0,
+            nodes,
+            stripe: stripe(sequence.definition.block_size),
+            system_id: 0,
+            timeline: 0,
+        }
+    }
+
+    fn values(&self) -> [Option<pg_sys::Datum>; 11] {
+        [
+            Some(self.sequence.into()),
+            Some(self.node.into()),
+            Some(self.epoch.into()),
+            Some(self.base.into()),
+            Some(self.next_index.into()),
+            Some(self.settled_index.into()),
+            Some(self.incarnation.into()),
+            Some(self.nodes.into()),
+            Some(self.stripe.into()),
+            Some(self.system_id.into()),
+            Some(self.timeline.into()),
+        ]
+    }
+
+    /// The values of its indexes, for a sequence so defined.
+    pub fn mapping(&self, definition: &Definition) -> Mapping {
+        Mapping {
+            base: self.base,
+            increment: definition.increment,
+            min_value: definition.min_value,
+            max_value: definition.max_value,
+            cycle: definition.cycle,
+            stripes: Stripes { node: self.node as u32, nodes: self.nodes as u32, size: self.stripe },
+        }
+    }
+
+    /// The furthest value reserved; `None` before the first.
+    pub fn last_value(&self, definition: &Definition) -> Option<i64> {
+        if self.next_index == 0 { None } else { self.mapping(definition).value(self.next_index - 1) }
+    }
+}
+
+/// Indexes in a stripe: a whole number of blocks, so that a block lies within one.
+fn stripe(block_size: Option<i64>) -> i64 {
+    const LEAST: i64 = 1024;
+    let block = block_size.unwrap_or(1).max(1);
+    block.saturating_mul((LEAST / block).max(1))
+}
+
+fn keys(sequence: i64, node: i32) -> [(i16, Equals<'static>); 2] {
+    [(1, Equals::Int8(sequence)), (2, Equals::Int4(node))]
+}
+
+/// A position row that this transaction has locked.
+pub struct LockedPosition {
+    table: Table,
+    row: Row,
+    pub position: Position,
+}
+
+impl LockedPosition {
+    /// Replaces it.
+    pub fn update(&self, position: &Position) {
+        self.table.update(&self.row, &mut position.values());
+    }
+
+    pub fn delete(&self) {
+        self.table.delete(&self.row);
+    }
+}
+
+/// What locking a position came to.
+pub enum Lock {
+    Locked(LockedPosition),
+    Missing,
+    Held,
+}
+
+/// Locks a node's row, waiting for its holder or not.
+pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, HiloError> {
+    let table = Table::write(ids.position)?;
+    Ok(match table.find_locked(ids.position_pkey, &keys(sequence, node), wait) {
+        Ok(Some(row)) => {
+            let position = Position::from_row(&row);
+            Lock::Locked(LockedPosition { table, row, position })
+        }
+        Ok(None) => Lock::Missing,
+        Err(()) => Lock::Held,
+    })
+}
+
+pub fn insert(position: &Position) -> Result<(), HiloError> {
+    Table::write(ids()?.position)?.insert(&mut position.values());
+    Ok(())
+}
+
+/// A node's row as of now.
+pub fn find(sequence: i64, node: i32) -> Result<Option<Position>, HiloError> {
+    let ids = ids()?;
+    let table = Table::read(ids.position)?;
+    let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
+    Ok(row.map(|row| Position::from_row(&row)))
+}
+
+/// The nodes that have a row for this sequence.
+pub fn nodes_of(ids: &Ids, sequence: i64) -> Result<Vec<i32>, HiloError> {
+    let table = Table::read(ids.position)?;
+    let mut nodes = Vec::new();
+    table.scan(ids.position_pkey, &keys(sequence, 0)[..1], See::Newest, |row| {
+        nodes.push(row.int4(2));
+        true
+    });
+    Ok(nodes)
+}
+
+/// A node's row, with the (sub)transaction that wrote it, if that belongs to the current transaction.
+pub fn find_written(
+    sequence: i64,
+    node: i32,
+) -> Result<Option<(Position, pg_sys::TransactionId)>, HiloError> {
+    let ids = ids()?;
+    let table = Table::read(ids.position)?;
+    let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
+    Ok(row.filter(|row| is_current(row.writer())).map(|row| (Position::from_row(&row), row.writer())))
+}
+
+fn is_current(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: compares with the transaction state of this backend.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
+}
+
+/// Moves a row version that the current transaction has written to `next_index`. Does nothing where
+/// that version is in force no longer.
+pub fn advance(
+    (sequence, epoch, writer): (i64, i64, pg_sys::TransactionId),
+    node: i32,
+    next_index: i64,
+) -> Result<(), HiloError> {
+    if !is_current(writer) {
+        return Ok(());
+    }
+    if let Lock::Locked(locked) = lock(&ids()?, sequence, node, true)?
+        && locked.position.epoch == epoch
+        && locked.row.writer() == writer
+    {
+        locked.update(&Position { next_index, settled_index: next_index, ..locked.position });
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Who may do what with a sequence: its owner everything, others what `hilo.privilege` says.
+
+use pgrx::pg_sys;
+
+use super::definitions::Sequence;
+use super::ids;
+use super::table::{Equals, See, Table, next_command, text_datum};
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::sql::role_type::PUBLIC;
+
+/// A set of privileges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Privileges(u8);
+
+impl Privileges {
+    pub const NONE: Privileges = Privileges(0);
+    pub const USAGE: Privileges = Privileges(1);
+    pub const SELECT: Privileges = Privileges(2);
+    pub const UPDATE: Privileges = Privileges(4);
+    pub const ALL: Privileges = Privileges(7);
+
+    pub const fn or(self, other: Privileges) -> Privileges {
+        Privileges(self.0 | other.0)
+    }
+
+    /// Whether it has one of `others`.
+    #[inline(always)]
+    pub const fn any_of(self, others: Privileges) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// The privilege of this name, in upper case as the catalog keeps it.
+    pub fn named(name: &str) -> Option<Privileges> {
+        Some(match name {
+            "USAGE" => Self::USAGE,
+            "SELECT" => Self::SELECT,
+            "UPDATE" => Self::UPDATE,
+            "ALL" | "ALL PRIVILEGES" => Self::ALL,
+            _ => return None,
+        })
+    }
+
+    /// The names of those in the set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ["USAGE", "SELECT", "UPDATE"].into_iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| name)
+    }
+
+    /// For an error's DETAIL.
+    pub const fn needed(self) -> &'static str {
+        match self.0 {
+            1 => "USAGE",
+            2 => "SELECT",
+            4 => "UPDATE",
+            3 => "USAGE or SELECT",
+            5 => "USAGE or UPDATE",
+            _ => "a privilege",
+        }
+    }
+}
+
+/// Whether `user` has the rights of `role`: is it, or inherits from it, or is a superuser.
+pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up inside a transaction.
+    unsafe { pg_sys::has_privs_of_role(user, role) }
+}
+
+/// What `user` may do with `sequence`.
+pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
+    if acts_as(user, sequence.owner) {
+        return Ok(Privileges::ALL);
+    }
+    let ids = ids()?;
+    let table = Table::read(ids.privilege)?;
+    let mut held = Privileges::NONE;
+    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.id))], See::Newest, |row| {
+        let grantee = row.oid(2);
+        if (grantee == PUBLIC || acts_as(user, grantee))
+            && let Some(privilege) = row.text(3).as_deref().and_then(Privileges::named)
+        {
+            held = held.or(privilege);
+        }
+        held != Privileges::ALL
+    });
+    Ok(held)
+}
+
+/// Gives `grantee` the privileges that it does not have yet.
+pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
+    let ids = ids()?;
+    let table = Table::write(ids.privilege)?;
+    for name in set.names() {
+        if table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest).is_none() {
+            table.insert(&mut [
+                Some(sequence.id.into()),
+                Some(grantee.into()),
+                Some(text_datum(name.as_bytes())),
+                Some(ffi::current_user().into()),
+            ]);
+        }
+    }
+    next_command();
+    Ok(())
+}
+
+/// Takes privileges from `grantee`.
+pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
+    let ids = ids()?;
+    let table = Table::write(ids.privilege)?;
+    for name in set.names() {
+        if let Some(row) = table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest) {
+            table.delete(&row);
+        }
+    }
+    next_command();
+    Ok(())
+}
+
+fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Equals<'a>); 3] {
+    [(1, Equals::Int8(sequence.id)), (2, Equals::Oid(grantee)), (3, Equals::Text(name.as_bytes()))]
+}

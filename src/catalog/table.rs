@@ -1,0 +1,296 @@
+//! One table of ours, open: scans by index, and the writing of tuples.
+
+use pgrx::pg_sys;
+
+use crate::errors::HiloError;
+
+/// An open table; closed when dropped. Locks taken for writing are held to the transaction's end.
+pub struct Table {
+    relation: pg_sys::Relation,
+    unlock: pg_sys::LOCKMODE,
+}
+
+/// What a key column must equal.
+#[derive(Clone, Copy)]
+pub enum Equals<'a> {
+    Int8(i64),
+    Int4(i32),
+    Text(&'a [u8]),
+    Oid(pg_sys::Oid),
+}
+
+/// Which versions of a row a scan sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum See {
+    /// What is committed by now, and the transaction's own.
+    Newest,
+    /// The same without a snapshot, and so without a predicate lock in a serializable transaction. A
+    /// row that is being replaced may be missed.
+    Current,
+}
+
+/// How a row was locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowLock {
+    Locked,
+    /// Somebody else holds it (only where not waited for).
+    Held,
+    /// It has been replaced or deleted: look for it again.
+    Moved,
+}
+
+/// The values of one row, with NULLs.
+pub struct Row {
+    pub tuple: pg_sys::HeapTuple,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+impl Row {
+    /// Column `number` (from 1), `None` where NULL.
+    pub fn datum(&self, number: usize) -> Option<pg_sys::Datum> {
+        (!self.nulls[number - 1]).then(|| self.values[number - 1])
+    }
+
+    /// The (sub)transaction that wrote this version.
+    pub fn writer(&self) -> pg_sys::TransactionId {
+        // SAFETY: a heap tuple's header has it while the writer is in progress.
+        unsafe { (*(*self.tuple).t_data).t_choice.t_heap.t_xmin }
+    }
+
+    pub fn int8(&self, number: usize) -> i64 {
+        self.datum(number).map_or(0, |datum| datum.value() as i64)
+    }
+
+    pub fn int4(&self, number: usize) -> i32 {
+        self.datum(number).map_or(0, |datum| datum.value() as i32)
+    }
+
+    pub fn bool(&self, number: usize) -> bool {
+        self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    }
+
+    pub fn oid(&self, number: usize) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
+    }
+
+    pub fn text(&self, number: usize) -> Option<String> {
+        // SAFETY: a text column's datum, in memory that lives as long as the row's.
+        self.datum(number).map(|datum| unsafe { text_of(datum) })
+    }
+}
+
+/// The text in a varlena datum.
+///
+/// # Safety
+/// `datum` must point to a text (or a type of its layout).
+pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
+    // SAFETY: the caller's; detoasting copies where it must.
+    unsafe {
+        let text = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        String::from_utf8_lossy(pgrx::varlena_to_byte_slice(text)).into_owned()
+    }
+}
+
+/// A text datum in the current memory context.
+pub fn text_datum(bytes: &[u8]) -> pg_sys::Datum {
+    // SAFETY: copies `bytes`.
+    unsafe {
+        pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32).into()
+    }
+}
+
+impl Table {
+    /// Opens a table to read it.
+    ///
+    /// # Errors
+    /// `NotInstalled` where it is gone, as after DROP EXTENSION.
+    pub fn read(id: pg_sys::Oid) -> Result<Table, HiloError> {
+        Self::open(id, pg_sys::AccessShareLock as _, pg_sys::AccessShareLock as _)
+    }
+
+    /// Opens a table to write to it.
+    ///
+    /// # Errors
+    /// As [`Table::read`].
+    pub fn write(id: pg_sys::Oid) -> Result<Table, HiloError> {
+        Self::open(id, pg_sys::RowExclusiveLock as _, pg_sys::NoLock as _)
+    }
+
+    fn open(
+        id: pg_sys::Oid,
+        lock: pg_sys::LOCKMODE,
+        unlock: pg_sys::LOCKMODE,
+    ) -> Result<Table, HiloError> {
+        // SAFETY: inside a transaction; null where the table is gone.
+        let relation = unsafe { pg_sys::try_table_open(id, lock) };
+        if relation.is_null() { Err(HiloError::NotInstalled) } else { Ok(Table { relation, unlock }) }
+    }
+
+    fn columns(&self) -> usize {
+        // SAFETY: an open relation has its descriptor.
+        unsafe { (*(*self.relation).rd_att).natts as usize }
+    }
+
+    fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
+        let count = self.columns();
+        let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); count], vec![true; count]);
+        // SAFETY: both have a place for every column. The copy outlives the scan's buffer pin.
+        unsafe {
+            let tuple = pg_sys::heap_copytuple(tuple);
+            pg_sys::heap_deform_tuple(tuple, (*self.relation).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
+            Row { tuple, values, nulls }
+        }
+    }
+
+    /// Visits the rows whose columns (numbers from 1, the first ones of `index`) equal `keys`, in the
+    /// index's order, until `visit` returns false.
+    pub fn scan(
+        &self,
+        index: pg_sys::Oid,
+        keys: &[(i16, Equals)],
+        see: See,
+        mut visit: impl FnMut(Row) -> bool,
+    ) {
+        let mut scan_keys = vec![pg_sys::ScanKeyData::default(); keys.len()];
+        for (key, (column, equals)) in scan_keys.iter_mut().zip(keys) {
+            let (function, datum) = match equals {
+                Equals::Int8(value) => (pg_sys::F_INT8EQ, (*value).into()),
+                Equals::Int4(value) => (pg_sys::F_INT4EQ, (*value).into()),
+                Equals::Oid(value) => (pg_sys::F_OIDEQ, (*value).into()),
+                Equals::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+            };
+            let function = pg_sys::Oid::from_u32(function);
+            // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
+            unsafe { pg_sys::ScanKeyInit(key, *column, pg_sys::BTEqualStrategyNumber as _, function, datum) };
+        }
+        let snapshot = match see {
+            See::Newest => std::ptr::null_mut(),
+            See::Current => &raw mut pg_sys::SnapshotSelfData,
+        };
+        // SAFETY: the relation is open, the index is one of its own; the scan is ended below, or by
+        // the transaction's abort.
+        unsafe {
+            let scan = pg_sys::systable_beginscan(
+                self.relation,
+                index,
+                true,
+                snapshot,
+                scan_keys.len() as i32,
+                scan_keys.as_mut_ptr(),
+            );
+            loop {
+                let tuple = pg_sys::systable_getnext(scan);
+                if tuple.is_null() || !visit(self.row(tuple)) {
+                    break;
+                }
+            }
+            pg_sys::systable_endscan(scan);
+        }
+    }
+
+    /// The first row that [`Table::scan`] finds.
+    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Equals)], see: See) -> Option<Row> {
+        let mut found = None;
+        self.scan(index, keys, see, |row| {
+            found = Some(row);
+            false
+        });
+        found
+    }
+
+    /// Locks the version of a row that was found, to change it.
+    pub fn lock(&self, row: &Row, wait: bool) -> RowLock {
+        let mut found = pg_sys::TM_FailureData::default();
+        let mut buffer: pg_sys::Buffer = 0;
+        let policy = if wait { pg_sys::LockWaitPolicy::LockWaitBlock } else { pg_sys::LockWaitPolicy::LockWaitSkip };
+        // SAFETY: the tuple's header says where it lies; the buffer comes back pinned and is released.
+        let result = unsafe {
+            let mut tuple = *row.tuple;
+            let result = pg_sys::heap_lock_tuple(
+                self.relation,
+                &mut tuple,
+                pg_sys::GetCurrentCommandId(true),
+                pg_sys::LockTupleMode::LockTupleExclusive,
+                policy,
+                false,
+                &mut buffer,
+                &mut found,
+            );
+            pg_sys::ReleaseBuffer(buffer);
+            result
+        };
+        use pg_sys::TM_Result::*;
+        match result {
+            TM_Ok | TM_SelfModified => RowLock::Locked,
+            TM_WouldBlock | TM_BeingModified => RowLock::Held,
+            _ => RowLock::Moved,
+        }
+    }
+
+    /// Finds a row and locks it. `None`: there is none; `Err`: it is held by somebody else.
+    pub fn find_locked(&self, index: pg_sys::Oid, keys: &[(i16, Equals)], wait: bool) -> Result<Option<Row>, ()> {
+        loop {
+            let Some(row) = self.find(index, keys, See::Newest) else { return Ok(None) };
+            match self.lock(&row, wait) {
+                RowLock::Locked => return Ok(Some(row)),
+                RowLock::Held => return Err(()),
+                RowLock::Moved => continue,
+            }
+        }
+    }
+
+    /// Adds a row.
+    pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) {
+        let (mut datums, mut nulls) = split(values);
+        // SAFETY: one value and flag for every column, as the callers write them.
+        unsafe {
+            debug_assert_eq!(datums.len(), self.columns());
+            let tuple = pg_sys::heap_form_tuple((*self.relation).rd_att, datums.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::CatalogTupleInsert(self.relation, tuple);
+            pg_sys::heap_freetuple(tuple);
+        }
+    }
+
+    /// Replaces a row that is locked.
+    pub fn update(&self, row: &Row, values: &mut [Option<pg_sys::Datum>]) {
+        let (mut datums, mut nulls) = split(values);
+        // SAFETY: as in `insert`.
+        unsafe {
+            debug_assert_eq!(datums.len(), self.columns());
+            let tuple = pg_sys::heap_form_tuple((*self.relation).rd_att, datums.as_mut_ptr(), nulls.as_mut_ptr());
+            let mut at = (*row.tuple).t_self;
+            pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
+            pg_sys::heap_freetuple(tuple);
+        }
+    }
+
+    /// Deletes a row that was found.
+    pub fn delete(&self, row: &Row) {
+        // SAFETY: the tuple's header says where it lies.
+        unsafe {
+            let mut at = (*row.tuple).t_self;
+            pg_sys::CatalogTupleDelete(self.relation, &mut at);
+        }
+    }
+}
+
+fn split(values: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    values.iter().map(|value| (value.unwrap_or(pg_sys::Datum::null()), value.is_none())).unzip()
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // After an error the transaction's abort closes it.
+        if !std::thread::panicking() {
+            // SAFETY: opened by `open`, closed once.
+            unsafe { pg_sys::table_close(self.relation, self.unlock) }
+        }
+    }
+}
+
+/// What was written becomes visible to the transaction's next command.
+pub fn next_command() {
+    // SAFETY: inside a transaction.
+    unsafe { pg_sys::CommandCounterIncrement() }
+}

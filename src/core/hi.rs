@@ -1,0 +1,108 @@
+//! Classic Hi/Lo blocks, dealt out of the same indexes as single values.
+//!
+//! The block `hi` is the values `start_value + (hi × block_size + lo) × increment` for lo = 0 …
+//! block_size − 1. Who gets it owns its whole span: every index whose value lies in the span is used
+//! up with it, and no index used before may lie in it. After a setval the base may be off the grid
+//! of the blocks, so the span is compared by value, not by index.
+//!
+//! With several nodes a block lies within one stripe of ours: not before the stripe's first value,
+//! and before the first value of the stripe that follows it.
+
+use crate::mapping::Mapping;
+use crate::range::Range;
+
+/// Whether a block can be had from the indexes at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HiFit {
+    /// `range` (never empty) is used up by the block. What lies before it is not.
+    Fits { hi: i64, range: Range },
+    /// The indexes must reach up to `end` (exclusive) for the next block.
+    Needs { end: i64 },
+    /// There is no further block within the bounds.
+    Exhausted,
+}
+
+/// The smallest block whose span lies behind everything before `available.start`. `block_size` at
+/// least 1. A cycling sequence has no such blocks: `Exhausted`.
+pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: Range) -> HiFit {
+    match find(mapping, start_value, block_size.max(1) as i128, available.start) {
+        Some((hi, range)) if range.end <= available.end => HiFit::Fits { hi, range },
+        Some((_, range)) => HiFit::Needs { end: range.end },
+        None => HiFit::Exhausted,
+    }
+}
+
+/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in
+/// the direction of the increment.
+fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i64, Range)> {
+    if mapping.cycle {
+        return None;
+    }
+    let step = mapping.step();
+    let end = mapping.offset(mapping.bound());
+    let used = match from {
+        ..=0 => -1,
+        _ => mapping.offset(mapping.value(from - 1)?),
+    };
+    let length = (size - 1) * step;
+    if length > end {
+        return None;
+    }
+    let origin = mapping.offset(start_value);
+    let pitch = size * step;
+    let least = (used + 1 - origin).max(0);
+    let hi = (least + pitch - 1) / pitch;
+    let hi = hi + skip(mapping, origin + hi * pitch, pitch, length)?;
+    let first = hi.checked_mul(pitch)?.checked_add(origin)?;
+    let last = first + length;
+    if last > end {
+        return None;
+    }
+    let start = mapping.stripes.below((first + step - 1) / step);
+    // A block of one value off the grid has no index in its span; it uses up the next one, or it
+    // would be found again.
+    let end = mapping.stripes.below(last / step + 1).max(start + 1);
+    if end > mapping.limit() as i128 {
+        return None;
+    }
+    Some((i64::try_from(hi).ok()?, Range::new(start as i64, end as i64)))
+}
+
+/// How many blocks to go on from the one at offset `first` until one lies within a stripe of ours.
+fn skip(mapping: &Mapping, first: i128, pitch: i128, length: i128) -> Option<i128> {
+    let stripes = &mapping.stripes;
+    if stripes.nodes <= 1 {
+        return Some(0);
+    }
+    // Offsets stay below 2^65: a wider stripe is as good as one that wide.
+    let width = (stripes.size.max(1) as i128 * mapping.step()).min(1 << 70);
+    if length >= width {
+        return None;
+    }
+    let round = width * stripes.nodes as i128;
+    let inside = (first - width * stripes.node as i128).rem_euclid(round);
+    first_hit(inside, pitch, round, width - length - 1)
+}
+
+/// The smallest x ≥ 0 with `(start + x × pitch) mod round ≤ most`, for 0 ≤ start < round.
+fn first_hit(start: i128, pitch: i128, round: i128, most: i128) -> Option<i128> {
+    if start <= most {
+        return Some(0);
+    }
+    first_multiple(pitch % round, round, round - start, round - start + most)
+}
+
+/// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch < round;
+/// None also where it is beyond all offsets. Euclid's algorithm: between two multiples of `pitch`
+/// the question is the same one about the remainders.
+fn first_multiple(pitch: i128, round: i128, low: i128, high: i128) -> Option<i128> {
+    if pitch == 0 {
+        return None;
+    }
+    let x = (low + pitch - 1) / pitch;
+    if x * pitch <= high {
+        return Some(x);
+    }
+    let laps = first_multiple(round % pitch, pitch, pitch - high % pitch, pitch - low % pitch)?;
+    Some((laps.checked_mul(round)?.checked_add(low + pitch - 1)?) / pitch)
+}

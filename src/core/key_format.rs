@@ -1,0 +1,353 @@
+//! Text keys: a template over `{name}`, `{server}`, `{value}` and `{value:0N}`.
+//!
+//! For one sequence on one server all but the value is fixed text, so a key has exactly one value.
+//! Between servers it must stay so whatever their prefixes are; [`KeyFormat::check_prefix`] refuses
+//! the prefixes with which it would not, see there.
+//!
+//! Works on bytes: every encoding that a server can have keeps ASCII to itself.
+
+use crate::name::control;
+
+/// The format of a sequence that has none of its own.
+pub const DEFAULT: &str = "{name}/{server}{value}";
+/// The most bytes of a format.
+pub const MAX_LENGTH: usize = 255;
+/// The most digits that `{value:0N}` can pad to.
+pub const MAX_WIDTH: u8 = 19;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(Vec<u8>),
+    Name,
+    Server,
+}
+
+/// A parsed format: what stands before the value, its width and what stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFormat {
+    before: Vec<Part>,
+    /// 0: as many digits as it needs; else at least so many characters, filled with zeros
+    width: u8,
+    behind: Vec<Part>,
+}
+
+/// Why a format is refused. SQLSTATE 22023. Positions are in bytes from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFormatError {
+    #[error("key_format is too long")]
+    TooLong { length: usize },
+    #[error("key_format has no {{value}}")]
+    NoValue,
+    #[error("key_format has more than one {{value}}")]
+    SeveralValues,
+    #[error("key_format has more than one {{server}}")]
+    SeveralServers,
+    #[error("key_format has an unknown placeholder \"{{{0}}}\"")]
+    Unknown(String),
+    #[error("width of {{value:0{0}}} in key_format must be between 1 and {MAX_WIDTH}")]
+    Width(String),
+    #[error("key_format has an unbalanced \"{brace}\"")]
+    Unbalanced { brace: char, position: usize },
+    #[error("key_format must not contain control characters")]
+    Control { code: u32, position: usize },
+}
+
+impl KeyFormatError {
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            KeyFormatError::TooLong { length } => {
+                Some(format!("It has {length} bytes, at most {MAX_LENGTH} are allowed."))
+            }
+            KeyFormatError::NoValue => Some("All values would have the same key.".into()),
+            KeyFormatError::SeveralValues | KeyFormatError::SeveralServers => {
+                Some("Two values could have the same key.".into())
+            }
+            KeyFormatError::Unbalanced { position, .. } => {
+                Some(format!("It is at byte {}.", position + 1))
+            }
+            KeyFormatError::Control { code, position } => {
+                Some(format!("There is U+{code:04X} at byte {}.", position + 1))
+            }
+            KeyFormatError::Unknown(_) | KeyFormatError::Width(_) => None,
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            KeyFormatError::Unbalanced { .. } => "Write {{ or }} for a brace in the key.".into(),
+            _ => format!(
+                "A key format is text with {{value}} or {{value:0N}} once, {{server}} at most once \
+                 and {{name}}; the default is \"{DEFAULT}\"."
+            ),
+        })
+    }
+}
+
+/// Why a server prefix does not go with a format. SQLSTATE 22023.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixError {
+    #[error("server prefix must not contain control characters")]
+    Control { code: u32, position: usize },
+    #[error(
+        "server prefix must not end with \"{0}\" where only digits or dashes part it from the value"
+    )]
+    End(char),
+    #[error("server prefix must not begin with \"{0}\" where only digits part it from the value")]
+    Begin(char),
+}
+
+impl PrefixError {
+    pub fn detail(&self) -> Option<String> {
+        Some(match self {
+            PrefixError::Control { code, position } => {
+                format!("There is U+{code:04X} at byte {}.", position + 1)
+            }
+            PrefixError::End('-') => {
+                "Prefix \"A-\" with value 1 and prefix \"A\" with value -1 could give the same key."
+                    .into()
+            }
+            PrefixError::End(_) => {
+                "Prefix \"A1\" with value 1 and prefix \"A\" with value 11 could give the same key."
+                    .into()
+            }
+            PrefixError::Begin(_) => {
+                "Value 1 with prefix \"1A\" and value 11 with prefix \"A\" could give the same key."
+                    .into()
+            }
+        })
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PrefixError::Control { .. } => None,
+            _ => Some("Part it from the value with a character such as \"/\".".into()),
+        }
+    }
+}
+
+/// Why a text is not a key of a sequence. SQLSTATE 22P02.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyReadError {
+    #[error("key does not begin as the keys of this sequence do")]
+    Begin,
+    #[error("key does not end as the keys of this sequence do")]
+    End,
+    #[error("key has no number where the keys of this sequence have one")]
+    NotANumber,
+    #[error("number in the key is out of range")]
+    OutOfRange,
+    #[error("number in the key is not written as in the keys of this sequence")]
+    NotCanonical,
+}
+
+impl Default for KeyFormat {
+    /// [`DEFAULT`]
+    fn default() -> Self {
+        KeyFormat {
+            before: vec![Part::Name, Part::Literal(b"/".to_vec()), Part::Server],
+            width: 0,
+            behind: Vec::new(),
+        }
+    }
+}
+
+impl KeyFormat {
+    /// Parses a template; `{{` and `}}` stand for a brace each.
+    pub fn parse(format: &str) -> Result<KeyFormat, KeyFormatError> {
+        if format.len() > MAX_LENGTH {
+            return Err(KeyFormatError::TooLong { length: format.len() });
+        }
+        if let Some((position, code)) = control(format.as_bytes()) {
+            return Err(KeyFormatError::Control { code, position });
+        }
+        let mut parts = Vec::new();
+        let mut before = None;
+        let mut width = 0;
+        let mut servers = 0;
+        let mut rest = format;
+        while let Some(first) = rest.chars().next() {
+            let position = format.len() - rest.len();
+            if rest.starts_with("{{") || rest.starts_with("}}") {
+                literal(&mut parts, &rest.as_bytes()[..1]);
+                rest = &rest[2..];
+            } else if first == '{' {
+                let end =
+                    rest.find('}').ok_or(KeyFormatError::Unbalanced { brace: '{', position })?;
+                match &rest[1..end] {
+                    "name" => parts.push(Part::Name),
+                    "server" => {
+                        parts.push(Part::Server);
+                        servers += 1;
+                    }
+                    inside => {
+                        width = value_width(inside)?;
+                        if before.replace(core::mem::take(&mut parts)).is_some() {
+                            return Err(KeyFormatError::SeveralValues);
+                        }
+                    }
+                }
+                rest = &rest[end + 1..];
+            } else if first == '}' {
+                return Err(KeyFormatError::Unbalanced { brace: '}', position });
+            } else {
+                let end = rest.find(['{', '}']).unwrap_or(rest.len());
+                literal(&mut parts, &rest.as_bytes()[..end]);
+                rest = &rest[end..];
+            }
+        }
+        if servers > 1 {
+            return Err(KeyFormatError::SeveralServers);
+        }
+        let before = before.ok_or(KeyFormatError::NoValue)?;
+        Ok(KeyFormat { before, width, behind: parts })
+    }
+
+    /// Whether the server's prefix is part of the key.
+    pub fn has_server(&self) -> bool {
+        self.before.iter().chain(&self.behind).any(|part| *part == Part::Server)
+    }
+
+    /// Whether the keys of the sequence `name` with this prefix stay apart from those with any other
+    /// prefix that passes. `negative`: values below zero are possible.
+    ///
+    /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v', one
+    /// number is a part of the other. Both without sign: then R has no character but digits (its
+    /// last other character would have two places), and the longer prefix ends with a digit. One
+    /// with a sign: R has no character but digits and dashes, and the longer prefix ends with one
+    /// of them, with a dash if R has only dashes. Behind the value a sign cannot be mistaken:
+    /// there R has only digits, and the longer prefix begins with one.
+    pub fn check_prefix(
+        &self,
+        name: &[u8],
+        prefix: &[u8],
+        negative: bool,
+    ) -> Result<(), PrefixError> {
+        if let Some((position, code)) = control(prefix) {
+            return Err(PrefixError::Control { code, position });
+        }
+        if let (Some(gap), Some(&end)) = (gap(self.before.iter().rev(), name), prefix.last()) {
+            let digits = gap.iter().all(u8::is_ascii_digit);
+            let dashes = gap.iter().all(|byte| *byte == b'-');
+            let number = gap.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
+            let by_digit = digits || negative && number && !dashes;
+            let by_dash = negative && number;
+            if by_digit && end.is_ascii_digit() || by_dash && end == b'-' {
+                return Err(PrefixError::End(end as char));
+            }
+        }
+        if let (Some(gap), Some(&begin)) = (gap(self.behind.iter(), name), prefix.first())
+            && begin.is_ascii_digit()
+            && gap.iter().all(u8::is_ascii_digit)
+        {
+            return Err(PrefixError::Begin(begin as char));
+        }
+        Ok(())
+    }
+
+    /// Appends the key to `out`; allocates only where `out` must grow.
+    pub fn format_into(&self, name: &[u8], server: &[u8], value: i64, out: &mut Vec<u8>) {
+        for part in &self.before {
+            out.extend_from_slice(part.text(name, server));
+        }
+        let mut buffer = [0; 20];
+        out.extend_from_slice(self.number(value, &mut buffer));
+        for part in &self.behind {
+            out.extend_from_slice(part.text(name, server));
+        }
+    }
+
+    /// The value of a key: the exact inverse of [`format_into`](Self::format_into) for the same name
+    /// and prefix. What it would not have written (`+1`, `01`) it does not read.
+    pub fn read(&self, name: &[u8], server: &[u8], key: &[u8]) -> Result<i64, KeyReadError> {
+        let mut rest = key;
+        for part in &self.before {
+            rest = rest.strip_prefix(part.text(name, server)).ok_or(KeyReadError::Begin)?;
+        }
+        for part in self.behind.iter().rev() {
+            rest = rest.strip_suffix(part.text(name, server)).ok_or(KeyReadError::End)?;
+        }
+        let value = parse_number(rest)?;
+        if self.number(value, &mut [0; 20]) == rest {
+            Ok(value)
+        } else {
+            Err(KeyReadError::NotCanonical)
+        }
+    }
+
+    /// `value` in decimal, filled with zeros behind the sign up to the width.
+    fn number<'a>(&self, value: i64, buffer: &'a mut [u8; 20]) -> &'a [u8] {
+        let mut at = buffer.len();
+        let mut rest = value.unsigned_abs();
+        loop {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let sign = usize::from(value < 0);
+        while buffer.len() - at + sign < self.width as usize {
+            at -= 1;
+            buffer[at] = b'0';
+        }
+        if value < 0 {
+            at -= 1;
+            buffer[at] = b'-';
+        }
+        &buffer[at..]
+    }
+}
+
+impl Part {
+    fn text<'a>(&'a self, name: &'a [u8], server: &'a [u8]) -> &'a [u8] {
+        match self {
+            Part::Literal(text) => text,
+            Part::Name => name,
+            Part::Server => server,
+        }
+    }
+}
+
+fn literal(parts: &mut Vec<Part>, text: &[u8]) {
+    match parts.last_mut() {
+        Some(Part::Literal(before)) => before.extend_from_slice(text),
+        _ => parts.push(Part::Literal(text.to_vec())),
+    }
+}
+
+/// The width of `value` (0) or `value:0N` (N).
+fn value_width(inside: &str) -> Result<u8, KeyFormatError> {
+    if inside == "value" {
+        return Ok(0);
+    }
+    let Some(width) = inside.strip_prefix("value:0") else {
+        return Err(KeyFormatError::Unknown(inside.into()));
+    };
+    match width.parse() {
+        Ok(number @ 1..=MAX_WIDTH) if !width.starts_with(['+', '0']) => Ok(number),
+        _ => Err(KeyFormatError::Width(width.into())),
+    }
+}
+
+/// The text between the value and the server's prefix, as a set of bytes in any order, walking from
+/// the value; None where there is no prefix that way.
+fn gap<'a>(parts: impl Iterator<Item = &'a Part>, name: &'a [u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for part in parts {
+        match part {
+            Part::Server => return Some(text),
+            _ => text.extend_from_slice(part.text(name, b"")),
+        }
+    }
+    None
+}
+
+fn parse_number(text: &[u8]) -> Result<i64, KeyReadError> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(KeyReadError::NotANumber);
+    }
+    let text = core::str::from_utf8(text).map_err(|_| KeyReadError::NotANumber)?;
+    text.parse().map_err(|_| KeyReadError::OutOfRange)
+}

@@ -1,0 +1,14 @@
+//! The rules of hilo that need no Postgres.
+
+pub mod backoff;
+pub mod cursor;
+pub mod hi;
+pub mod key_format;
+pub mod mapping;
+pub mod name;
+pub mod options;
+pub mod policy;
+pub mod pool;
+pub mod range;
+pub mod rate;
+pub mod slice;

@@ -1,0 +1,238 @@
+//! From index to value: `value(i) = base + increment × global(i)`.
+//!
+//! An index counts what one node deals: 0, 1, 2, … A node owns every `nodes`-th stripe of `size`
+//! global positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling the
+//! first lap runs from the base to the bound and each later one from the other bound, so the index
+//! itself just goes on.
+//!
+//! Everything is computed in 128 bits: no input overflows or panics. Callers see to it that the
+//! increment is not zero, the base lies within the bounds and `node < nodes`.
+
+use crate::range::Range;
+
+/// Which global positions are this node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stripes {
+    /// 0 … nodes − 1
+    pub node: u32,
+    /// 1: every position is ours, whatever `size` is
+    pub nodes: u32,
+    /// positions in a stripe, at least 1
+    pub size: i64,
+}
+
+impl Stripes {
+    /// One node that owns everything.
+    pub const ALL: Stripes = Stripes { node: 0, nodes: 1, size: 1 };
+
+    fn width(&self) -> i128 {
+        self.size.max(1) as i128
+    }
+
+    /// The global position of an index (at least 0). Below 2^96.
+    fn global(&self, index: i64) -> i128 {
+        if self.nodes <= 1 {
+            return index as i128;
+        }
+        let size = self.size.max(1);
+        let round = (index / size) as i128 * self.nodes as i128 + self.node as i128;
+        round * size as i128 + (index % size) as i128
+    }
+
+    /// How many of our indexes have a global position below `global`; so also the smallest index at
+    /// or beyond it.
+    pub(crate) fn below(&self, global: i128) -> i128 {
+        let global = global.max(0);
+        if self.nodes <= 1 {
+            return global;
+        }
+        let width = self.width();
+        let round = width * self.nodes as i128;
+        let inside = global % round - width * self.node as i128;
+        global / round * width + inside.clamp(0, width)
+    }
+
+    fn owns(&self, global: i128) -> bool {
+        self.nodes <= 1 || global / self.width() % self.nodes as i128 == self.node as i128
+    }
+}
+
+/// The constants that turn an index of a sequence into a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Mapping {
+    /// the value at global position 0
+    pub base: i64,
+    /// not 0
+    pub increment: i64,
+    pub min_value: i64,
+    pub max_value: i64,
+    pub cycle: bool,
+    pub stripes: Stripes,
+}
+
+/// Values `first`, `first + increment`, …: `count` (at least 1) of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub first: i64,
+    pub count: i64,
+}
+
+impl Run {
+    /// Its last value, for the increment of the mapping that it came from.
+    pub fn last(&self, increment: i64) -> i64 {
+        (self.first as i128 + (self.count - 1) as i128 * increment as i128) as i64
+    }
+}
+
+impl Mapping {
+    /// The value of `index`; `Some` exactly for 0 ≤ index < [`limit`](Self::limit).
+    #[inline]
+    pub fn value(&self, index: i64) -> Option<i64> {
+        if !(0..i64::MAX).contains(&index) {
+            return None;
+        }
+        if self.is_plain() {
+            return self.bounded(index);
+        }
+        let global = self.stripes.global(index);
+        if self.cycle {
+            return Some(self.cycled(global).0);
+        }
+        if global < self.positions() { Some(self.at(global)) } else { None }
+    }
+
+    /// The exclusive end of the indexes that may be reserved: how many there are, or `i64::MAX` where
+    /// they are more or the sequence cycles. 0 where the whole sequence ends before our first stripe.
+    pub fn limit(&self) -> i64 {
+        if self.cycle {
+            return i64::MAX;
+        }
+        clamped(self.stripes.below(self.positions()))
+    }
+
+    /// The longest start of `range` whose values step by exactly `increment`: it is cut at the end of
+    /// a stripe, of a lap and of the sequence. None where nothing of it is there to be served.
+    #[inline]
+    pub fn run(&self, range: Range) -> Option<Run> {
+        if range.is_empty() {
+            return None;
+        }
+        let first = self.value(range.start)?;
+        if self.is_plain() && self.bounded(range.end - 1).is_some() {
+            return Some(Run { first, count: range.len() });
+        }
+        Some(Run { first, count: range.len().min(self.in_step(range.start)) })
+    }
+
+    /// `range` as runs, in order, up to the end of the sequence.
+    pub fn runs(&self, range: Range) -> impl Iterator<Item = Run> + use<> {
+        let mapping = *self;
+        let mut rest = range;
+        core::iter::from_fn(move || {
+            let run = mapping.run(rest)?;
+            rest.start += run.count;
+            Some(run)
+        })
+    }
+
+    /// The index of ours that has this value. None where it is not on the grid, out of bounds or
+    /// another node's, and always when cycling: there a value has many indexes.
+    pub fn index_of(&self, value: i64) -> Option<i64> {
+        let offset = self.offset(value);
+        if self.cycle || offset < 0 || offset % self.step() != 0 {
+            return None;
+        }
+        let global = offset / self.step();
+        if global >= self.positions() || !self.stripes.owns(global) {
+            return None;
+        }
+        i64::try_from(self.stripes.below(global)).ok().filter(|index| *index < i64::MAX)
+    }
+
+    /// The smallest index of ours whose value lies strictly beyond `value` in the direction of the
+    /// increment, within 0 ..= limit. When cycling nothing lies beyond: the limit.
+    pub fn first_index_beyond(&self, value: i64) -> i64 {
+        let limit = self.limit();
+        let offset = self.offset(value);
+        if self.cycle {
+            return limit;
+        }
+        if offset < 0 {
+            return 0;
+        }
+        clamped(self.stripes.below(offset / self.step() + 1)).min(limit)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.stripes.nodes <= 1 && !self.cycle
+    }
+
+    /// One node, no cycle, no division: the hot path.
+    #[inline]
+    fn bounded(&self, index: i64) -> Option<i64> {
+        let value = self.base as i128 + self.increment as i128 * index as i128;
+        let bounds = self.min_value as i128..=self.max_value as i128;
+        if bounds.contains(&value) { Some(value as i64) } else { None }
+    }
+
+    /// How many indexes from `index` (which has a value) on are in step.
+    fn in_step(&self, index: i64) -> i64 {
+        let global = self.stripes.global(index);
+        let lap = if self.cycle { self.cycled(global).1 } else { self.positions() - global };
+        let stripe = if self.stripes.nodes <= 1 {
+            i128::MAX
+        } else {
+            self.stripes.width() - index as i128 % self.stripes.width()
+        };
+        let all = (i64::MAX - index) as i128;
+        lap.min(stripe).min(all) as i64
+    }
+
+    /// The value of a global position when cycling, and how many positions are left of its lap with
+    /// it.
+    fn cycled(&self, global: i128) -> (i64, i128) {
+        let first_lap = self.positions();
+        if global < first_lap {
+            return (self.at(global), first_lap - global);
+        }
+        let origin = if self.increment > 0 { self.min_value } else { self.max_value };
+        let lap = (self.max_value as i128 - self.min_value as i128) / self.step() + 1;
+        let inside = (global - first_lap) % lap.max(1);
+        let value = origin as i128 + self.increment as i128 * inside;
+        (value as i64, lap - inside)
+    }
+
+    /// The value of a global position below [`positions`](Self::positions).
+    fn at(&self, global: i128) -> i64 {
+        (self.base as i128 + self.increment as i128 * global) as i64
+    }
+
+    /// How many global positions there are from the base to the bound (in the first lap). At most
+    /// 2^64.
+    pub(crate) fn positions(&self) -> i128 {
+        let bound = self.offset(self.bound());
+        if bound < 0 { 0 } else { bound / self.step() + 1 }
+    }
+
+    /// The last value that may be: where the increment leads.
+    pub(crate) fn bound(&self) -> i64 {
+        if self.increment > 0 { self.max_value } else { self.min_value }
+    }
+
+    /// How far `value` lies beyond the base in the direction of the increment. Within ±2^64.
+    pub(crate) fn offset(&self, value: i64) -> i128 {
+        let distance = value as i128 - self.base as i128;
+        if self.increment > 0 { distance } else { -distance }
+    }
+
+    /// The increment without its sign, at least 1.
+    pub(crate) fn step(&self) -> i128 {
+        (self.increment as i128).abs().max(1)
+    }
+}
+
+fn clamped(index: i128) -> i64 {
+    index.clamp(0, i64::MAX as i128) as i64
+}

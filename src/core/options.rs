@@ -1,0 +1,341 @@
+//! What a sequence is defined by, checked as core's `init_params` checks it (same order, same
+//! defaults), and what hilo adds to it.
+
+use crate::key_format::{KeyFormat, KeyFormatError};
+
+/// The most that `slice_size` may be.
+pub const MAX_SLICE_SIZE: i32 = 65_536;
+
+/// The type that bounds a sequence's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataType {
+    SmallInt,
+    Integer,
+    BigInt,
+}
+
+impl DataType {
+    pub const fn min(self) -> i64 {
+        match self {
+            DataType::SmallInt => i16::MIN as i64,
+            DataType::Integer => i32::MIN as i64,
+            DataType::BigInt => i64::MIN,
+        }
+    }
+
+    pub const fn max(self) -> i64 {
+        match self {
+            DataType::SmallInt => i16::MAX as i64,
+            DataType::Integer => i32::MAX as i64,
+            DataType::BigInt => i64::MAX,
+        }
+    }
+
+    /// As SQL prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DataType::SmallInt => "smallint",
+            DataType::Integer => "integer",
+            DataType::BigInt => "bigint",
+        }
+    }
+
+    /// The inverse of [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<DataType> {
+        [DataType::SmallInt, DataType::Integer, DataType::BigInt]
+            .into_iter()
+            .find(|t| t.name() == name)
+    }
+
+    fn holds(self, value: i64) -> bool {
+        (self.min()..=self.max()).contains(&value)
+    }
+}
+
+impl core::fmt::Display for DataType {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a caller says. None: the default in [`Definition::create`], what it was in
+/// [`Definition::alter`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub data_type: Option<DataType>,
+    pub start_value: Option<i64>,
+    pub increment: Option<i64>,
+    pub min_value: Option<i64>,
+    pub max_value: Option<i64>,
+    pub cycle: Option<bool>,
+    pub ordered: Option<bool>,
+    /// 1 or more; in alter 0 makes it adaptive again
+    pub block_size: Option<i64>,
+    /// 1 to [`MAX_SLICE_SIZE`]; in alter 0 makes it adaptive again
+    pub slice_size: Option<i32>,
+    pub key_format: Option<String>,
+}
+
+/// A valid definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub data_type: DataType,
+    pub start_value: i64,
+    pub increment: i64,
+    pub min_value: i64,
+    pub max_value: i64,
+    pub cycle: bool,
+    pub ordered: bool,
+    /// None: by rate
+    pub block_size: Option<i64>,
+    /// None: up to the server's maximum
+    pub slice_size: Option<i32>,
+    /// None: the default format
+    pub key_format: Option<String>,
+}
+
+/// Why options are refused. SQLSTATE 22023.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    #[error("increment must not be zero")]
+    ZeroIncrement,
+    #[error("max_value ({value}) is out of range for sequence data type {data_type}")]
+    MaxOutOfRange { value: i64, data_type: DataType },
+    #[error("min_value ({value}) is out of range for sequence data type {data_type}")]
+    MinOutOfRange { value: i64, data_type: DataType },
+    #[error("min_value ({min}) must be less than max_value ({max})")]
+    MinNotLessThanMax { min: i64, max: i64 },
+    #[error("start_value ({start}) cannot be less than min_value ({min})")]
+    StartBelowMin { start: i64, min: i64 },
+    #[error("start_value ({start}) cannot be greater than max_value ({max})")]
+    StartAboveMax { start: i64, max: i64 },
+    #[error("restart_with ({restart}) cannot be less than min_value ({min})")]
+    RestartBelowMin { restart: i64, min: i64 },
+    #[error("restart_with ({restart}) cannot be greater than max_value ({max})")]
+    RestartAboveMax { restart: i64, max: i64 },
+    #[error("current value ({current}) cannot be less than min_value ({min})")]
+    CurrentBelowMin { current: i64, min: i64 },
+    #[error("current value ({current}) cannot be greater than max_value ({max})")]
+    CurrentAboveMax { current: i64, max: i64 },
+    #[error("block_size ({0}) must be greater than zero")]
+    BlockSizeNotPositive(i64),
+    #[error(
+        "block_size ({block_size}) is larger than the number of values of the sequence ({values})"
+    )]
+    BlockSizeTooLarge { block_size: i64, values: i128 },
+    #[error("slice_size ({0}) must be between 1 and {MAX_SLICE_SIZE}")]
+    SliceSizeOutOfRange(i32),
+    #[error("slice_size ({slice_size}) cannot be greater than block_size ({block_size})")]
+    SliceLargerThanBlock { slice_size: i32, block_size: i64 },
+    #[error("slice_size cannot be set for an ordered sequence")]
+    OrderedWithSlice,
+    #[error(transparent)]
+    KeyFormat(#[from] KeyFormatError),
+}
+
+impl OptionError {
+    pub fn detail(&self) -> Option<String> {
+        use OptionError::*;
+        match self {
+            MaxOutOfRange { data_type, .. } | MinOutOfRange { data_type, .. } => Some(format!(
+                "A sequence of type {data_type} has values from {} to {}.",
+                data_type.min(),
+                data_type.max()
+            )),
+            CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
+                Some("Values were handed out that the changed sequence would not allow.".into())
+            }
+            BlockSizeTooLarge { .. } => Some("No whole block would fit between min_value and max_value.".into()),
+            SliceLargerThanBlock { .. } => Some("A session takes its slice from one block.".into()),
+            OrderedWithSlice => Some(
+                "Sessions that hold slices of their own cannot keep the values of all sessions in order.".into(),
+            ),
+            KeyFormat(error) => error.detail(),
+            _ => None,
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        use OptionError::*;
+        match self {
+            ZeroIncrement => Some(
+                "Use a positive increment for rising values, a negative one for falling values."
+                    .into(),
+            ),
+            StartBelowMin { .. } => Some("Lower min_value, or raise start_value.".into()),
+            StartAboveMax { .. } => Some("Raise max_value, or lower start_value.".into()),
+            CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
+                Some("Say with restart_with where the sequence should go on.".into())
+            }
+            BlockSizeNotPositive(_) => {
+                Some("Leave block_size null to have it follow the rate.".into())
+            }
+            SliceSizeOutOfRange(_) => {
+                Some("Leave slice_size null to have slices grow with use.".into())
+            }
+            OrderedWithSlice => Some(
+                "Leave slice_size null, or set it to 0 with hilo_alter; or do without ordered."
+                    .into(),
+            ),
+            KeyFormat(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl Definition {
+    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or falling
+    /// from −1 to its minimum, starting where it can go furthest.
+    pub fn create(options: &Options) -> Result<Definition, OptionError> {
+        let data_type = options.data_type.unwrap_or(DataType::BigInt);
+        let increment = options.increment.unwrap_or(1);
+        let ascending = increment > 0;
+        let min_value = options.min_value.unwrap_or(if ascending { 1 } else { data_type.min() });
+        let max_value = options.max_value.unwrap_or(if ascending { data_type.max() } else { -1 });
+        let definition = Definition {
+            data_type,
+            start_value: options.start_value.unwrap_or(if ascending {
+                min_value
+            } else {
+                max_value
+            }),
+            increment,
+            min_value,
+            max_value,
+            cycle: options.cycle.unwrap_or(false),
+            ordered: options.ordered.unwrap_or(false),
+            block_size: options.block_size,
+            slice_size: options.slice_size,
+            key_format: options.key_format.clone(),
+        };
+        definition.check()?;
+        Ok(definition)
+    }
+
+    /// The sequence with these options changed. `last` is the last value handed out or, before the
+    /// first, the one to come first (core keeps either in `last_value`); it must stay within the
+    /// bounds unless `restart` says where to go on. None: nothing to compare with.
+    pub fn alter(
+        &self,
+        options: &Options,
+        last: Option<i64>,
+        restart: Option<i64>,
+    ) -> Result<Definition, OptionError> {
+        let data_type = options.data_type.unwrap_or(self.data_type);
+        // A bound that was the old type's own follows the type; one that somebody chose stays.
+        let retyped = options.data_type.is_some();
+        let min_kept = if retyped && self.min_value == self.data_type.min() {
+            data_type.min()
+        } else {
+            self.min_value
+        };
+        let max_kept = if retyped && self.max_value == self.data_type.max() {
+            data_type.max()
+        } else {
+            self.max_value
+        };
+        let definition = Definition {
+            data_type,
+            start_value: options.start_value.unwrap_or(self.start_value),
+            increment: options.increment.unwrap_or(self.increment),
+            min_value: options.min_value.unwrap_or(min_kept),
+            max_value: options.max_value.unwrap_or(max_kept),
+            cycle: options.cycle.unwrap_or(self.cycle),
+            ordered: options.ordered.unwrap_or(self.ordered),
+            block_size: options
+                .block_size
+                .map_or(self.block_size, |size| (size != 0).then_some(size)),
+            slice_size: options
+                .slice_size
+                .map_or(self.slice_size, |size| (size != 0).then_some(size)),
+            key_format: options.key_format.clone().or_else(|| self.key_format.clone()),
+        };
+        definition.check_bounds()?;
+        definition.check_current(last, restart)?;
+        definition.check_sizes()?;
+        Ok(definition)
+    }
+
+    /// How many values lie between the bounds, counted from the one that a lap starts with.
+    pub fn values(&self) -> i128 {
+        (self.max_value as i128 - self.min_value as i128) / (self.increment as i128).abs().max(1)
+            + 1
+    }
+
+    fn check(&self) -> Result<(), OptionError> {
+        self.check_bounds()?;
+        self.check_sizes()
+    }
+
+    fn check_bounds(&self) -> Result<(), OptionError> {
+        let (min, max, start, data_type) =
+            (self.min_value, self.max_value, self.start_value, self.data_type);
+        if self.increment == 0 {
+            return Err(OptionError::ZeroIncrement);
+        }
+        if !data_type.holds(max) {
+            return Err(OptionError::MaxOutOfRange { value: max, data_type });
+        }
+        if !data_type.holds(min) {
+            return Err(OptionError::MinOutOfRange { value: min, data_type });
+        }
+        if min >= max {
+            return Err(OptionError::MinNotLessThanMax { min, max });
+        }
+        if start < min {
+            return Err(OptionError::StartBelowMin { start, min });
+        }
+        if start > max {
+            return Err(OptionError::StartAboveMax { start, max });
+        }
+        Ok(())
+    }
+
+    fn check_current(&self, last: Option<i64>, restart: Option<i64>) -> Result<(), OptionError> {
+        let (min, max) = (self.min_value, self.max_value);
+        match (restart, last) {
+            (Some(restart), _) if restart < min => {
+                Err(OptionError::RestartBelowMin { restart, min })
+            }
+            (Some(restart), _) if restart > max => {
+                Err(OptionError::RestartAboveMax { restart, max })
+            }
+            (None, Some(current)) if current < min => {
+                Err(OptionError::CurrentBelowMin { current, min })
+            }
+            (None, Some(current)) if current > max => {
+                Err(OptionError::CurrentAboveMax { current, max })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_sizes(&self) -> Result<(), OptionError> {
+        if let Some(block_size) = self.block_size {
+            if block_size < 1 {
+                return Err(OptionError::BlockSizeNotPositive(block_size));
+            }
+            let values = self.values();
+            if block_size as i128 > values {
+                return Err(OptionError::BlockSizeTooLarge { block_size, values });
+            }
+        }
+        if let Some(slice_size) = self.slice_size {
+            if !(1..=MAX_SLICE_SIZE).contains(&slice_size) {
+                return Err(OptionError::SliceSizeOutOfRange(slice_size));
+            }
+            if self.ordered {
+                return Err(OptionError::OrderedWithSlice);
+            }
+            if let Some(block_size) = self.block_size
+                && slice_size as i64 > block_size
+            {
+                return Err(OptionError::SliceLargerThanBlock { slice_size, block_size });
+            }
+        }
+        if let Some(format) = &self.key_format {
+            KeyFormat::parse(format)?;
+        }
+        Ok(())
+    }
+}

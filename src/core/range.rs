@@ -1,0 +1,50 @@
+//! A half-open range of indexes.
+
+/// `[start, end)`; empty where `start >= end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct Range {
+    pub start: i64,
+    pub end: i64,
+}
+
+impl Range {
+    pub const EMPTY: Range = Range { start: 0, end: 0 };
+
+    pub const fn new(start: i64, end: i64) -> Self {
+        Range { start, end }
+    }
+
+    /// How many indexes it holds.
+    pub const fn len(&self) -> i64 {
+        if self.end > self.start { self.end - self.start } else { 0 }
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
+    /// Cuts off the first `count` indexes (all, where there are fewer) and returns them.
+    pub fn take(&mut self, count: i64) -> Range {
+        let cut = self.start + count.min(self.len());
+        let taken = Range::new(self.start, cut);
+        self.start = cut;
+        taken
+    }
+
+    /// The part of it from `index` on.
+    pub fn from(&self, index: i64) -> Range {
+        Range::new(self.start.max(index), self.end)
+    }
+
+    /// Both as one, where the one ends at the other's start.
+    pub fn joined(&self, other: &Range) -> Option<Range> {
+        if self.end == other.start {
+            Some(Range::new(self.start, other.end))
+        } else if other.end == self.start {
+            Some(Range::new(other.start, self.end))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How fast a sequence is used: a sliding window over a counter that is looked at now and then.
+//!
+//! The window is covered by marks (time and count) an eighth of it apart; the count at its far edge
+//! is interpolated between the two marks around it (the sliding window counter of rate limiters, on
+//! irregular samples). Nothing is fed while nothing happens: a long gap is one long interval.
+
+/// Enough marks, an eighth of the window apart, for one to be older than the window.
+const MARKS: usize = 9;
+const PARTS: i64 = MARKS as i64 - 1;
+const SECOND: i64 = 1_000_000;
+/// A rate over less than this would be made of noise. µs
+const LEAST_SPAN: i64 = SECOND;
+/// The same for what was dealt since the last refill. µs
+const LEAST_REFILL_SPAN: i64 = 1_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Mark {
+    /// µs on the caller's clock
+    at: i64,
+    dealt: i64,
+}
+
+/// What the policy needs to know of a sequence's use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// values per second, the mean over the window
+    pub per_second: f64,
+    /// values per second since the last refill; 0 but at a refill
+    pub recent: f64,
+    /// the most values dealt within a quarter of the window, where that is more than twice the mean
+    pub burst: i64,
+}
+
+/// See the module. For shared memory: fixed in size, no pointers, all zeros is a new one; one writer
+/// under the caller's lock.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Rate {
+    /// oldest first
+    marks: [Mark; MARKS],
+    len: u64,
+    last: Mark,
+    refill: Mark,
+}
+
+impl Rate {
+    pub const fn new() -> Self {
+        const ZERO: Mark = Mark { at: 0, dealt: 0 };
+        Rate { marks: [ZERO; MARKS], len: 0, last: ZERO, refill: ZERO }
+    }
+
+    /// Takes in that `dealt` values were dealt until `now` (µs). A clock or a counter that went back
+    /// counts as standing still.
+    pub fn sample(&mut self, now: i64, dealt: i64, window: i64) {
+        let seen = Mark { at: now, dealt };
+        if self.len == 0 {
+            self.refill = seen;
+        } else {
+            self.go_back(now.saturating_sub(self.last.at), dealt.saturating_sub(self.last.dealt));
+        }
+        self.last = seen;
+        let newest = self.marks().last().map(|mark| mark.at);
+        if newest.is_none_or(|at| now.saturating_sub(at) >= window / PARTS) {
+            if self.len as usize == MARKS {
+                self.marks.copy_within(1.., 0);
+                self.len -= 1;
+            }
+            self.marks[self.len as usize] = seen;
+            self.len += 1;
+        }
+    }
+
+    /// [`sample`](Self::sample) at the moment of a refill: the demand counts what was dealt since the
+    /// refill before, so that growth need not wait for the window.
+    pub fn refill(&mut self, now: i64, dealt: i64, window: i64) -> Demand {
+        self.sample(now, dealt, window);
+        let span = now.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
+        let recent = per_second(dealt.saturating_sub(self.refill.dealt), span);
+        self.refill = self.last;
+        Demand { recent, ..self.demand(now, dealt, window) }
+    }
+
+    /// The demand as of now, without taking in a sample.
+    pub fn demand(&self, now: i64, dealt: i64, window: i64) -> Demand {
+        let per_second = self.per_second(now, dealt, window);
+        let burst = self.most_in_two_parts(now, dealt, window);
+        let mean = per_second * (window / PARTS * 2) as f64 / SECOND as f64;
+        Demand { per_second, recent: 0.0, burst: if burst as f64 > 2.0 * mean { burst } else { 0 } }
+    }
+
+    /// Values per second, the mean over the window (µs) until now.
+    pub fn per_second(&self, now: i64, dealt: i64, window: i64) -> f64 {
+        let (now, dealt) = (now.max(self.last.at), dealt.max(self.last.dealt));
+        let Some(oldest) = self.marks().first() else { return 0.0 };
+        let edge = now.saturating_sub(window).max(oldest.at);
+        let span = now.saturating_sub(edge).max(LEAST_SPAN);
+        let until = self.dealt_until(edge, Mark { at: now, dealt });
+        per_second(dealt.saturating_sub(until), span)
+    }
+
+    fn marks(&self) -> &[Mark] {
+        // A torn or foreign memory must not make us read outside of it.
+        &self.marks[..(self.len as usize).min(MARKS)]
+    }
+
+    /// The count at `time`, not before the oldest mark and not after `now`, interpolated.
+    fn dealt_until(&self, time: i64, now: Mark) -> i64 {
+        let mut before = self.marks[0];
+        for mark in self.marks()[1..].iter().chain([&self.last, &now]) {
+            if mark.at > time {
+                let part = (time as f64 - before.at as f64) / (mark.at as f64 - before.at as f64);
+                let dealt = mark.dealt.saturating_sub(before.dealt) as f64 * part;
+                return before.dealt.saturating_add(dealt as i64);
+            }
+            before = *mark;
+        }
+        now.dealt
+    }
+
+    /// The most dealt between a mark and the next but one: what came at once is not cut in two.
+    fn most_in_two_parts(&self, now: i64, dealt: i64, window: i64) -> i64 {
+        let end = Mark { at: now.max(self.last.at), dealt: dealt.max(self.last.dealt) };
+        let mut most = 0;
+        let mut before = [None, None];
+        for mark in self.marks().iter().chain([&end]) {
+            if mark.at > end.at.saturating_sub(window)
+                && let Some(start) = before[0].or(before[1])
+            {
+                most = most.max(mark.dealt.saturating_sub(start));
+            }
+            before = [before[1], Some(mark.dealt)];
+        }
+        most
+    }
+
+    /// Moves all marks along with a clock or a counter that jumped back.
+    fn go_back(&mut self, time: i64, dealt: i64) {
+        let (time, dealt) = (time.min(0), dealt.min(0));
+        if time == 0 && dealt == 0 {
+            return;
+        }
+        for mark in self.marks.iter_mut().chain([&mut self.refill]) {
+            mark.at = mark.at.saturating_add(time);
+            mark.dealt = mark.dealt.saturating_add(dealt);
+        }
+    }
+}
+
+fn per_second(dealt: i64, span: i64) -> f64 {
+    dealt.max(0) as f64 * SECOND as f64 / span as f64
+}

@@ -1,0 +1,237 @@
+//! The cursor under a model checker: every interleaving of takers and one writer, with every stale
+//! read that the memory orders allow, up to a bound of preemptions.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test cursor_loom --target-dir target/loom`
+//!
+//! Weak compare-and-swap does not fail by itself here; a failure only repeats the loop.
+#![cfg(loom)]
+
+use hilo_core::cursor::{Cursor, Taken};
+use hilo_core::range::Range;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+/// (epoch, index), each at most once in a list of all that was given.
+type Owned = Vec<(i64, i64)>;
+
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    if builder.preemption_bound.is_none() {
+        builder.preemption_bound = Some(preemptions);
+    }
+    builder.check(model);
+}
+
+fn owned(range: Range, epoch: i64) -> Owned {
+    (range.start..range.end).map(|index| (epoch, index)).collect()
+}
+
+fn cursor(range: Range, epoch: i64) -> Arc<Cursor> {
+    let cursor = Cursor::new();
+    cursor.install(range, epoch);
+    Arc::new(cursor)
+}
+
+/// Takes `times` times up to `want` of epoch 1.
+fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
+    let cursor = cursor.clone();
+    thread::spawn(move || {
+        let mut all = Owned::new();
+        for _ in 0..times {
+            match cursor.take(want, 1) {
+                Taken::Range { range, .. } => all.extend(owned(range, 1)),
+                Taken::Empty => {}
+                Taken::OtherEpoch(epoch) => panic!("epoch {epoch} was never installed"),
+            }
+        }
+        all
+    })
+}
+
+/// All that was given and all that was left are what was installed, each once.
+fn assert_all(mut given: Owned, installed: &[(Range, i64)]) {
+    given.sort();
+    let mut expected: Owned = installed.iter().flat_map(|(r, epoch)| owned(*r, *epoch)).collect();
+    expected.sort();
+    assert_eq!(given, expected);
+}
+
+#[test]
+fn two_takers_and_the_next_segment() {
+    check(5, || {
+        let (first, next) = (Range::new(0, 3), Range::new(10, 12));
+        let cursor = cursor(first, 1);
+        let takers = [taker(&cursor, 2, 2), taker(&cursor, 2, 1)];
+        let mut given = owned(cursor.install(next, 1), 1);
+        for taker in takers {
+            given.extend(taker.join().unwrap());
+        }
+        given.extend(owned(cursor.close(), 1));
+        assert_all(given, &[(first, 1), (next, 1)]);
+    });
+}
+
+#[test]
+fn a_taker_and_a_place_that_is_used_again() {
+    check(8, || {
+        let segments = [Range::new(0, 2), Range::new(10, 12), Range::new(20, 22)];
+        let cursor = cursor(segments[0], 1);
+        let taker = taker(&cursor, 3, 1);
+        let mut given = owned(cursor.install(segments[1], 1), 1);
+        given.extend(owned(cursor.install(segments[2], 1), 1));
+        given.extend(taker.join().unwrap());
+        given.extend(owned(cursor.close(), 1));
+        assert_all(given, &segments.map(|segment| (segment, 1)));
+    });
+}
+
+#[test]
+fn take_untake_and_install() {
+    check(5, || {
+        let (first, next) = (Range::new(0, 3), Range::new(3, 5));
+        let cursor = cursor(first, 1);
+        let giver = {
+            let cursor = cursor.clone();
+            thread::spawn(move || match cursor.take(2, 1) {
+                Taken::Range { range, .. } if !cursor.untake(range, 1) => owned(range, 1),
+                _ => Owned::new(),
+            })
+        };
+        let taker = taker(&cursor, 2, 1);
+        let mut given = owned(cursor.install(next, 1), 1);
+        given.extend(giver.join().unwrap());
+        given.extend(taker.join().unwrap());
+        given.extend(owned(cursor.close(), 1));
+        assert_all(given, &[(first, 1), (next, 1)]);
+    });
+}
+
+/// Part of what was taken is used, the rest given back, by two at once.
+#[test]
+fn two_who_untake() {
+    check(8, || {
+        let all = Range::new(0, 4);
+        let cursor = cursor(all, 1);
+        let givers = [(); 2].map(|()| {
+            let cursor = cursor.clone();
+            thread::spawn(move || {
+                let Taken::Range { mut range, .. } = cursor.take(2, 1) else {
+                    return Owned::new();
+                };
+                let mut kept = owned(range.take(1), 1);
+                if !cursor.untake(range, 1) {
+                    kept.extend(owned(range, 1));
+                }
+                kept
+            })
+        });
+        let mut given: Owned = givers.into_iter().flat_map(|g| g.join().unwrap()).collect();
+        given.extend(owned(cursor.close(), 1));
+        assert_all(given, &[(all, 1)]);
+    });
+}
+
+/// Indexes start over with the epoch: what was taken under the one must not count for the other.
+#[test]
+fn a_new_epoch_and_takers_of_both() {
+    check(2, || {
+        let (old, new) = (Range::new(0, 2), Range::new(0, 2));
+        let cursor = cursor(old, 1);
+        let takers = [(); 2].map(|()| {
+            let cursor = cursor.clone();
+            thread::spawn(move || {
+                let mut all = Owned::new();
+                let mut epoch = 1;
+                for _ in 0..2 {
+                    match cursor.take(1, epoch) {
+                        Taken::Range { range, .. } => all.extend(owned(range, epoch)),
+                        Taken::Empty => {}
+                        Taken::OtherEpoch(other) => {
+                            assert_eq!((epoch, other), (1, 2));
+                            epoch = other;
+                        }
+                    }
+                }
+                all
+            })
+        });
+        let mut given = owned(cursor.close(), 1);
+        assert_eq!(cursor.install(new, 2).len(), 0);
+        for taker in takers {
+            given.extend(taker.join().unwrap());
+        }
+        given.extend(owned(cursor.close(), 2));
+        assert_all(given, &[(old, 1), (new, 2)]);
+    });
+}
+
+/// Who took under the old epoch gives back when the new one serves the same indexes.
+#[test]
+fn what_was_taken_under_the_old_epoch_is_not_given_back_to_the_new() {
+    check(6, || {
+        let (old, new) = (Range::new(0, 2), Range::new(0, 2));
+        let cursor = cursor(old, 1);
+        let giver = {
+            let cursor = cursor.clone();
+            thread::spawn(move || match cursor.take(1, 1) {
+                Taken::Range { range, .. } if !cursor.untake(range, 1) => owned(range, 1),
+                _ => Owned::new(),
+            })
+        };
+        let taker = {
+            let cursor = cursor.clone();
+            thread::spawn(move || match cursor.take(1, 2) {
+                Taken::Range { range, .. } => owned(range, 2),
+                other => {
+                    assert!(matches!(other, Taken::OtherEpoch(1) | Taken::Empty));
+                    Owned::new()
+                }
+            })
+        };
+        let mut given = owned(cursor.install(new, 2), 1);
+        given.extend(giver.join().unwrap());
+        given.extend(taker.join().unwrap());
+        given.extend(owned(cursor.close(), 2));
+        assert_all(given, &[(old, 1), (new, 2)]);
+    });
+}
+
+/// All or nothing, and a view that looks on sees only what there was.
+#[test]
+fn exactly_and_peek() {
+    check(3, || {
+        let (first, next, last) = (Range::new(0, 3), Range::new(10, 12), Range::new(20, 21));
+        let cursor = cursor(first, 1);
+        let exact = {
+            let cursor = cursor.clone();
+            thread::spawn(move || match cursor.take_exactly(2, 1) {
+                Taken::Range { range, .. } => {
+                    assert_eq!(range.len(), 2);
+                    owned(range, 1)
+                }
+                other => {
+                    assert!(matches!(other, Taken::Empty | Taken::OtherEpoch(2)));
+                    Owned::new()
+                }
+            })
+        };
+        let viewer = {
+            let cursor = cursor.clone();
+            thread::spawn(move || {
+                let (range, epoch) = cursor.peek();
+                match epoch {
+                    1 => assert!([3, 12].contains(&range.end) && range.len() <= 3, "{range:?}"),
+                    2 => assert_eq!(range, Range::new(20, 21)),
+                    _ => panic!("epoch {epoch} was never installed"),
+                }
+            })
+        };
+        let mut given = owned(cursor.install(next, 1), 1);
+        given.extend(owned(cursor.install(last, 2), 1));
+        given.extend(exact.join().unwrap());
+        viewer.join().unwrap();
+        given.extend(owned(cursor.close(), 2));
+        assert_all(given, &[(first, 1), (next, 1), (last, 2)]);
+    });
+}

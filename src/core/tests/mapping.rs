@@ -1,0 +1,226 @@
+//! The mapping against the definition of a sequence written out step by step.
+
+use hilo_core::mapping::{Mapping, Run, Stripes};
+use hilo_core::range::Range;
+use proptest::prelude::*;
+
+/// Interesting integers: the ends, round numbers, anything.
+fn any_int() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        any::<i64>(),
+        -1000i64..1000,
+        Just(i64::MIN),
+        Just(i64::MIN + 1),
+        Just(i64::MAX - 1),
+        Just(i64::MAX),
+    ]
+}
+
+fn any_stripes() -> impl Strategy<Value = Stripes> {
+    prop_oneof![
+        Just(Stripes::ALL),
+        (1u32..6, 1i64..9, any::<u32>()).prop_map(|(nodes, size, node)| Stripes {
+            node: node % nodes,
+            nodes,
+            size
+        }),
+        (1u32.., 1i64.., any::<u32>()).prop_map(|(nodes, size, node)| Stripes {
+            node: node % nodes,
+            nodes,
+            size
+        }),
+    ]
+}
+
+fn any_mapping() -> impl Strategy<Value = Mapping> {
+    (any_int(), any_int(), any_int(), any_int(), any::<bool>(), any_stripes()).prop_map(
+        |(a, b, c, increment, cycle, stripes)| {
+            let mut sorted = [a, b, c];
+            sorted.sort();
+            let [min_value, base, max_value] = sorted;
+            let increment = if increment == 0 { 1 } else { increment };
+            Mapping { base, increment, min_value, max_value, cycle, stripes }
+        },
+    )
+}
+
+/// Few values, so that ends, laps and stripes are met.
+fn small_mapping() -> impl Strategy<Value = Mapping> {
+    let stripes = prop_oneof![
+        Just(Stripes::ALL),
+        (1u32..5, 1i64..7, any::<u32>()).prop_map(|(nodes, size, node)| Stripes {
+            node: node % nodes,
+            nodes,
+            size
+        }),
+    ];
+    (-30i64..30, 0i64..200, 0i64..200, 1i64..7, any::<bool>(), any::<bool>(), stripes).prop_map(
+        |(min_value, below, above, step, descending, cycle, stripes)| Mapping {
+            base: min_value + below,
+            increment: if descending { -step } else { step },
+            min_value,
+            max_value: min_value + below + above,
+            cycle,
+            stripes,
+        },
+    )
+}
+
+/// What one counter would count, as core's nextval does, up to `count` values.
+fn counted(mapping: &Mapping, count: usize) -> Vec<i64> {
+    let mut values = Vec::new();
+    let mut next = mapping.base as i128;
+    while values.len() < count {
+        let inside = (mapping.min_value as i128..=mapping.max_value as i128).contains(&next);
+        if !inside && !mapping.cycle {
+            break;
+        }
+        if !inside {
+            next =
+                if mapping.increment > 0 { mapping.min_value } else { mapping.max_value } as i128;
+        }
+        values.push(next as i64);
+        next += mapping.increment as i128;
+    }
+    values
+}
+
+/// The same, only what is dealt to the mapping's node.
+fn own(mapping: &Mapping, count: usize) -> Vec<i64> {
+    let Stripes { node, nodes, size } = mapping.stripes;
+    counted(mapping, count)
+        .chunks(size as usize)
+        .enumerate()
+        .filter(|(stripe, _)| nodes <= 1 || *stripe % nodes as usize == node as usize)
+        .flat_map(|(_, values)| values.iter().copied())
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn deals_what_a_counter_counts(mapping in small_mapping()) {
+        let expected = own(&mapping, 2000);
+        for (index, value) in expected.iter().enumerate() {
+            prop_assert_eq!(mapping.value(index as i64), Some(*value));
+        }
+        if mapping.cycle {
+            prop_assert_eq!(mapping.limit(), i64::MAX);
+        } else {
+            prop_assert_eq!(mapping.limit(), expected.len() as i64);
+            prop_assert_eq!(mapping.value(expected.len() as i64), None);
+        }
+    }
+
+    #[test]
+    fn runs_are_the_values_and_as_long_as_can_be(
+        mapping in small_mapping(), start in 0i64..300, len in 0i64..300,
+    ) {
+        let range = Range::new(start, start + len);
+        let runs: Vec<Run> = mapping.runs(range).collect();
+        let values: Vec<i64> = runs
+            .iter()
+            .flat_map(|run| (0..run.count).map(|i| run.first + i * mapping.increment))
+            .collect();
+        let expected: Vec<i64> =
+            (range.start..range.end.min(mapping.limit())).map_while(|i| mapping.value(i)).collect();
+        prop_assert_eq!(values, expected);
+        prop_assert!(runs.iter().all(|run| run.count > 0));
+        // Cut only at the end of a stripe or of a lap.
+        let mut index = range.start;
+        for pair in runs.windows(2) {
+            index += pair[0].count;
+            let stripe = mapping.stripes.nodes > 1 && index % mapping.stripes.size == 0;
+            let lap = (pair[1].first < pair[0].last(mapping.increment)) == (mapping.increment > 0)
+                || mapping.min_value == mapping.max_value
+                || pair[1].first == pair[0].first;
+            prop_assert!(stripe || mapping.cycle && lap, "{:?} at {}", runs, index);
+        }
+    }
+
+    #[test]
+    fn a_value_leads_back_to_its_index(mapping in small_mapping()) {
+        let mapping = Mapping { cycle: false, ..mapping };
+        let values = own(&mapping, 2000);
+        for value in mapping.min_value - 5..=mapping.max_value + 5 {
+            let index = values.iter().position(|v| *v == value).map(|i| i as i64);
+            prop_assert_eq!(mapping.index_of(value), index);
+            let beyond = |v: &i64| if mapping.increment > 0 { *v > value } else { *v < value };
+            let first = values.iter().position(beyond).unwrap_or(values.len());
+            prop_assert_eq!(mapping.first_index_beyond(value), first as i64);
+        }
+    }
+
+    #[test]
+    fn nodes_share_all_values_and_none_twice(mapping in small_mapping()) {
+        let mapping = Mapping { cycle: false, ..mapping };
+        let mut dealt = Vec::new();
+        for node in 0..mapping.stripes.nodes {
+            let own = Mapping { stripes: Stripes { node, ..mapping.stripes }, ..mapping };
+            dealt.extend((0..own.limit()).map(|i| own.value(i).unwrap()));
+        }
+        dealt.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
+        prop_assert_eq!(dealt, counted(&mapping, 2000));
+    }
+
+    #[test]
+    fn no_input_overflows(
+        mapping in any_mapping(), index in any_int(), end in any_int(), value in any_int(),
+    ) {
+        let limit = mapping.limit();
+        prop_assert!(limit >= 0);
+        prop_assert_eq!(mapping.value(index).is_some(), (0..limit).contains(&index));
+        if let Some(found) = mapping.value(index) {
+            prop_assert!((mapping.min_value..=mapping.max_value).contains(&found));
+            if !mapping.cycle {
+                prop_assert_eq!(mapping.index_of(found), Some(index));
+                prop_assert_eq!(mapping.first_index_beyond(found), index + 1);
+            }
+        }
+        if let Some(run) = mapping.run(Range::new(index, end)) {
+            prop_assert!(run.count >= 1 && run.count <= end - index);
+            prop_assert_eq!(Some(run.first), mapping.value(index));
+            prop_assert_eq!(Some(run.last(mapping.increment)), mapping.value(index + run.count - 1));
+        }
+        mapping.runs(Range::new(index, end)).take(3).count();
+        let beyond = mapping.first_index_beyond(value);
+        prop_assert!((0..=limit).contains(&beyond));
+        if let Some(index) = mapping.index_of(value) {
+            prop_assert_eq!(mapping.value(index), Some(value));
+        }
+    }
+}
+
+#[test]
+fn the_whole_of_bigint() {
+    let up = Mapping {
+        base: i64::MIN,
+        increment: 2,
+        min_value: i64::MIN,
+        max_value: i64::MAX,
+        cycle: false,
+        stripes: Stripes::ALL,
+    };
+    assert_eq!(up.value(i64::MAX - 1), Some(i64::MAX - 3));
+    assert_eq!(up.limit(), i64::MAX);
+    let down = Mapping { base: i64::MAX, increment: i64::MIN, ..up };
+    assert_eq!(down.value(0), Some(i64::MAX));
+    assert_eq!(down.value(1), Some(-1));
+    assert_eq!(down.value(2), None);
+    assert_eq!(down.limit(), 2);
+}
+
+#[test]
+fn later_laps_begin_at_the_other_bound() {
+    let mapping = Mapping {
+        base: 4,
+        increment: 2,
+        min_value: 1,
+        max_value: 6,
+        cycle: true,
+        stripes: Stripes::ALL,
+    };
+    let values: Vec<_> = (0..8).map(|i| mapping.value(i).unwrap()).collect();
+    assert_eq!(values, [4, 6, 1, 3, 5, 1, 3, 5]);
+    let runs: Vec<_> = mapping.runs(Range::new(0, 8)).map(|run| (run.first, run.count)).collect();
+    assert_eq!(runs, [(4, 2), (1, 3), (1, 3)]);
+}

@@ -1,0 +1,221 @@
+//! Definitions: core's defaults and checks, and what hilo adds.
+
+use hilo_core::key_format::KeyFormatError;
+use hilo_core::name::{self, NameError};
+use hilo_core::options::{DataType, Definition, OptionError, Options};
+use proptest::prelude::*;
+
+fn create(options: Options) -> Result<Definition, OptionError> {
+    Definition::create(&options)
+}
+
+fn refused(options: Options) -> String {
+    create(options).unwrap_err().to_string()
+}
+
+fn plain() -> Options {
+    Options::default()
+}
+
+#[test]
+fn defaults_are_those_of_core() {
+    use DataType::*;
+    for (data_type, increment, min, max, start) in [
+        (BigInt, 1, 1, i64::MAX, 1),
+        (BigInt, -1, i64::MIN, -1, -1),
+        (Integer, 5, 1, i32::MAX as i64, 1),
+        (Integer, -5, i32::MIN as i64, -1, -1),
+        (SmallInt, 1, 1, 32767, 1),
+        (SmallInt, -1, -32768, -1, -1),
+    ] {
+        let options = Options { data_type: Some(data_type), increment: Some(increment), ..plain() };
+        let made = create(options).unwrap();
+        assert_eq!((made.min_value, made.max_value, made.start_value), (min, max, start));
+        assert!(!made.cycle && !made.ordered);
+    }
+    let made = create(plain()).unwrap();
+    assert_eq!((made.data_type, made.increment), (BigInt, 1));
+    let down = create(Options { increment: Some(-1), max_value: Some(9), ..plain() }).unwrap();
+    assert_eq!(down.start_value, 9);
+}
+
+#[test]
+fn bounds_that_are_refused() {
+    let small = || Options { data_type: Some(DataType::SmallInt), ..plain() };
+    assert_eq!(refused(Options { increment: Some(0), ..plain() }), "increment must not be zero");
+    assert_eq!(
+        refused(Options { max_value: Some(32768), ..small() }),
+        "max_value (32768) is out of range for sequence data type smallint"
+    );
+    assert_eq!(
+        refused(Options { min_value: Some(-32769), ..small() }),
+        "min_value (-32769) is out of range for sequence data type smallint"
+    );
+    assert_eq!(
+        refused(Options { min_value: Some(5), max_value: Some(5), ..plain() }),
+        "min_value (5) must be less than max_value (5)"
+    );
+    assert_eq!(
+        refused(Options { start_value: Some(0), ..plain() }),
+        "start_value (0) cannot be less than min_value (1)"
+    );
+    assert_eq!(
+        refused(Options { start_value: Some(11), max_value: Some(10), ..plain() }),
+        "start_value (11) cannot be greater than max_value (10)"
+    );
+}
+
+#[test]
+fn sizes_that_are_refused() {
+    use OptionError::*;
+    let block = |size| create(Options { block_size: Some(size), max_value: Some(10), ..plain() });
+    assert_eq!(block(0), Err(BlockSizeNotPositive(0)));
+    assert_eq!(block(-1), Err(BlockSizeNotPositive(-1)));
+    assert_eq!(block(11), Err(BlockSizeTooLarge { block_size: 11, values: 10 }));
+    assert!(block(10).is_ok());
+    let slice = |size, ordered, block_size| {
+        create(Options { slice_size: Some(size), ordered: Some(ordered), block_size, ..plain() })
+    };
+    assert_eq!(slice(0, false, None), Err(SliceSizeOutOfRange(0)));
+    assert_eq!(slice(65_537, false, None), Err(SliceSizeOutOfRange(65_537)));
+    assert!(slice(65_536, false, None).is_ok());
+    assert_eq!(slice(4, true, None), Err(OrderedWithSlice));
+    let larger = SliceLargerThanBlock { slice_size: 4, block_size: 3 };
+    assert_eq!(slice(4, false, Some(3)), Err(larger));
+    let format = create(Options { key_format: Some("{name}".into()), ..plain() });
+    assert_eq!(format, Err(KeyFormat(KeyFormatError::NoValue)));
+}
+
+#[test]
+fn a_bound_of_the_type_follows_the_type() {
+    let made = create(plain()).unwrap();
+    let integer = Options { data_type: Some(DataType::Integer), ..plain() };
+    let altered = made.alter(&integer, None, None).unwrap();
+    assert_eq!((altered.min_value, altered.max_value), (1, i32::MAX as i64));
+    let back = Options { data_type: Some(DataType::BigInt), ..plain() };
+    assert_eq!(altered.alter(&back, None, None).unwrap(), made);
+
+    let chosen = create(Options { max_value: Some(1_000_000), ..plain() }).unwrap();
+    let small = Options { data_type: Some(DataType::SmallInt), ..plain() };
+    let refused = chosen.alter(&small, None, None);
+    let error = OptionError::MaxOutOfRange { value: 1_000_000, data_type: DataType::SmallInt };
+    assert_eq!(refused, Err(error));
+}
+
+#[test]
+fn the_current_value_stays_within_bounds() {
+    let made = create(plain()).unwrap();
+    let lower = Options { max_value: Some(100), ..plain() };
+    let above = OptionError::CurrentAboveMax { current: 101, max: 100 };
+    assert_eq!(made.alter(&lower, Some(101), None), Err(above));
+    assert!(made.alter(&lower, Some(100), None).is_ok());
+    assert!(made.alter(&lower, Some(101), Some(1)).is_ok());
+    assert!(made.alter(&lower, None, None).is_ok());
+    let beyond = OptionError::RestartAboveMax { restart: 101, max: 100 };
+    assert_eq!(made.alter(&lower, Some(1), Some(101)), Err(beyond));
+    let below = OptionError::RestartBelowMin { restart: 0, min: 1 };
+    assert_eq!(made.alter(&plain(), Some(1), Some(0)), Err(below));
+}
+
+#[test]
+fn alter_keeps_what_it_is_not_told() {
+    let options = Options {
+        block_size: Some(100),
+        slice_size: Some(10),
+        key_format: Some("K{value}".into()),
+        cycle: Some(true),
+        ..plain()
+    };
+    let made = create(options).unwrap();
+    assert_eq!(made.alter(&plain(), None, None).unwrap(), made);
+    let adaptive = Options { block_size: Some(0), slice_size: Some(0), ..plain() };
+    let altered = made.alter(&adaptive, None, None).unwrap();
+    assert_eq!((altered.block_size, altered.slice_size), (None, None));
+    let ordered = Options { ordered: Some(true), ..plain() };
+    assert_eq!(made.alter(&ordered, None, None), Err(OptionError::OrderedWithSlice));
+    let both = Options { ordered: Some(true), slice_size: Some(0), ..plain() };
+    assert!(made.alter(&both, None, None).unwrap().ordered);
+}
+
+fn any_options() -> impl Strategy<Value = Options> {
+    let value = || {
+        prop::option::of(prop_oneof![
+            -50i64..50,
+            any::<i16>().prop_map(i64::from),
+            any::<i32>().prop_map(i64::from),
+            any::<i64>(),
+            Just(i64::MIN),
+            Just(i64::MAX)
+        ])
+    };
+    let data_type = prop::sample::select(vec![
+        None,
+        Some(DataType::SmallInt),
+        Some(DataType::Integer),
+        Some(DataType::BigInt),
+    ]);
+    let flags = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    let sizes = (value(), prop::option::of(any::<i32>()));
+    (data_type, value(), value(), value(), value(), flags, sizes).prop_map(
+        |(data_type, start_value, increment, min_value, max_value, flags, sizes)| Options {
+            data_type,
+            start_value,
+            increment,
+            min_value,
+            max_value,
+            cycle: flags.0,
+            ordered: flags.1,
+            block_size: sizes.0,
+            slice_size: sizes.1,
+            key_format: None,
+        },
+    )
+}
+
+fn assert_valid(made: &Definition) {
+    assert!(made.increment != 0);
+    assert!(made.data_type.min() <= made.min_value && made.max_value <= made.data_type.max());
+    assert!(made.min_value < made.max_value);
+    assert!((made.min_value..=made.max_value).contains(&made.start_value));
+    assert!(made.block_size.is_none_or(|size| size >= 1 && size as i128 <= made.values()));
+    assert!(made.slice_size.is_none_or(|size| size >= 1 && !made.ordered));
+}
+
+proptest! {
+    #[test]
+    fn what_passes_is_valid(
+        first in any_options(), second in any_options(), last in any::<Option<i64>>(),
+        restart in any::<Option<i64>>(),
+    ) {
+        let made = create(first).unwrap_or_else(|error| {
+            assert!(!error.to_string().is_empty());
+            create(plain()).unwrap()
+        });
+        assert_valid(&made);
+        if let Ok(altered) = made.alter(&second, last, restart) {
+            assert_valid(&altered);
+            if let Some(current) = restart.or(last) {
+                prop_assert!((altered.min_value..=altered.max_value).contains(&current));
+            }
+        }
+    }
+}
+
+#[test]
+fn names() {
+    assert_eq!(name::validate("tenants/42/orders".as_bytes()), Ok(()));
+    assert_eq!(name::validate("Zürich €".as_bytes()), Ok(()));
+    assert_eq!(name::validate(&[b'x'; 255]), Ok(()));
+    assert_eq!(name::validate(b""), Err(NameError::Empty));
+    assert_eq!(name::validate(&[b'x'; 256]), Err(NameError::TooLong { length: 256 }));
+    for (text, code, position) in [
+        ("a\0", 0, 1),
+        ("\n", 10, 0),
+        ("ab\u{7f}", 127, 2),
+        ("é\u{80}", 0x80, 2),
+        ("\u{9f}", 0x9f, 0),
+    ] {
+        assert_eq!(name::validate(text.as_bytes()), Err(NameError::Control { code, position }));
+    }
+    assert_eq!(name::validate("\u{a0}".as_bytes()), Ok(()));
+}

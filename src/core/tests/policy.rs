@@ -1,0 +1,126 @@
+//! Rules that hold for any rate, any settings and any pool. How they play together over time is in
+//! simulation.rs.
+
+use hilo_core::backoff;
+use hilo_core::policy::{Room, Settings, next_block, order, shrunk_block, threshold};
+use hilo_core::rate::Demand;
+use hilo_core::slice::next_slice;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn count() -> impl Strategy<Value = i64> {
+    (0u32..63, any::<u64>()).prop_map(|(bits, any)| (any >> 1 >> bits) as i64)
+}
+
+fn any_demand() -> impl Strategy<Value = Demand> {
+    (0.0..1e9f64, 0.0..1e9f64, count()).prop_map(|(per_second, recent, burst)| Demand {
+        per_second,
+        recent,
+        burst,
+    })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let sizes = (count(), 1i64..100_000, 0i64..10_000_000, prop::option::of(1i64..1_000_000));
+    (0.0..1000f64, sizes, any::<bool>()).prop_map(
+        |(buffer, (min_threshold, min_block, above, fixed), prefetch)| Settings {
+            buffer,
+            min_threshold,
+            min_block,
+            max_block: min_block + above,
+            fixed,
+            prefetch,
+        },
+    )
+}
+
+fn any_room() -> impl Strategy<Value = Room> {
+    (count(), count()).prop_map(|(a, b)| Room { whole: a.max(b), left: a.min(b) })
+}
+
+proptest! {
+    #[test]
+    fn a_block_keeps_to_its_limits(
+        previous in count(), demand in any_demand(), room in any_room(), settings in any_settings(),
+    ) {
+        let next = next_block(previous, &demand, room, &settings);
+        prop_assert!(next >= 1);
+        let shrunk = shrunk_block(next, &demand, room, &settings);
+        if let Some(fixed) = settings.fixed {
+            prop_assert_eq!((next, shrunk), (fixed, fixed));
+            return Ok(());
+        }
+        prop_assert!(next <= settings.max_block && next <= (room.whole / 64).max(1));
+        prop_assert!(next <= previous.saturating_mul(2).max(settings.min_block));
+        prop_assert!(shrunk <= next && shrunk >= next / 2 && shrunk >= 1);
+    }
+
+    #[test]
+    fn an_order_serves_all_who_wait_and_no_more_than_there_is(
+        available in count(), need in count(), previous in count(), demand in any_demand(),
+        room in any_room(), settings in any_settings(),
+    ) {
+        let block = next_block(previous, &demand, room, &settings);
+        let threshold = threshold(block, &demand, room, &settings);
+        let order = order(available, need, block, &demand, room, &settings);
+        prop_assert!((0..=room.left).contains(&order));
+        let wanted = need > available || available < threshold;
+        prop_assert_eq!(order > 0, wanted && room.left > 0, "threshold {}", threshold);
+        if room.left > order && wanted {
+            prop_assert!(available + order >= need);
+            prop_assert!(settings.fixed.is_none_or(|fixed| order % fixed == 0));
+        }
+    }
+
+    #[test]
+    fn a_pool_holds_no_more_than_the_buffer(
+        available in count(), previous in count(), per_second in 0.0..1e9f64, room in any_room(),
+        settings in any_settings(),
+    ) {
+        let settings = Settings { prefetch: true, ..settings };
+        let demand = Demand { per_second, ..Demand::default() };
+        let block = next_block(previous, &demand, room, &settings);
+        let order = order(available, 0, block, &demand, room, &settings);
+        let buffer = (per_second * settings.buffer) as i64;
+        let least = settings.min_threshold.max(block / 5) + settings.min_block;
+        let rounding = settings.fixed.unwrap_or(settings.min_block);
+        prop_assert!(order == 0 || available + order <= buffer.max(least) + rounding);
+        // A small data type is not used up by reserving ahead.
+        let small = (room.whole / 32).max(settings.min_block + room.whole / 64 + 1) + rounding;
+        prop_assert!(order == 0 || available + order <= small);
+    }
+
+    #[test]
+    fn nothing_is_prefetched_where_it_is_switched_off(
+        available in count(), demand in any_demand(), room in any_room(), settings in any_settings(),
+    ) {
+        let settings = Settings { prefetch: false, ..settings };
+        prop_assert_eq!(threshold(1000, &demand, room, &settings), 0);
+        prop_assert_eq!(order(available, available, 1000, &demand, room, &settings), 0);
+    }
+
+    #[test]
+    fn slices_double_from_one(max in 1i32..70_000) {
+        let mut slices = vec![next_slice(0, max)];
+        for _ in 0..20 {
+            slices.push(next_slice(*slices.last().unwrap(), max));
+        }
+        prop_assert_eq!(slices[0], 1);
+        prop_assert!(slices.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(max)));
+        prop_assert_eq!(slices[20], max);
+    }
+
+    #[test]
+    fn a_delay_is_anything_up_to_the_doubled_base(attempt in any::<u32>(), random in any::<u32>()) {
+        let most = |attempt: u32| Duration::from_millis((10 << attempt.min(20)).min(1000));
+        prop_assert!(backoff::delay(attempt, random) <= most(attempt));
+        prop_assert_eq!(backoff::delay(attempt, u32::MAX), most(attempt));
+        prop_assert_eq!(backoff::delay(attempt, 0), Duration::ZERO);
+    }
+}
+
+#[test]
+fn all_attempts_together_take_seconds() {
+    let total: Duration = (0..backoff::ATTEMPTS).map(|n| backoff::delay(n, u32::MAX)).sum();
+    assert!(total < Duration::from_secs(3));
+}

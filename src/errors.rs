@@ -1,0 +1,210 @@
+//! Every error that hilo raises, and the one place that turns it into a Postgres report.
+
+use std::fmt;
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use thiserror::Error;
+
+use hilo_core::name::NameError;
+use hilo_core::options::OptionError;
+
+/// Messages are lower case without a full stop, details and hints are sentences.
+#[derive(Debug, Error)]
+pub enum HiloError {
+    #[error("hilo must be loaded when the server starts")]
+    NotPreloaded,
+    #[error("extension \"hilo\" is not installed in this database")]
+    NotInstalled,
+    #[error("the catalog of extension \"hilo\" lacks {0}")]
+    CatalogMismatch(String),
+    #[error("hilo sequence \"{0}\" does not exist")]
+    NoSuchSequence(String),
+    #[error("hilo sequence \"{0}\" already exists")]
+    Duplicate(String),
+    #[error("permission denied for hilo sequence \"{name}\"")]
+    Permission { name: String, needs: &'static str },
+    #[error("must be owner of hilo sequence \"{0}\"")]
+    NotOwner(String),
+    #[error("permission denied for schema {0}")]
+    NoCreate(String),
+    #[error("reached {} value of hilo sequence \"{name}\" ({bound})", if *.falling { "minimum" } else { "maximum" })]
+    Exhausted { name: String, bound: i64, falling: bool },
+    #[error("cannot execute {0}() during recovery")]
+    Recovery(&'static str),
+    #[error("currval of hilo sequence \"{0}\" is not yet defined in this session")]
+    NoCurrval(String),
+    #[error("lastval is not yet defined in this session")]
+    NoLastval,
+    #[error("setval: value {value} is out of bounds for hilo sequence \"{name}\" ({min}..{max})")]
+    SetvalBounds { name: String, value: i64, min: i64, max: i64 },
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("{0}")]
+    Argument(String, &'static str),
+    #[error("timed out waiting for a block of hilo sequence \"{name}\"")]
+    Timeout { name: String, cause: Cause },
+    #[error("could not reserve a block of hilo sequence \"{name}\": {message}")]
+    Fault { name: String, sqlstate: i32, message: String },
+    #[error("all {0} places for active hilo sequences are taken")]
+    DirectoryFull(usize),
+    #[error("cannot prepare a transaction that has created, altered or set a hilo sequence")]
+    Prepare,
+    #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
+    HasDependents { name: String, dependents: Vec<String> },
+    #[error("no contiguous range of {count} values is left in hilo sequence \"{name}\"")]
+    RangeTooLarge { name: String, count: i64 },
+    #[error("hilo sequence \"{0}\" has no fixed block_size")]
+    NeedsBlockSize(String),
+    #[error("setting hilo.node_id = {id} does not fit hilo.node_count = {count}")]
+    NodeId { id: i32, count: i32 },
+    #[error("role \"{0}\" does not exist")]
+    NoSuchRole(String),
+    #[error("unrecognized privilege type for a hilo sequence: \"{0}\"")]
+    NoSuchPrivilege(String),
+    #[error("\"{key}\" is not a key of hilo sequence \"{name}\"")]
+    Key { key: String, name: String, reason: String },
+    #[error("server prefix \"{prefix}\" cannot be used: {message}")]
+    Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
+}
+
+/// Why a caller waited in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// No background worker could be registered or started.
+    NoWorker,
+    /// The worker is there and has not answered.
+    Slow,
+    /// The worker has met this and keeps trying.
+    Fault { sqlstate: i32, message: String },
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::NoWorker => f.write_str("No background worker was free to reserve one."),
+            Cause::Slow => f.write_str("The worker has not yet committed the reservation."),
+            Cause::Fault { message, .. } => write!(f, "The worker could not reserve one: {message}."),
+        }
+    }
+}
+
+impl HiloError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NotPreloaded | Self::NotInstalled | Self::CatalogMismatch(_) => {
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
+            }
+            Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
+            Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
+            Self::Permission { .. } | Self::NotOwner(_) | Self::NoCreate(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            Self::Exhausted { .. } | Self::RangeTooLarge { .. } => Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            Self::Recovery(_) => Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Self::SetvalBounds { .. } => Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            Self::Option(_) | Self::Name(_) | Self::Argument(..) | Self::NeedsBlockSize(_) | Self::Key { .. } | Self::Prefix { .. } => {
+                Code::ERRCODE_INVALID_PARAMETER_VALUE
+            }
+            Self::Timeout { cause: Cause::NoWorker, .. } => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. } | Self::Fault { sqlstate, .. } => {
+                Code::from(*sqlstate)
+            }
+            Self::Timeout { .. } => Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            Self::DirectoryFull(_) => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            Self::Prepare => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::HasDependents { .. } => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
+            Self::NoSuchPrivilege(_) => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+        }
+    }
+
+    /// As the number that Postgres packs a SQLSTATE into.
+    pub fn sqlstate(&self) -> i32 {
+        self.code() as i32
+    }
+
+    fn detail(&self) -> Option<String> {
+        match self {
+            Self::Option(error) => error.detail(),
+            Self::Name(error) => error.detail(),
+            Self::Key { reason, .. } => Some(format!("The {reason}.")),
+            Self::Prefix { detail, .. } => detail.clone(),
+            Self::NotPreloaded => Some("Its shared memory can only be set up then.".into()),
+            Self::CatalogMismatch(_) => {
+                Some("The library and the extension's SQL objects are of different versions.".into())
+            }
+            Self::Permission { needs, .. } => Some(format!("The operation needs {needs}.")),
+            Self::Timeout { cause, .. } => Some(cause.to_string()),
+            Self::HasDependents { name, dependents } => Some(
+                dependents
+                    .iter()
+                    .map(|object| format!("{object} depends on hilo sequence \"{name}\""))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            ),
+            Self::RangeTooLarge { .. } => Some("A range does not run over the bounds or from one stripe into another.".into()),
+            Self::DirectoryFull(_) => Some("All of them are in use or wait to be put back to the catalog.".into()),
+            Self::Prepare => {
+                Some("What it has reserved for itself is kept in this session's memory until it commits.".into())
+            }
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Option(error) => return error.hint(),
+            Self::Name(error) => return error.hint(),
+            Self::NotPreloaded => "Add \"shared_preload_libraries = 'hilo'\" to postgresql.conf (after a comma, if others stand there) and restart the server.".into(),
+            Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
+            Self::CatalogMismatch(_) => "Run ALTER EXTENSION hilo UPDATE.".into(),
+            Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),
+            Self::Duplicate(_) => "Use if_not_exists => true to keep the one that exists.".into(),
+            Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, or let it cycle.".into(),
+            Self::Recovery(_) => "Sequences are served by the primary only.".into(),
+            Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
+            Self::NoLastval => "Call hilo_nextval first.".into(),
+            Self::Argument(_, hint) => (*hint).into(),
+            Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
+            Self::Timeout { cause: Cause::Slow, .. } => "See what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
+            Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
+            Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
+            Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
+            Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
+            Self::NeedsBlockSize(_) => "Set one with hilo_alter(…, block_size => …).".into(),
+            Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
+            Self::NodeId { .. } => "Set hilo.node_id to 0 … hilo.node_count - 1.".into(),
+            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE or ALL.".into(),
+            Self::Prefix { hint, .. } => return hint.clone(),
+            _ => return None,
+        })
+    }
+
+    /// Raises it as a Postgres ERROR.
+    pub fn raise(self) -> ! {
+        let mut report = ErrorReport::new(self.code(), self.to_string(), "hilo");
+        if let Some(detail) = self.detail() {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = self.hint() {
+            report = report.set_hint(hint);
+        }
+        report.report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+}
+
+/// `?` for functions that Postgres calls.
+pub trait OrRaise<T> {
+    /// The value, or its error as a Postgres ERROR.
+    fn or_raise(self) -> T;
+}
+
+impl<T, E: Into<HiloError>> OrRaise<T> for Result<T, E> {
+    fn or_raise(self) -> T {
+        self.unwrap_or_else(|error| error.into().raise())
+    }
+}

@@ -1,0 +1,51 @@
+//! Postgres functions that the hot path calls without pgrx's guard.
+//!
+//! A guard costs a `sigsetjmp`. Leaving it out is sound only for a function that can never raise an
+//! error, since its `longjmp` would skip over Rust frames.
+
+use pgrx::pg_sys;
+
+mod raw {
+    use pgrx::pg_sys;
+    unsafe extern "C" {
+        pub fn GetUserId() -> pg_sys::Oid;
+        pub fn SetLatch(latch: *mut pg_sys::Latch);
+        pub fn GetCurrentTimestamp() -> pg_sys::TimestampTz;
+    }
+}
+
+/// The role in force, as changed by SET ROLE and SECURITY DEFINER.
+#[inline(always)]
+pub fn current_user() -> pg_sys::Oid {
+    // SAFETY: returns a static of miscinit.c; its only check is an assertion that a connected backend
+    // fulfils.
+    unsafe { raw::GetUserId() }
+}
+
+/// Wakes the owner of `latch`.
+///
+/// # Safety
+/// `latch` must point to a latch in shared memory.
+pub unsafe fn set_latch(latch: *mut pg_sys::Latch) {
+    // SAFETY: the caller's; it stores a flag and sends a signal, and never raises an error.
+    unsafe { raw::SetLatch(latch) }
+}
+
+/// Microseconds since 2000-01-01, as Postgres counts.
+pub fn now() -> i64 {
+    // SAFETY: reads the clock and nothing else.
+    unsafe { raw::GetCurrentTimestamp() }
+}
+
+unsafe extern "C-unwind" {
+    /// Core's handler of SIGTERM for backends.
+    pub fn die(signal: std::ffi::c_int);
+    /// Core's handler of SIGHUP for background processes.
+    pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
+}
+
+/// A signal handler that does nothing.
+///
+/// # Safety
+/// It has no conditions; the type of signal handlers asks for the word.
+pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}

@@ -1,0 +1,185 @@
+//! The settings. Each is private; what the rest of the code reads has its unit in its type.
+
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::pg_sys;
+
+use hilo_core::policy;
+
+/// Slots are fixed at server start because shared memory cannot grow.
+static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+/// One cache line each for every backend the server allows, so kept moderate.
+static MAX_BACKEND_SLICES: GucSetting<i32> = GucSetting::<i32>::new(64);
+/// Bounds what one session can hold back from the others.
+static MAX_SLICE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(256);
+static MIN_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(32);
+static MAX_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1_048_576);
+static MIN_THRESHOLD: GucSetting<i32> = GucSetting::<i32>::new(50);
+/// How many seconds' worth of values to have ready: covers a slow commit or a busy disk.
+static BUFFER: GucSetting<i32> = GucSetting::<i32>::new(10);
+static WINDOW: GucSetting<i32> = GucSetting::<i32>::new(60);
+static SAMPLE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static PREFETCH: GucSetting<bool> = GucSetting::<bool>::new(true);
+static RESERVE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
+/// Short enough for DROP DATABASE, which waits five seconds for the last to leave.
+static WORKER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(2_000);
+static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
+static NODE_ID: GucSetting<i32> = GucSetting::<i32>::new(0);
+static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
+static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
+/// -1: one block of the sequence's.
+static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
+
+struct Int {
+    name: &'static CStr,
+    what: &'static CStr,
+    why: &'static CStr,
+    setting: &'static GucSetting<i32>,
+    range: (i32, i32),
+    context: GucContext,
+    flags: GucFlags,
+}
+
+#[rustfmt::skip]
+fn integers() -> Vec<Int> {
+    use GucContext::{Postmaster, Sighup, Userset};
+    let none = GucFlags::default();
+    let (s, ms) = (GucFlags::UNIT_S, GucFlags::UNIT_MS);
+    vec![
+        Int { name: c"hilo.max_sequences", what: c"Sequences that can be active at the same time.",
+              why: c"Each takes about 1.5 kB of shared memory. When all are taken, the longest idle one is put back to the catalog.",
+              setting: &MAX_SEQUENCES, range: (16, 1_000_000), context: Postmaster, flags: none },
+        Int { name: c"hilo.max_backend_slices", what: c"Sequences of which one session can hold a slice.",
+              why: c"Each takes 64 bytes of shared memory for every allowed connection.",
+              setting: &MAX_BACKEND_SLICES, range: (1, 4096), context: Postmaster, flags: none },
+        Int { name: c"hilo.max_slice_size", what: c"The most values that a session takes from the pool at once.",
+              why: c"A sequence's slice_size comes before it.",
+              setting: &MAX_SLICE_SIZE, range: (1, 65_536), context: Sighup, flags: none },
+        Int { name: c"hilo.min_block_size", what: c"The smallest block reserved in the catalog, in values.",
+              why: c"A sequence's block_size comes before it.",
+              setting: &MIN_BLOCK_SIZE, range: (1, 1_048_576), context: Sighup, flags: none },
+        Int { name: c"hilo.max_block_size", what: c"The largest block reserved in the catalog, in values.",
+              why: c"A sequence's block_size comes before it.",
+              setting: &MAX_BLOCK_SIZE, range: (1, 1_073_741_824), context: Sighup, flags: none },
+        Int { name: c"hilo.min_threshold", what: c"The next block is fetched at the latest when so many values are left.",
+              why: c"", setting: &MIN_THRESHOLD, range: (0, 1_073_741_824), context: Sighup, flags: none },
+        Int { name: c"hilo.buffer", what: c"How many seconds' worth of values are kept ready.",
+              why: c"", setting: &BUFFER, range: (1, 3600), context: Sighup, flags: s },
+        Int { name: c"hilo.window", what: c"The rate of a sequence is measured over this time.",
+              why: c"", setting: &WINDOW, range: (1, 3600), context: Sighup, flags: s },
+        Int { name: c"hilo.sample_interval", what: c"How often the rates of the active sequences are sampled.",
+              why: c"", setting: &SAMPLE_INTERVAL, range: (10, 60_000), context: Sighup, flags: ms },
+        Int { name: c"hilo.reserve_timeout", what: c"How long a caller waits for a block before it gets an error.",
+              why: c"", setting: &RESERVE_TIMEOUT, range: (1, i32::MAX), context: Userset, flags: ms },
+        Int { name: c"hilo.worker_idle_timeout", what: c"How long a database's worker stays after its last session has gone.",
+              why: c"", setting: &WORKER_IDLE_TIMEOUT, range: (0, 3_600_000), context: Sighup, flags: ms },
+        Int { name: c"hilo.node_id", what: c"This server's place among those that share sequences.",
+              why: c"0 to hilo.node_count - 1, different on each.",
+              setting: &NODE_ID, range: (0, 1023), context: Sighup, flags: none },
+        Int { name: c"hilo.node_count", what: c"How many servers deal numbers of the same sequences.",
+              why: c"", setting: &NODE_COUNT, range: (1, 1024), context: Sighup, flags: none },
+        Int { name: c"hilo.failover_skip", what: c"Values skipped after a promotion that may have lost reservations.",
+              why: c"-1 skips one block of the sequence.",
+              setting: &FAILOVER_SKIP, range: (-1, i32::MAX), context: Sighup, flags: none },
+    ]
+}
+
+/// Defines the settings. Without preload those that size shared memory are left out: they could not
+/// take effect, and Postgres refuses them after its start.
+pub fn init(preloaded: bool) {
+    for int in integers() {
+        if preloaded || !matches!(int.context, GucContext::Postmaster) {
+            let (low, high) = int.range;
+            GucRegistry::define_int_guc(int.name, int.what, int.why, int.setting, low, high, int.context, int.flags);
+        }
+    }
+    let none = GucFlags::default();
+    GucRegistry::define_bool_guc(
+        c"hilo.prefetch",
+        c"Whether the next block is fetched before the last runs out.",
+        c"",
+        &PREFETCH,
+        GucContext::Sighup,
+        none,
+    );
+    GucRegistry::define_bool_guc(
+        c"hilo.auto_create",
+        c"Whether the first use of an unknown name creates the sequence.",
+        c"",
+        &AUTO_CREATE,
+        GucContext::Userset,
+        none,
+    );
+    GucRegistry::define_string_guc(
+        c"hilo.server_prefix",
+        c"What stands for {server} in the keys that this server makes.",
+        c"",
+        &SERVER_PREFIX,
+        GucContext::Suset,
+        none,
+    );
+    // SAFETY: the prefix is a literal; called once from _PG_init.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
+}
+
+pub fn max_sequences() -> usize {
+    MAX_SEQUENCES.get() as usize
+}
+
+pub fn max_backend_slices() -> usize {
+    MAX_BACKEND_SLICES.get() as usize
+}
+
+/// Values.
+pub fn max_slice_size() -> i32 {
+    MAX_SLICE_SIZE.get()
+}
+
+pub fn reserve_timeout() -> Duration {
+    Duration::from_millis(RESERVE_TIMEOUT.get() as u64)
+}
+
+pub fn worker_idle_timeout() -> Duration {
+    Duration::from_millis(WORKER_IDLE_TIMEOUT.get() as u64)
+}
+
+pub fn sample_interval() -> Duration {
+    Duration::from_millis(SAMPLE_INTERVAL.get() as u64)
+}
+
+pub fn window() -> Duration {
+    Duration::from_secs(WINDOW.get() as u64)
+}
+
+/// What is set for the refill policy, for a sequence with this `block_size` of its own.
+pub fn refill(block_size: Option<i64>) -> policy::Settings {
+    let max_block = MAX_BLOCK_SIZE.get() as i64;
+    policy::Settings {
+        buffer: BUFFER.get() as f64,
+        min_threshold: MIN_THRESHOLD.get() as i64,
+        min_block: (MIN_BLOCK_SIZE.get() as i64).min(max_block),
+        max_block,
+        fixed: block_size,
+        prefetch: PREFETCH.get(),
+    }
+}
+
+/// `(node_id, node_count)`, as set; whether they fit is the caller's to check.
+pub fn node() -> (i32, i32) {
+    (NODE_ID.get(), NODE_COUNT.get())
+}
+
+pub fn server_prefix() -> String {
+    SERVER_PREFIX.get().map(|prefix| prefix.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+pub fn auto_create() -> bool {
+    AUTO_CREATE.get()
+}
+
+/// Values to skip after a promotion; `None`: one block.
+pub fn failover_skip() -> Option<i64> {
+    Some(FAILOVER_SKIP.get() as i64).filter(|skip| *skip >= 0)
+}

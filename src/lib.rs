@@ -1,0 +1,31 @@
+//! hilo: Hi/Lo sequences inside PostgreSQL. `docs/architecture.md` leads through it.
+
+use pgrx::prelude::*;
+
+mod catalog;
+mod errors;
+mod ffi;
+mod gucs;
+mod session;
+mod shared;
+mod sql;
+mod worker;
+
+pgrx::pg_module_magic!(name, version);
+
+extension_sql_file!("../sql/type.sql", name = "type", bootstrap);
+extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["type"]);
+extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["catalog"]);
+extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"], finalize);
+
+/// Runs once in the postmaster when preloaded, else in each backend that loads the library; then there
+/// is no shared memory, and the functions say how to have it.
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    // SAFETY: statics of the server's start.
+    let preloaded = unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
+    gucs::init(preloaded); // the sizes below come from here
+    if preloaded {
+        shared::init();
+    }
+}

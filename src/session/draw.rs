@@ -1,0 +1,243 @@
+//! The next value: from this session's slice, else from the pool, else from the worker.
+
+use std::sync::atomic::Ordering::*;
+
+use hilo_core::cursor::Taken;
+use hilo_core::range::Range;
+use hilo_core::slice::next_slice;
+
+use super::memo::{Entry, Memo};
+use super::{lines, memo, own, wait};
+use crate::catalog::privileges::Privileges;
+use crate::errors::HiloError;
+use crate::gucs;
+use crate::shared::slices::Slice;
+use crate::shared::slot::Slot;
+use crate::shared::{self, Shared};
+
+/// Who may draw.
+pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
+
+/// The value of a hit: the memo is good and its slice is not used up.
+#[inline(always)]
+pub fn hit(memo: &'static Memo) -> Option<i64> {
+    let entry = memo.entry()?;
+    if !memo.is_good() || !memo.allows(DRAW) {
+        return None;
+    }
+    let value = match entry.slice.get().take(entry.increment()) {
+        Some(value) => value,
+        None => single(entry)?,
+    };
+    memo.served(entry, value);
+    Some(value)
+}
+
+impl Entry {
+    #[inline(always)]
+    pub fn increment(&self) -> i64 {
+        // SAFETY-free projection: `Terms` is Copy, the compiler reads the one field.
+        self.terms.get().mapping.increment
+    }
+}
+
+/// One value of an ordered sequence, straight from the pool: the usual case only.
+#[inline]
+fn single(entry: &Entry) -> Option<i64> {
+    let terms = entry.terms.get();
+    if !terms.ordered {
+        return None;
+    }
+    let slot = entry.slot.get()?;
+    let Taken::Range { range, left } = slot.cursor().take_exactly(1, entry.serial.get()) else {
+        return None;
+    };
+    if left + slot.queued() < slot.threshold.load(Relaxed) {
+        want_block(slot);
+    }
+    terms.mapping.value(range.start)
+}
+
+/// The next value of a sequence.
+///
+/// # Errors
+/// Those of [`memo::look_up`] and [`wait::for_block`].
+#[cold]
+pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
+    next_of_many(name, 1)
+}
+
+/// The next value, where `count` are going to be drawn one after the other.
+///
+/// # Errors
+/// Those of [`next`].
+#[cold]
+pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), HiloError> {
+    /// The most that a slice holds on such a promise.
+    const MOST: i64 = 65_536;
+    loop {
+        let (memo, entry) = memo::look_up(name, DRAW)?;
+        if let Some(value) = hit(memo) {
+            return Ok((memo, value));
+        }
+        if let Some(value) = draw(memo, entry, count.min(MOST))? {
+            memo.served(entry, value);
+            return Ok((memo, value));
+        }
+    }
+}
+
+/// Takes a slice, of at least `least` values where they can be had at once, and serves its first
+/// value. `None`: the memo must be made again, or the slice is now filled.
+pub fn draw(memo: &'static Memo, entry: &'static Entry, least: i64) -> Result<Option<i64>, HiloError> {
+    if next_run(entry) {
+        return Ok(entry.slice.get().take(entry.increment()));
+    }
+    let Some(slot) = entry.slot.get() else {
+        return own::more(memo, entry);
+    };
+    let want = if entry.terms.get().ordered { 1 } else { size(entry, slot).max(least) };
+    let line = if want > 1 { lines::line_of(entry) } else { None };
+    let want = if line.is_some() { want } else { 1 };
+    if let Some(line) = line {
+        line.taking.store(1, SeqCst);
+    }
+    let taken = take(entry, slot, want);
+    if let (Some(line), Some(range)) = (line, taken) {
+        fill(entry, line, range);
+    }
+    if let Some(line) = line {
+        line.taking.store(0, Release);
+        slot.dealing.slices.fetch_add(1, Relaxed);
+    }
+    match (taken, line) {
+        (Some(range), None) => Ok(entry.mapping().value(range.start)),
+        (Some(_), Some(line)) => Ok(line.take(entry.increment())),
+        (None, _) => {
+            if wait::pin(slot, memo) {
+                let result = wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name());
+                wait::unpin();
+                result?;
+            } else {
+                memo.forget();
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Goes on to the next run of the range in hand, if there is one.
+fn next_run(entry: &Entry) -> bool {
+    let slice = entry.slice.get();
+    let rest = slice.rest();
+    if rest.is_empty() || slice.serial.load(Relaxed) != entry.serial.get() {
+        return false;
+    }
+    fill(entry, slice, rest);
+    slice.left.load(Relaxed) > 0
+}
+
+fn fill(entry: &Entry, slice: &Slice, range: Range) {
+    if let Some(run) = entry.mapping().run(range) {
+        slice.load(entry.serial.get(), range, run);
+    }
+}
+
+/// How many values to take: twice as many as last time, up to the limit, and not more than a quarter of
+/// what is there for all.
+fn size(entry: &Entry, slot: &Slot) -> i64 {
+    let terms = entry.terms.get();
+    let busy = lines::is_busy(entry);
+    if terms.ordered {
+        return 1;
+    }
+    let most = if terms.slice_size > 0 { terms.slice_size } else { gucs::max_slice_size() };
+    let grown = if busy { next_slice(entry.grown.get(), most) } else { 1 };
+    entry.grown.set(grown);
+    if grown == 1 {
+        return 1;
+    }
+    let there = slot.cursor().peek().0.len() + slot.queued();
+    (grown as i64).min(there / 4).max(1)
+}
+
+/// Takes from what was given back, else from the pool.
+fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+    if slot.has_returned() && !entry.terms.get().ordered {
+        let taken = returned(entry, slot, want);
+        if taken.is_some() {
+            return taken;
+        }
+    }
+    match slot.cursor().take(want, entry.serial.get()) {
+        Taken::Range { range, left } => {
+            entry.floor.set(range.start);
+            if left + slot.queued() < slot.threshold.load(Relaxed) {
+                want_block(slot);
+            }
+            Some(range)
+        }
+        Taken::Empty | Taken::OtherEpoch(_) => None,
+    }
+}
+
+fn returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+    let shared = shared::get().ok()?;
+    let mut locked = shared.lock_slot(shared.number_of(slot));
+    if locked.serial() != entry.serial.get() {
+        return None;
+    }
+    let range = locked.take_returned(want, entry.floor.get())?;
+    entry.floor.set(range.start);
+    Some(range)
+}
+
+/// Tells the worker that a slot runs low.
+#[cold]
+fn want_block(slot: &'static Slot) {
+    if let Ok(shared) = shared::get()
+        && shared.want(shared.number_of(slot))
+    {
+        wait::wake(shared);
+    }
+}
+
+/// Gives back what this session holds of a sequence, and its line.
+pub fn let_go(entry: &'static Entry) {
+    let slice = entry.slice.get();
+    if std::ptr::eq(slice, lines::empty()) {
+        return;
+    }
+    if let (Some(slot), Ok(shared)) = (entry.slot.get(), shared::get()) {
+        let rest = slice.rest();
+        let serial = slice.serial.load(Relaxed);
+        if serial == entry.serial.get() && !rest.is_empty() {
+            entry.floor.set(rest.start);
+            give_back(shared, slot, serial, rest);
+        }
+        lines::release(entry);
+    } else {
+        entry.slice.set(lines::empty());
+    }
+}
+
+/// Puts a range back into its pool. Where it has no place, the worker is asked to make some.
+fn give_back(shared: &'static Shared, slot: &'static Slot, serial: i64, rest: Range) {
+    const TRIES: u32 = 50;
+    let number = shared.number_of(slot);
+    for _ in 0..TRIES {
+        let mut locked = shared.lock_slot(number);
+        let kept = locked.give_back(serial, rest);
+        let (database, crowded) = (locked.key.database, locked.pool.returned().is_crowded());
+        drop(locked);
+        if crowded && shared.want(number) {
+            shared.nudge(database);
+        }
+        if kept {
+            return;
+        }
+        // SAFETY: sleeps two milliseconds.
+        unsafe { pgrx::pg_sys::pg_usleep(2_000) };
+    }
+    shared.lock_slot(number).lost += rest.len();
+}

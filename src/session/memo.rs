@@ -1,0 +1,272 @@
+//! What a name means to this backend: which sequence, how it is numbered, what the user may do.
+
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use pgrx::pg_sys;
+
+use hilo_core::key_format::KeyFormat;
+use hilo_core::mapping::Mapping;
+
+use super::{GENERATION, Global, draw, lines, own, wait};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::{self, Privileges};
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::shared::directory::Key;
+use crate::shared::slices::Slice;
+use crate::shared::slot::{Slot, Terms};
+use crate::shared;
+use crate::sql::keys;
+
+/// A sequence that this backend has used. Made once and never freed: what a session was told last is
+/// remembered for as long as it lasts, as core does.
+pub struct Entry {
+    pub id: i64,
+    /// Where it is served from; `None` while the transaction that defined it serves itself.
+    pub slot: Cell<Option<&'static Slot>>,
+    pub serial: Cell<i64>,
+    pub terms: Cell<Terms>,
+    /// Where the next value comes from; an empty one where this backend holds no slice.
+    pub slice: Cell<&'static Slice>,
+    /// The size of the last slice.
+    pub grown: Cell<i32>,
+    /// When it last took from the pool, counted in draws of this backend.
+    pub drawn_at: Cell<u64>,
+    /// The smallest index that this session may still be served under `serial`.
+    pub floor: Cell<i64>,
+    pub last: Cell<Option<i64>>,
+}
+
+/// A name, as looked up by one user.
+pub struct Memo {
+    pub name: Box<[u8]>,
+    entry: Cell<Option<&'static Entry>>,
+    version_at: Cell<*const AtomicU64>,
+    version: Cell<u64>,
+    generation: Cell<u64>,
+    user: Cell<pg_sys::Oid>,
+    privileges: Cell<Privileges>,
+    key_format: RefCell<KeyFormat>,
+}
+
+/// The version of what only this transaction knows.
+static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
+
+static MEMOS: Global<RefCell<Option<HashMap<Box<[u8]>, &'static Memo>>>> = Global::new(RefCell::new(None));
+static ENTRIES: Global<RefCell<Option<HashMap<(pg_sys::Oid, i64), &'static Entry>>>> =
+    Global::new(RefCell::new(None));
+static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
+
+impl Memo {
+    /// Whether it still holds, for the user of now.
+    #[inline(always)]
+    pub fn is_good(&self) -> bool {
+        // SAFETY: points to a slot's version or to `OWN_VERSION`, both there for good; null only while
+        // the generation is 0.
+        self.generation.get() == GENERATION.get()
+            && self.user.get() == ffi::current_user()
+            && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
+    }
+
+    #[inline(always)]
+    pub fn entry(&self) -> Option<&'static Entry> {
+        self.entry.get()
+    }
+
+    #[inline(always)]
+    pub fn allows(&self, needs: Privileges) -> bool {
+        self.privileges.get().any_of(needs)
+    }
+
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+
+    pub fn key_format(&self) -> Ref<'_, KeyFormat> {
+        self.key_format.borrow()
+    }
+
+    /// The version of the slot that it was made with; for a pin to be compared with.
+    pub fn version(&self) -> u64 {
+        self.version.get()
+    }
+
+    /// The next call looks the name up again.
+    pub fn forget(&self) {
+        self.generation.set(0);
+    }
+
+    /// Remembers a value as the last of this session.
+    #[inline(always)]
+    pub fn served(&'static self, entry: &'static Entry, value: i64) {
+        entry.last.set(Some(value));
+        LAST.set(Some((self, entry)));
+    }
+}
+
+/// What `hilo_lastval` asks for.
+pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
+    LAST.get()
+}
+
+/// The value that this session was given last of a sequence.
+pub fn last_of(id: i64) -> Option<i64> {
+    let key = (crate::catalog::ids().ok()?.extension, id);
+    ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
+}
+
+/// Remembers a value as the one given last, as setval does; `hilo_lastval` does not tell it.
+pub fn set_last(id: i64, value: i64) {
+    let Ok(ids) = crate::catalog::ids() else { return };
+    entry_for((ids.extension, id)).last.set(Some(value));
+}
+
+/// As DISCARD SEQUENCES: currval and lastval are undefined again.
+pub fn forget_last() {
+    LAST.set(None);
+    if let Some(entries) = ENTRIES.borrow().as_ref() {
+        entries.values().for_each(|entry| entry.last.set(None));
+    }
+}
+
+/// Every sequence that this backend has used.
+pub fn for_each_entry(mut visit: impl FnMut(&'static Entry)) {
+    if let Some(entries) = ENTRIES.borrow().as_ref() {
+        entries.values().for_each(|entry| visit(entry));
+    }
+}
+
+/// The memo of a name, which may be out of date.
+#[inline]
+pub fn find(name: &[u8]) -> Option<&'static Memo> {
+    MEMOS.borrow().as_ref().and_then(|memos| memos.get(name).copied())
+}
+
+/// The memo of a name, good for the user of now, who has one of `needs`.
+///
+/// # Errors
+/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and what waiting for the
+/// worker can end with.
+pub fn look_up(name: &[u8], needs: Privileges) -> Result<(&'static Memo, &'static Entry), HiloError> {
+    let memo = match find(name) {
+        Some(memo) if memo.is_good() => memo,
+        known => resolve(name, known)?,
+    };
+    match memo.entry() {
+        Some(entry) if memo.allows(needs) => Ok((memo, entry)),
+        _ => Err(HiloError::Permission { name: memo.name(), needs: needs.needed() }),
+    }
+}
+
+fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
+    match definitions::by_name(name)? {
+        Some(sequence) => Ok(sequence),
+        None => Err(HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())),
+    }
+}
+
+fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {
+    let shared = shared::get()?;
+    super::prepare();
+    // SAFETY: reads a flag of shared memory.
+    if unsafe { pg_sys::RecoveryInProgress() } {
+        return Err(HiloError::Recovery("hilo_nextval"));
+    }
+    loop {
+        // Read before the look-up: a definition that changes meanwhile raises it.
+        let definitions_at = shared.control.definitions.load(SeqCst);
+        let generation = GENERATION.get();
+        let user = ffi::current_user();
+        let sequence = find_sequence(name)?;
+        let privileges = privileges::of(&sequence, user)?;
+        if privileges == Privileges::NONE {
+            let needs = "USAGE, SELECT or UPDATE";
+            return Err(HiloError::Permission { name: sequence.name, needs });
+        }
+        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id));
+        let (version_at, version) = if own::adopt(entry, &sequence)? {
+            (&raw const OWN_VERSION, 0)
+        } else {
+            let (slot, version) = attach(entry, &sequence)?;
+            (&raw const slot.version, version)
+        };
+        if shared.control.definitions.load(SeqCst) != definitions_at || GENERATION.get() != generation {
+            continue;
+        }
+        let memo = known.or_else(|| find(name)).unwrap_or_else(|| remember(name));
+        memo.entry.set(Some(entry));
+        memo.version_at.set(version_at);
+        memo.version.set(version);
+        memo.user.set(user);
+        memo.privileges.set(privileges);
+        memo.key_format.replace(keys::format_of(&sequence.definition));
+        memo.generation.set(generation);
+        return Ok(memo);
+    }
+}
+
+fn remember(name: &[u8]) -> &'static Memo {
+    let memo: &'static Memo = Box::leak(Box::new(Memo {
+        name: name.into(),
+        entry: Cell::new(None),
+        version_at: Cell::new(&raw const OWN_VERSION),
+        version: Cell::new(0),
+        generation: Cell::new(0),
+        user: Cell::new(pg_sys::InvalidOid),
+        privileges: Cell::new(Privileges::NONE),
+        key_format: RefCell::default(),
+    }));
+    MEMOS.borrow_mut().get_or_insert_default().insert(name.into(), memo);
+    memo
+}
+
+fn entry_for(key: (pg_sys::Oid, i64)) -> &'static Entry {
+    let mut entries = ENTRIES.borrow_mut();
+    entries.get_or_insert_default().entry(key).or_insert_with(|| {
+        Box::leak(Box::new(Entry {
+            id: key.1,
+            slot: Cell::new(None),
+            serial: Cell::new(0),
+            terms: Cell::new(Terms::UNKNOWN),
+            slice: Cell::new(lines::empty()),
+            grown: Cell::new(0),
+            drawn_at: Cell::new(0),
+            floor: Cell::new(0),
+            last: Cell::new(None),
+        }))
+    })
+}
+
+/// The key of a sequence of this database.
+pub fn key_of(id: i64) -> Result<Key, HiloError> {
+    // SAFETY: a static set when the backend connected.
+    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    Ok(Key { database, extension: crate::catalog::ids()?.extension.to_u32(), sequence: id })
+}
+
+/// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
+fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, u64), HiloError> {
+    let shared = shared::get()?;
+    lines::register_session(shared);
+    let slot = wait::for_slot(shared, &key_of(sequence.id)?)?;
+    let (terms, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
+    let moved = entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
+    if moved {
+        draw::let_go(entry);
+        entry.slot.set(Some(slot));
+        entry.serial.set(serial);
+        entry.floor.set(0);
+        entry.grown.set(0);
+    }
+    entry.terms.set(terms);
+    wait::unpin();
+    Ok((slot, version))
+}
+
+impl Entry {
+    pub fn mapping(&self) -> Mapping {
+        self.terms.get().mapping
+    }
+}

@@ -1,0 +1,160 @@
+//! Consecutive indexes: for `hilo_nextrange` and `hilo_next_hi`.
+
+use std::sync::atomic::Ordering::*;
+
+use hilo_core::hi::{HiFit, next_hi};
+use hilo_core::mapping::{Mapping, Run};
+use hilo_core::range::Range;
+
+use super::memo::{self, Entry, Memo};
+use super::{draw, own, wait};
+use crate::catalog::privileges::Privileges;
+use crate::errors::HiloError;
+use crate::shared;
+use crate::shared::slot::{Locked, Terms};
+
+/// What a run of consecutive indexes has to offer.
+enum Fit {
+    Here(Range),
+    /// It would have to reach up to this index.
+    Needs(i64),
+    Never,
+}
+
+/// `count` values that step evenly. Returns the run and the increment.
+///
+/// # Errors
+/// `RangeTooLarge`, and those of [`memo::look_up`] and of waiting.
+pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
+    let (memo, entry, range) = claim(name, |terms, run| even(&terms.mapping, count, run), |name| {
+        HiloError::RangeTooLarge { name, count }
+    })?;
+    entry.floor.set(range.end);
+    let increment = entry.increment();
+    let first = entry.mapping().value(range.start).unwrap_or_default();
+    let run = Run { first, count };
+    memo.served(entry, run.last(increment));
+    Ok((run, increment))
+}
+
+/// The first part of `run` that has `count` values at even steps.
+fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
+    let stripes = mapping.stripes;
+    if count > mapping.limit() || (stripes.nodes > 1 && count > stripes.size) {
+        return Fit::Never;
+    }
+    let mut rest = run;
+    loop {
+        let whole = Range::new(rest.start, rest.start.saturating_add(count));
+        let Some(part) = mapping.run(whole) else { return Fit::Never };
+        if part.count >= count {
+            return if whole.end <= run.end { Fit::Here(whole) } else { Fit::Needs(whole.end) };
+        }
+        if whole.end > mapping.limit() || (mapping.cycle && part.count == 0) {
+            return Fit::Never;
+        }
+        rest.start += part.count;
+        if mapping.cycle && mapping.run(Range::new(rest.start, i64::MAX)).is_none_or(|lap| lap.count < count) {
+            return Fit::Never;
+        }
+    }
+}
+
+/// The next block of classic Hi/Lo.
+///
+/// # Errors
+/// `NeedsBlockSize`, `Exhausted`, and those of [`memo::look_up`] and of waiting.
+pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
+    let (_, entry) = memo::look_up(name, Privileges::UPDATE)?;
+    let mut hi = 0;
+    let size = entry.terms.get().block_size;
+    if size < 1 {
+        return Err(HiloError::NeedsBlockSize(String::from_utf8_lossy(name).into_owned()));
+    }
+    let fit = |terms: &Terms, run: Range| match next_hi(&terms.mapping, terms.start_value, terms.block_size.max(1), run) {
+        HiFit::Fits { hi: found, range } => {
+            hi = found;
+            Fit::Here(range)
+        }
+        HiFit::Needs { end } => Fit::Needs(end),
+        HiFit::Exhausted => Fit::Never,
+    };
+    let mapping = entry.mapping();
+    claim(name, fit, |name| {
+        let falling = mapping.increment < 0;
+        let bound = if falling { mapping.min_value } else { mapping.max_value };
+        HiloError::Exhausted { name, bound, falling }
+    })?;
+    Ok(hi)
+}
+
+type Claimed = (&'static Memo, &'static Entry, Range);
+
+fn claim(
+    name: &[u8],
+    mut fit: impl FnMut(&Terms, Range) -> Fit,
+    never: impl Fn(String) -> HiloError,
+) -> Result<Claimed, HiloError> {
+    loop {
+        let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
+        let Some(slot) = entry.slot.get() else {
+            let terms = entry.terms.get();
+            let claimed = own::claim(entry, |run| match fit(&terms, run) {
+                Fit::Here(range) => Some(range),
+                _ => None,
+            });
+            let range = claimed.ok_or_else(|| never(memo.name()))?;
+            return Ok((memo, entry, range));
+        };
+        // What this session still holds lies before the range, and goes to the others.
+        draw::let_go(entry);
+        let shared = shared::get()?;
+        if !wait::pin(slot, memo) {
+            memo.forget();
+            continue;
+        }
+        let ready = |locked: &mut Locked| try_claim(locked, entry, &mut fit, || never(memo.name()));
+        let claimed = wait::until(shared, slot, &memo.name(), ready);
+        wait::unpin();
+        match claimed? {
+            Some(range) => return Ok((memo, entry, range)),
+            None => memo.forget(),
+        }
+    }
+}
+
+/// `None`: wait for more. `Some(Ok(None))`: the entry is out of date.
+fn try_claim(
+    locked: &mut Locked,
+    entry: &Entry,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+    never: impl Fn() -> HiloError,
+) -> Option<Result<Option<Range>, HiloError>> {
+    if locked.serial() != entry.serial.get() {
+        return Some(Ok(None));
+    }
+    let terms = entry.terms.get();
+    let mut missing = None;
+    let mut impossible = false;
+    let mut any = false;
+    let claimed = locked.claim(|run| {
+        any = true;
+        match fit(&terms, run) {
+            Fit::Here(range) => return Some(range),
+            // Only the last run can grow.
+            Fit::Needs(end) => missing = Some(end - run.end),
+            Fit::Never => impossible = true,
+        }
+        None
+    });
+    if claimed.is_some() {
+        return Some(Ok(claimed));
+    }
+    if impossible || locked.slot.is_exhausted() {
+        return Some(Err(never()));
+    }
+    let more = if any { missing.unwrap_or(1) } else { 1 };
+    let wanted = locked.available().saturating_add(more.max(1));
+    locked.slot.demand.fetch_max(wanted, AcqRel);
+    None
+}

@@ -1,0 +1,232 @@
+//! Waiting: for a free slot, for the worker to read a sequence's terms, for a block.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys;
+
+use super::Global;
+use super::memo::Memo;
+use crate::errors::{Cause, HiloError};
+use crate::ffi;
+use crate::gucs;
+use crate::shared::directory::Key;
+use crate::shared::slot::{Locked, Slot, Terms};
+use crate::shared::workers::Wake;
+use crate::shared::{Condition, Shared};
+use crate::worker;
+
+/// The slot that this backend keeps from being reused; given up at exit if an interrupt ends us here.
+static PINNED: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
+
+/// How long to sleep before looking whether the worker is still there.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Takes over a pin that was made by finding the slot.
+pub fn pinned(slot: &'static Slot) -> &'static Slot {
+    unpin();
+    PINNED.set(Some(slot));
+    slot
+}
+
+/// Keeps the slot of a good memo. `false`: the slot is no longer what the memo says.
+pub fn pin(slot: &'static Slot, memo: &Memo) -> bool {
+    slot.pins.fetch_add(1, SeqCst);
+    pinned(slot);
+    if slot.version.load(SeqCst) == memo.version() {
+        return true;
+    }
+    unpin();
+    false
+}
+
+/// Gives the pin up, if there is one.
+pub fn unpin() {
+    if let Some(slot) = PINNED.take() {
+        slot.pins.fetch_sub(1, SeqCst);
+    }
+}
+
+/// One wait: until when, and what is known of why it lasts.
+struct Patience {
+    began: Instant,
+    timeout: Duration,
+    no_worker: bool,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { began: Instant::now(), timeout: gucs::reserve_timeout(), no_worker: false }
+    }
+
+    fn is_over(&self) -> bool {
+        self.began.elapsed() >= self.timeout
+    }
+
+    /// Wakes the database's worker, or registers one.
+    fn wake(&mut self, shared: &'static Shared) {
+        self.no_worker = !wake(shared);
+    }
+
+    /// Sleeps until `condition` is broadcast, or a while.
+    fn sleep(&self, condition: &Condition) {
+        let nap = if self.no_worker { NAP / 5 } else { NAP };
+        let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
+        condition.sleep(ms as i64 + 1, wait_event());
+    }
+}
+
+/// Wakes the worker of this database, or registers one. `false`: none could be had.
+pub fn wake(shared: &'static Shared) -> bool {
+    // SAFETY: a static set when the backend connected.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    let registered = match shared.wake(database) {
+        Wake::Woken => true,
+        Wake::Register(place) => {
+            let registered = worker::register(database);
+            if !registered {
+                shared.unregister(place);
+            }
+            registered
+        }
+        Wake::Full => false,
+    };
+    if !registered {
+        shared.control.workers_wanted_at.store(ffi::now(), Relaxed);
+        shared.nudge_all();
+    }
+    registered
+}
+
+/// The wait event shown in pg_stat_activity while a caller waits for a block.
+fn wait_event() -> u32 {
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    {
+        pg_sys::PG_WAIT_EXTENSION
+    }
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    {
+        static EVENT: Global<Cell<u32>> = Global::new(Cell::new(0));
+        const NAME: &std::ffi::CStr = c"HiloBlock";
+        if EVENT.get() == 0 {
+            // SAFETY: the name is a literal.
+            EVENT.set(unsafe { pg_sys::WaitEventExtensionNew(NAME.as_ptr()) });
+        }
+        EVENT.get()
+    }
+}
+
+/// The slot of a sequence, pinned; waits for one to become free where all are taken.
+pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<&'static Slot, HiloError> {
+    if let Some(slot) = shared.find_or_add(key) {
+        return Ok(pinned(slot));
+    }
+    let mut patience = Patience::new();
+    let freed = &shared.control.slot_freed;
+    freed.prepare();
+    loop {
+        if let Some(slot) = shared.find_or_add(key) {
+            Condition::cancel();
+            return Ok(pinned(slot));
+        }
+        if patience.is_over() {
+            Condition::cancel();
+            return Err(HiloError::DirectoryFull(shared.slots.len()));
+        }
+        shared.control.slots_wanted.store(1, Release);
+        patience.wake(shared);
+        shared.nudge_all();
+        patience.sleep(freed);
+    }
+}
+
+/// The terms of a pinned slot with their serial and version, once the worker has read them.
+pub fn for_terms(
+    shared: &'static Shared,
+    slot: &'static Slot,
+    name: &str,
+) -> Result<(Terms, i64, u64), HiloError> {
+    let read = |locked: &mut Locked| {
+        let (terms, serial) = locked.terms()?;
+        Some(Ok((terms, serial, locked.slot.version.load(Relaxed))))
+    };
+    until(shared, slot, name, read)
+}
+
+/// Waits until a pinned slot has something to take under `serial`, or its serial is another.
+///
+/// # Errors
+/// `Exhausted` when nothing is left, `Fault` when the worker has given up, `Timeout`.
+pub fn for_block(
+    shared: &'static Shared,
+    slot: &'static Slot,
+    serial: i64,
+    name: &str,
+) -> Result<(), HiloError> {
+    until(shared, slot, name, |locked| {
+        if locked.serial() != serial || locked.promote() {
+            return Some(Ok(()));
+        }
+        exhausted(locked, name).map(Err)
+    })
+}
+
+/// The error for a sequence that has nothing left to be reserved.
+pub fn exhausted(locked: &Locked, name: &str) -> Option<HiloError> {
+    let (terms, _) = locked.terms()?;
+    if !locked.slot.is_exhausted() || terms.mapping.cycle {
+        return None;
+    }
+    let falling = terms.mapping.increment < 0;
+    let bound = if falling { terms.mapping.min_value } else { terms.mapping.max_value };
+    Some(HiloError::Exhausted { name: name.into(), bound, falling })
+}
+
+/// Asks the worker for what `ready` looks for in the slot, and waits for it.
+pub fn until<T>(
+    shared: &'static Shared,
+    slot: &'static Slot,
+    name: &str,
+    mut ready: impl FnMut(&mut Locked) -> Option<Result<T, HiloError>>,
+) -> Result<T, HiloError> {
+    let number = shared.number_of(slot);
+    if let Some(done) = ready(&mut shared.lock_slot(number)) {
+        return done;
+    }
+    let mut patience = Patience::new();
+    let faults = slot.faults.load(Acquire);
+    slot.refilled.prepare();
+    let done = loop {
+        if let Some(done) = ready(&mut shared.lock_slot(number)) {
+            break done;
+        }
+        if slot.faults.load(Acquire) != faults {
+            let fault = shared.lock_slot(number).fault;
+            let message = fault.message().to_string();
+            break Err(HiloError::Fault { name: name.into(), sqlstate: fault.sqlstate, message });
+        }
+        if patience.is_over() {
+            break Err(HiloError::Timeout { name: name.into(), cause: cause(shared, number, &patience) });
+        }
+        shared.want(number);
+        patience.wake(shared);
+        patience.sleep(&slot.refilled);
+    };
+    Condition::cancel();
+    slot.count_wait(patience.began.elapsed().as_micros() as u64);
+    done
+}
+
+fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
+    if patience.no_worker {
+        return Cause::NoWorker;
+    }
+    let fault = shared.lock_slot(number).fault;
+    let since = ffi::now() - patience.began.elapsed().as_micros() as i64;
+    if fault.at >= since {
+        Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
+    } else {
+        Cause::Slow
+    }
+}

@@ -1,0 +1,111 @@
+//! Which slot serves which sequence: core's shared hash table, with a list of the free slots.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::*;
+
+use pgrx::pg_sys;
+
+use super::Shared;
+use super::slot::Slot;
+
+/// What a slot belongs to. Nothing left over from a dropped database, extension or sequence has the
+/// key of a later one: sequence ids are random and not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Key {
+    pub database: u32,
+    pub extension: u32,
+    pub sequence: i64,
+}
+
+impl Key {
+    /// No sequence's key.
+    pub const NONE: Key = Key { database: 0, extension: 0, sequence: 0 };
+}
+
+/// An entry of the hash table: plain bytes, the key first.
+#[repr(C)]
+pub struct Entry {
+    key: Key,
+    slot: u32,
+}
+
+impl Shared {
+    fn search(&self, key: &Key, action: pg_sys::HASHACTION::Type) -> *mut Entry {
+        let key = std::ptr::from_ref(key) as *const c_void;
+        // SAFETY: under the directory's lock; of the actions used, none raises an error.
+        unsafe { pg_sys::hash_search(self.map, key, action, std::ptr::null_mut()) as *mut Entry }
+    }
+
+    fn find_locked(&'static self, key: &Key) -> Option<&'static Slot> {
+        let entry = self.search(key, pg_sys::HASHACTION::HASH_FIND);
+        // SAFETY: null or an entry of the table, stable while the lock is held.
+        unsafe { entry.as_ref() }.map(|entry| &self.slots[entry.slot as usize])
+    }
+
+    /// The slot of `key`, with a pin, if there is one.
+    pub fn find(&'static self, key: &Key) -> Option<&'static Slot> {
+        let _lock = self.lock_directory(false);
+        let slot = self.find_locked(key)?;
+        slot.pins.fetch_add(1, SeqCst);
+        Some(slot)
+    }
+
+    /// The slot of `key`, with a pin; a free one is taken where it has none. `None`: no slot is free.
+    pub fn find_or_add(&'static self, key: &Key) -> Option<&'static Slot> {
+        if let Some(slot) = self.find(key) {
+            return Some(slot);
+        }
+        let _lock = self.lock_directory(true);
+        if let Some(slot) = self.find_locked(key) {
+            slot.pins.fetch_add(1, SeqCst);
+            return Some(slot);
+        }
+        let free = self.control.free.load(Relaxed);
+        if free == 0 {
+            return None;
+        }
+        let entry = self.search(key, pg_sys::HASHACTION::HASH_ENTER_NULL);
+        if entry.is_null() {
+            return None;
+        }
+        let number = self.free[free as usize - 1].load(Relaxed);
+        self.control.free.store(free - 1, Relaxed);
+        // SAFETY: the entry was just made, and the lock is held exclusively.
+        unsafe { (*entry).slot = number };
+        let slot = &self.slots[number as usize];
+        slot.pins.fetch_add(1, SeqCst);
+        self.lock_slot(number as usize).assign(*key);
+        Some(slot)
+    }
+
+    /// How many slots are free.
+    pub fn free_slots(&self) -> usize {
+        self.control.free.load(Relaxed) as usize
+    }
+
+    /// Frees a slot that nobody uses and that holds nothing any more. Whether it could be freed.
+    pub fn free(&'static self, number: usize) -> bool {
+        let _lock = self.lock_directory(true);
+        let slot = &self.slots[number];
+        let mut locked = self.lock_slot(number);
+        if locked.key == Key::NONE {
+            return false;
+        }
+        // A session with a memo pins first and then compares the version: after this either it sees
+        // the new version, or we see its pin.
+        locked.outdate();
+        if slot.pins.load(SeqCst) != 0 || slot.holders.load(SeqCst) != 0 || locked.lowest().is_some() {
+            return false;
+        }
+        let key = locked.key;
+        locked.assign(Key::NONE);
+        drop(locked);
+        self.search(&key, pg_sys::HASHACTION::HASH_REMOVE);
+        self.take_want(number);
+        let free = self.control.free.load(Relaxed);
+        self.free[free as usize].store(number as u32, Relaxed);
+        self.control.free.store(free + 1, Relaxed);
+        true
+    }
+}

@@ -1,0 +1,328 @@
+//! Shared memory: what it is made of, how it is laid out, and the way to it.
+//!
+//! Locking, in the order in which locks may be taken:
+//! 1. `directory`: exclusive to add, free or reuse a slot, shared to find one;
+//! 2. `workers`: exclusive to enter or leave the table of workers, shared to look one up;
+//! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): what of a slot is not atomic.
+//!
+//! Under any of them: no SPI, no allocation, no ereport, no wait. An error there would leave Postgres's
+//! count of held-off interrupts wrong.
+
+pub mod directory;
+pub mod slices;
+pub mod slot;
+pub mod wanted;
+pub mod workers;
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::errors::HiloError;
+use crate::gucs;
+use slices::{Backend, Slice};
+use slot::Slot;
+use workers::Worker;
+
+/// Locks shared by the slots: enough that two busy sequences seldom share one.
+pub const SLOT_LOCKS: usize = 256;
+const LOCKS: usize = 2 + SLOT_LOCKS;
+const TRANCHE: &CStr = c"hilo";
+
+/// The head of our shared memory.
+#[repr(C, align(64))]
+pub struct Control {
+    /// This life of the shared memory: random, never 0. Written once.
+    pub incarnation: i64,
+    /// Raised when a definition has changed, before its slot learns of it: who looks a name up can
+    /// tell that the answer is out of date.
+    pub definitions: AtomicU64,
+    /// Slots on the free list. Under `directory`.
+    free: AtomicU32,
+    /// Sessions that wait for a free slot.
+    pub slots_wanted: AtomicU32,
+    /// When (microseconds) a session last found no place for its database's worker.
+    pub workers_wanted_at: AtomicI64,
+    /// Wakes who waits for a free slot.
+    pub slot_freed: Condition,
+}
+
+/// A Postgres condition variable in shared memory.
+#[repr(transparent)]
+pub struct Condition(std::cell::UnsafeCell<pg_sys::ConditionVariable>);
+
+// SAFETY: a ConditionVariable has a spinlock of its own.
+unsafe impl Sync for Condition {}
+
+impl Condition {
+    fn init(&self) {
+        // SAFETY: called once, by the postmaster, before anybody else can see it.
+        unsafe { pg_sys::ConditionVariableInit(self.0.get()) }
+    }
+
+    pub fn broadcast(&self) {
+        // SAFETY: initialised at server start.
+        unsafe { pg_sys::ConditionVariableBroadcast(self.0.get()) }
+    }
+
+    /// Enters the queue, so that no broadcast from now on is missed.
+    pub fn prepare(&self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::ConditionVariablePrepareToSleep(self.0.get()) }
+    }
+
+    /// Sleeps until a broadcast, or `ms` milliseconds. Interrupts are served meanwhile.
+    pub fn sleep(&self, ms: i64, event: u32) {
+        // SAFETY: as above.
+        unsafe { pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event) };
+    }
+
+    /// Leaves the queue.
+    pub fn cancel() {
+        // SAFETY: does nothing where no sleep was prepared.
+        unsafe { pg_sys::ConditionVariableCancelSleep() };
+    }
+}
+
+/// The way to all parts of our shared memory.
+pub struct Shared {
+    pub control: &'static Control,
+    pub slots: &'static [Slot],
+    free: &'static [AtomicU32],
+    wanted: &'static [AtomicU64],
+    pub workers: &'static [Worker],
+    pub backends: &'static [Backend],
+    slices: &'static [Slice],
+    pub slices_per_backend: usize,
+    map: *mut pg_sys::HTAB,
+    locks: *mut pg_sys::LWLockPadded,
+}
+
+// SAFETY: one thread a process; what it points to is guarded as the module says.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+/// Set by the postmaster and inherited by its children; set again when it starts anew after a crash.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Our shared memory, or the error that says how to have it.
+#[inline]
+pub fn get() -> Result<&'static Shared, HiloError> {
+    // SAFETY: null or leaked by `startup`.
+    unsafe { SHARED.load(Relaxed).as_ref() }.ok_or(HiloError::NotPreloaded)
+}
+
+/// An LWLock held until it is dropped.
+pub struct Lock(*mut pg_sys::LWLock);
+
+impl Lock {
+    fn new(lock: *mut pg_sys::LWLock, exclusive: bool) -> Lock {
+        let mode =
+            if exclusive { pg_sys::LWLockMode::LW_EXCLUSIVE } else { pg_sys::LWLockMode::LW_SHARED };
+        // SAFETY: a lock of our tranche, in shared memory.
+        unsafe { pg_sys::LWLockAcquire(lock, mode) };
+        Lock(lock)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: taken in `new` and nothing under it raises an error, so it is still held.
+        unsafe { pg_sys::LWLockRelease(self.0) }
+    }
+}
+
+impl Shared {
+    fn lock_at(&self, index: usize, exclusive: bool) -> Lock {
+        debug_assert!(index < LOCKS);
+        // SAFETY: the tranche has LOCKS locks.
+        Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, exclusive)
+    }
+
+    fn lock_directory(&self, exclusive: bool) -> Lock {
+        self.lock_at(0, exclusive)
+    }
+
+    fn lock_workers(&self, exclusive: bool) -> Lock {
+        self.lock_at(1, exclusive)
+    }
+
+    /// A slot with its lock held.
+    pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
+        let lock = self.lock_at(2 + number % SLOT_LOCKS, true);
+        slot::Locked::new(&self.slots[number], lock)
+    }
+
+    pub fn number_of(&self, slot: &Slot) -> usize {
+        (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
+    }
+}
+
+/// Where each part begins.
+struct Layout {
+    slots: usize,
+    backends: usize,
+    slices_per_backend: usize,
+    workers: usize,
+}
+
+impl Layout {
+    fn from_settings() -> Layout {
+        // SAFETY: both are set before the library's hooks run.
+        let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
+        Layout {
+            slots: gucs::max_sequences(),
+            backends: backends as usize,
+            slices_per_backend: gucs::max_backend_slices(),
+            workers: workers as usize + 1,
+        }
+    }
+
+    fn offsets(&self) -> ([usize; 6], usize) {
+        let sizes = [
+            size_of::<Slot>() * self.slots,
+            size_of::<AtomicU32>() * self.slots,
+            size_of::<AtomicU64>() * self.slots.div_ceil(64),
+            size_of::<Worker>() * self.workers,
+            size_of::<Backend>() * self.backends,
+            size_of::<Slice>() * self.backends * self.slices_per_backend,
+        ];
+        let mut end = size_of::<Control>();
+        let starts = sizes.map(|size| {
+            let start = end;
+            end = (start + size).next_multiple_of(64);
+            start
+        });
+        (starts, end + 64)
+    }
+
+    fn map_size(&self) -> usize {
+        // SAFETY: arithmetic.
+        unsafe { pg_sys::hash_estimate_size(self.slots as _, size_of::<directory::Entry>()) }
+    }
+}
+
+type Hook = Option<unsafe extern "C-unwind" fn()>;
+static mut PREV_REQUEST: Hook = None;
+static mut PREV_STARTUP: Hook = None;
+
+/// Asks for the memory. To be called while the postmaster loads its libraries.
+pub fn init() {
+    // SAFETY: only the postmaster runs this, once, on its one thread.
+    unsafe {
+        PREV_REQUEST = pg_sys::shmem_request_hook;
+        pg_sys::shmem_request_hook = Some(request);
+        PREV_STARTUP = pg_sys::shmem_startup_hook;
+        pg_sys::shmem_startup_hook = Some(startup);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn request() {
+    let layout = Layout::from_settings();
+    // SAFETY: this is the hook in which both requests are allowed.
+    unsafe {
+        if let Some(prev) = PREV_REQUEST {
+            prev();
+        }
+        pg_sys::RequestAddinShmemSpace(layout.offsets().1 + layout.map_size());
+        pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), LOCKS as i32);
+    }
+}
+
+/// Runs in the postmaster at server start and again after each crash; the children inherit what it
+/// finds.
+#[pg_guard]
+unsafe extern "C-unwind" fn startup() {
+    // SAFETY: `PREV_STARTUP` is written once before.
+    if let Some(prev) = unsafe { PREV_STARTUP } {
+        // SAFETY: the hook that was there before ours.
+        unsafe { prev() }
+    }
+    let layout = Layout::from_settings();
+    let (starts, size) = layout.offsets();
+    let mut found = false;
+    // SAFETY: the size is what was requested.
+    let memory = unsafe { pg_sys::ShmemInitStruct(c"hilo".as_ptr(), size, &mut found) };
+    let base = (memory as usize).next_multiple_of(64) as *mut u8;
+    if !found {
+        // SAFETY: `size` has 64 bytes more than the parts need from `base` on.
+        unsafe { std::ptr::write_bytes(base, 0, size - 64) };
+    }
+    let map = init_map(&layout);
+    // SAFETY: the parts lie within the memory, aligned to 64 bytes; all are valid when zeroed, but
+    // for what `fill` writes before anybody else can look.
+    let shared = unsafe {
+        let part = |at: usize| base.add(starts[at]) as *mut c_void;
+        Shared {
+            control: &*(base as *const Control),
+            slots: std::slice::from_raw_parts(part(0) as *const Slot, layout.slots),
+            free: std::slice::from_raw_parts(part(1) as *const AtomicU32, layout.slots),
+            wanted: std::slice::from_raw_parts(part(2) as *const AtomicU64, layout.slots.div_ceil(64)),
+            workers: std::slice::from_raw_parts(part(3) as *const Worker, layout.workers),
+            backends: std::slice::from_raw_parts(part(4) as *const Backend, layout.backends),
+            slices: std::slice::from_raw_parts(
+                part(5) as *const Slice,
+                layout.backends * layout.slices_per_backend,
+            ),
+            slices_per_backend: layout.slices_per_backend,
+            map,
+            locks: pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr()),
+        }
+    };
+    if !found {
+        // SAFETY: nobody else sees it yet.
+        unsafe { (*(base as *mut Control)).incarnation = random_id() };
+        shared.fill();
+    }
+    SHARED.store(Box::leak(Box::new(shared)), Relaxed);
+}
+
+fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
+    let mut info = pg_sys::HASHCTL {
+        keysize: size_of::<directory::Key>(),
+        entrysize: size_of::<directory::Entry>(),
+        ..Default::default()
+    };
+    let size = layout.slots as std::ffi::c_long;
+    // SAFETY: as core's pg_stat_statements does: a fixed-size map keyed by plain bytes.
+    unsafe {
+        pg_sys::ShmemInitHash(
+            c"hilo directory".as_ptr(),
+            size as _,
+            size as _,
+            &mut info,
+            (pg_sys::HASH_ELEM | pg_sys::HASH_BLOBS | pg_sys::HASH_FIXED_SIZE) as i32,
+        )
+    }
+}
+
+/// A random positive number.
+pub fn random_id() -> i64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: writes eight bytes.
+    let strong = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr() as *mut c_void, bytes.len()) };
+    if !strong {
+        error!("could not generate a random number");
+    }
+    (i64::from_ne_bytes(bytes) & i64::MAX).max(1)
+}
+
+impl Shared {
+    fn fill(&self) {
+        self.control.slot_freed.init();
+        for slot in self.slots {
+            slot.init();
+        }
+        for (place, number) in self.free.iter().zip((0..self.slots.len() as u32).rev()) {
+            place.store(number, Relaxed);
+        }
+        self.control.free.store(self.slots.len() as u32, Relaxed);
+        for worker in self.workers {
+            worker.left.init();
+        }
+    }
+}

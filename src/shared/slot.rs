@@ -1,0 +1,418 @@
+//! A slot: one active sequence in shared memory.
+//!
+//! - `version` and `serial` are raised under the slot's lock and read by everybody. A memo is good
+//!   while the version is the one that it was made with. The serial names one epoch of one sequence in
+//!   this slot and is never used again, so a range dealt under one serial can't be taken for another's.
+//! - The cursor is taken from without a lock and installed under it.
+//! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether to
+//!   take the lock.
+//! - `pins` and `holders` keep the slot from being reused: `pins` while a session is in the middle of
+//!   something, `holders` while a session has a line of slices for it.
+//! - The counters are relaxed atomics, added to by whoever it concerns.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+
+use hilo_core::cursor::Cursor;
+use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::pool::{ALL, Pool, RETURNED, Ranges};
+use hilo_core::range::Range;
+use hilo_core::rate::Rate;
+
+use super::directory::Key;
+use super::{Condition, Lock};
+
+/// The epoch of a slot whose row nobody has read yet.
+pub const UNKNOWN: i64 = -1;
+/// The epoch of a sequence that was dropped: no row has a later one.
+pub const DROPPED: i64 = i64::MAX;
+
+/// How one sequence is dealt, as its rows said when the worker read them.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Terms {
+    pub mapping: Mapping,
+    pub start_value: i64,
+    pub ordered: bool,
+    /// Values; 0: as `hilo.max_slice_size` says.
+    pub slice_size: i32,
+    /// Values; 0: by rate.
+    pub block_size: i64,
+}
+
+impl Terms {
+    /// Before the worker has read any.
+    pub const UNKNOWN: Terms = Terms {
+        mapping: Mapping { base: 0, increment: 1, min_value: 0, max_value: 0, cycle: false, stripes: Stripes::ALL },
+        start_value: 0,
+        ordered: false,
+        slice_size: 0,
+        block_size: 0,
+    };
+}
+
+#[repr(C, align(64))]
+pub struct Slot {
+    pub version: AtomicU64,
+    pub serial: AtomicI64,
+    /// Below so many values the next block is wanted.
+    pub threshold: AtomicI64,
+    queued: AtomicI64,
+    returned: AtomicU32,
+    /// Set where nothing is left to be reserved.
+    exhausted: AtomicU32,
+    /// The database of the slot's key, for the workers to find theirs; 0: the slot is free.
+    pub database: AtomicU32,
+    pub dealing: Dealing,
+    pub pins: AtomicU32,
+    pub holders: AtomicU32,
+    /// A caller needs so many consecutive indexes; 0: nobody.
+    pub demand: AtomicI64,
+    /// A caller wants all that is held here put back to the catalog.
+    pub recall: AtomicU32,
+    /// Failed reservations that were reported to the callers.
+    pub faults: AtomicU64,
+    pub waiting: AtomicU32,
+    pub waits: AtomicU64,
+    /// Microseconds.
+    pub wait_total: AtomicU64,
+    pub wait_max: AtomicU64,
+    pub refilled: Condition,
+    inner: UnsafeCell<Inner>,
+}
+
+// SAFETY: `inner` is reached only through `Locked`.
+unsafe impl Sync for Slot {}
+
+/// The cache line that every taker writes.
+#[repr(C, align(64))]
+pub struct Dealing {
+    pub cursor: Cursor,
+    /// Slices taken.
+    pub slices: AtomicU64,
+}
+
+/// What the slot's lock guards.
+#[repr(C)]
+pub struct Inner {
+    pub key: Key,
+    /// The epoch of the terms and of all ranges here; [`UNKNOWN`], [`DROPPED`].
+    pub epoch: i64,
+    terms: Option<Terms>,
+    pub pool: Pool,
+    /// Indexes below this were served by a transaction that rolled its change back.
+    pub floor: i64,
+    pub rate: Rate,
+    /// The block reserved last.
+    pub block: i64,
+    /// When it was reserved.
+    pub block_at: i64,
+    /// When something was last seen to be dealt, and how much had been by then.
+    pub active_at: i64,
+    pub seen_dealt: i64,
+    pub blocks_reserved: u64,
+    pub blocks_prefetched: u64,
+    pub lost: i64,
+    pub dealt_at_reset: i64,
+    pub recycled_at_reset: i64,
+    pub errors: u64,
+    pub fault: Fault,
+    /// The share of the range, in percent, that was last warned of.
+    pub warned: u8,
+}
+
+/// The last failed reservation.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Fault {
+    pub sqlstate: i32,
+    len: u32,
+    text: [u8; 240],
+    /// Microseconds since 2000; 0: there was none.
+    pub at: i64,
+}
+
+impl Fault {
+    const NONE: Fault = Fault { sqlstate: 0, len: 0, text: [0; 240], at: 0 };
+
+    pub fn new(sqlstate: i32, message: &str, at: i64) -> Fault {
+        let mut end = message.len().min(240);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut text = [0; 240];
+        text[..end].copy_from_slice(&message.as_bytes()[..end]);
+        Fault { sqlstate, len: end as u32, text, at }
+    }
+
+    pub fn message(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.len as usize]).unwrap_or_default()
+    }
+}
+
+impl Slot {
+    /// Makes zeroed memory a free slot.
+    pub fn init(&self) {
+        self.refilled.init();
+        self.serial.store(1, Relaxed);
+        self.version.store(1, Relaxed);
+        // SAFETY: nobody else sees it yet; `Inner` has no destructor.
+        unsafe { self.inner.get().write(Inner::new(Key::NONE)) }
+    }
+
+    #[inline]
+    pub fn cursor(&self) -> &Cursor {
+        &self.dealing.cursor
+    }
+
+    /// Whether ranges lie here that were given back.
+    #[inline]
+    pub fn has_returned(&self) -> bool {
+        self.returned.load(Relaxed) != 0
+    }
+
+    #[inline]
+    pub fn queued(&self) -> i64 {
+        self.queued.load(Relaxed)
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted.load(Acquire) != 0
+    }
+
+    /// Counts a wait of so many microseconds.
+    pub fn count_wait(&self, micros: u64) {
+        self.waits.fetch_add(1, Relaxed);
+        self.wait_total.fetch_add(micros, Relaxed);
+        self.wait_max.fetch_max(micros, Relaxed);
+    }
+
+    pub fn reset_counters(&self) {
+        for counter in [&self.waits, &self.wait_total, &self.wait_max, &self.dealing.slices] {
+            counter.store(0, Relaxed);
+        }
+    }
+}
+
+impl Inner {
+    fn new(key: Key) -> Inner {
+        Inner {
+            key,
+            epoch: UNKNOWN,
+            terms: None,
+            pool: Pool::default(),
+            floor: 0,
+            rate: Rate::default(),
+            block: 0,
+            block_at: 0,
+            active_at: crate::ffi::now(),
+            seen_dealt: 0,
+            blocks_reserved: 0,
+            blocks_prefetched: 0,
+            lost: 0,
+            dealt_at_reset: 0,
+            recycled_at_reset: 0,
+            errors: 0,
+            fault: Fault::NONE,
+            warned: 0,
+        }
+    }
+}
+
+/// A slot whose lock is held.
+pub struct Locked {
+    pub slot: &'static Slot,
+    _lock: Lock,
+}
+
+impl Deref for Locked {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        // SAFETY: the lock is held exclusively.
+        unsafe { &*self.slot.inner.get() }
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Inner {
+        // SAFETY: the lock is held exclusively.
+        unsafe { &mut *self.slot.inner.get() }
+    }
+}
+
+impl Locked {
+    pub(super) fn new(slot: &'static Slot, lock: Lock) -> Locked {
+        Locked { slot, _lock: lock }
+    }
+
+    /// The terms and the serial under which ranges are dealt now; `None` before the worker has read
+    /// the rows.
+    pub fn terms(&self) -> Option<(Terms, i64)> {
+        self.terms.map(|terms| (terms, self.slot.serial.load(Relaxed)))
+    }
+
+    pub fn serial(&self) -> i64 {
+        self.slot.serial.load(Relaxed)
+    }
+
+    /// Counts from zero again; what was dealt so far becomes the starting point.
+    pub fn reset_counters(&mut self) {
+        self.dealt_at_reset = self.dealt();
+        self.recycled_at_reset = self.pool.recycled();
+        self.blocks_reserved = 0;
+        self.blocks_prefetched = 0;
+        self.lost = 0;
+        self.errors = 0;
+        self.fault = Fault::NONE;
+    }
+
+    /// Everything that memos remember of this slot is out of date.
+    pub fn outdate(&mut self) {
+        self.slot.version.fetch_add(1, SeqCst);
+    }
+
+    /// Raises the epoch: all that is held belongs to an older one and is thrown away. Whether it was
+    /// lower; doing it twice does nothing.
+    pub fn raise(&mut self, epoch: i64) -> bool {
+        if self.epoch >= epoch {
+            return false;
+        }
+        let held = self.drain();
+        self.lost += held.total();
+        self.terms = None;
+        self.epoch = epoch;
+        self.floor = 0;
+        self.slot.exhausted.store(0, Relaxed);
+        self.slot.serial.fetch_add(1, SeqCst);
+        self.outdate();
+        true
+    }
+
+    /// Gives a free slot to `key`, or frees one ([`Key::NONE`]).
+    pub(super) fn assign(&mut self, key: Key) {
+        let slot = self.slot;
+        self.pool.drain(slot.cursor());
+        self.slot.serial.fetch_add(1, SeqCst);
+        self.outdate();
+        **self = Inner::new(key);
+        slot.exhausted.store(0, Relaxed);
+        slot.threshold.store(0, Relaxed);
+        slot.demand.store(0, Relaxed);
+        slot.recall.store(0, Relaxed);
+        slot.database.store(key.database, Release);
+        slot.reset_counters();
+        self.mirror();
+    }
+
+    fn mirror(&mut self) {
+        self.slot.queued.store(self.pool.queue().total(), Relaxed);
+        self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
+    }
+
+    /// Enters the terms that the worker has read. `false`: the epoch has gone on since.
+    pub fn learn(&mut self, epoch: i64, terms: Terms, exhausted: bool) -> bool {
+        if epoch < self.epoch {
+            return false;
+        }
+        self.raise(epoch);
+        self.terms = Some(terms);
+        self.slot.exhausted.store(exhausted as u32, Release);
+        true
+    }
+
+    /// Enters a block that the worker has reserved under `epoch`. `false`: the epoch has gone on
+    /// since, and the block is lost.
+    pub fn publish(&mut self, epoch: i64, block: Range) -> bool {
+        let published = epoch == self.epoch && self.pool.publish(block);
+        if published {
+            self.promote();
+        } else {
+            self.lost += block.len();
+        }
+        published
+    }
+
+    /// Sizes that a committed change has set; they need no new epoch.
+    pub fn resize(&mut self, slice_size: i32, block_size: i64) {
+        if let Some(terms) = &mut self.terms {
+            terms.slice_size = slice_size;
+            terms.block_size = block_size;
+        }
+        self.outdate();
+    }
+
+    /// Makes the next queued block current if need be. Whether there is anything to take.
+    pub fn promote(&mut self) -> bool {
+        let serial = self.serial();
+        let slot = self.slot;
+        let any = self.pool.promote(slot.cursor(), serial);
+        self.mirror();
+        any
+    }
+
+    /// Takes back what was dealt under `serial`. `false` when there is no place for it. What belongs
+    /// to an older serial is let go.
+    pub fn give_back(&mut self, serial: i64, range: Range) -> bool {
+        if serial != self.serial() || range.is_empty() {
+            return true;
+        }
+        let slot = self.slot;
+        let kept = self.pool.give_back(slot.cursor(), serial, range);
+        self.mirror();
+        kept
+    }
+
+    /// See [`Pool::restore`].
+    pub fn restore(&mut self, range: Range) -> bool {
+        let kept = self.pool.restore(range);
+        self.mirror();
+        kept
+    }
+
+    /// See [`Pool::take_returned`].
+    pub fn take_returned(&mut self, want: i64, floor: i64) -> Option<Range> {
+        let taken = self.pool.take_returned(want, floor);
+        self.mirror();
+        taken
+    }
+
+    /// See [`Pool::claim`].
+    pub fn claim(&mut self, fit: impl FnMut(Range) -> Option<Range>) -> Option<Range> {
+        let serial = self.serial();
+        let slot = self.slot;
+        let claimed = self.pool.claim(slot.cursor(), serial, fit);
+        self.mirror();
+        claimed
+    }
+
+    /// See [`Pool::drain`].
+    pub fn drain(&mut self) -> Ranges<ALL> {
+        let slot = self.slot;
+        let held = self.pool.drain(slot.cursor());
+        self.mirror();
+        held
+    }
+
+    /// See [`Pool::drain_returned`].
+    pub fn drain_returned(&mut self) -> Ranges<RETURNED> {
+        let held = self.pool.drain_returned();
+        self.mirror();
+        held
+    }
+
+    /// Indexes dealt so far.
+    pub fn dealt(&self) -> i64 {
+        self.pool.dealt(self.slot.cursor())
+    }
+
+    /// What can be dealt in order now.
+    pub fn available(&self) -> i64 {
+        self.pool.available(self.slot.cursor())
+    }
+
+    /// The smallest index held here.
+    pub fn lowest(&self) -> Option<i64> {
+        self.pool.lowest(self.slot.cursor())
+    }
+}

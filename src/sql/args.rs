@@ -1,0 +1,151 @@
+//! The arguments of a function call, as Postgres hands them over.
+
+use pgrx::pg_sys;
+
+use hilo_core::name;
+
+use crate::catalog::table::text_of;
+use crate::errors::OrRaise;
+
+/// The arguments of the call being made.
+#[derive(Clone, Copy)]
+pub struct Args(pg_sys::FunctionCallInfo);
+
+impl Args {
+    /// # Safety
+    /// `fcinfo` must be what Postgres has called the function with.
+    #[inline(always)]
+    pub unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Args {
+        Args(fcinfo)
+    }
+
+    /// Argument `at` (from 0); `None` where it is NULL.
+    #[inline(always)]
+    pub fn datum(&self, at: usize) -> Option<pg_sys::Datum> {
+        // SAFETY: `fcinfo` is live during the call and has as many arguments as the function declares.
+        unsafe {
+            let arg = (*self.0).args.as_ptr().add(at);
+            if (*arg).isnull { None } else { Some((*arg).value) }
+        }
+    }
+
+    pub fn int8(&self, at: usize) -> Option<i64> {
+        self.datum(at).map(|datum| datum.value() as i64)
+    }
+
+    pub fn int4(&self, at: usize) -> Option<i32> {
+        self.datum(at).map(|datum| datum.value() as i32)
+    }
+
+    pub fn bool(&self, at: usize) -> Option<bool> {
+        self.datum(at).map(|datum| datum.value() & 0xff != 0)
+    }
+
+    pub fn oid(&self, at: usize) -> Option<pg_sys::Oid> {
+        self.datum(at).map(|datum| pg_sys::Oid::from_u32(datum.value() as u32))
+    }
+
+    pub fn text(&self, at: usize) -> Option<String> {
+        // SAFETY: the callers ask for arguments of type text only.
+        self.datum(at).map(|datum| unsafe { text_of(datum) })
+    }
+
+    /// The bytes of a sequence's name, which live as long as the call. The argument is not NULL.
+    #[inline(always)]
+    pub fn name(&self, at: usize) -> &'static [u8] {
+        let Some(datum) = self.datum(at) else { return &[] };
+        // SAFETY: a hilo_sequence is a varlena; a plain one is read where it lies, another is copied
+        // to memory that outlives the call.
+        unsafe {
+            let value = datum.cast_mut_ptr::<pg_sys::varlena>();
+            if pgrx::varlena::varatt_is_4b_u(value) || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value)) {
+                return pgrx::varlena_to_byte_slice(value);
+            }
+            detoasted(value)
+        }
+    }
+
+    /// A name that is about to be given to a sequence. The type has checked it; a cast without a
+    /// function might not have.
+    pub fn new_name(&self, at: usize) -> String {
+        let bytes = self.name(at);
+        name::validate(bytes).or_raise();
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// What this call site remembers from call to call, null at first.
+    #[inline(always)]
+    pub fn extra<T>(&self) -> *const T {
+        // SAFETY: `flinfo` is null or lives as long as the call site.
+        unsafe {
+            let flinfo = (*self.0).flinfo;
+            if flinfo.is_null() { std::ptr::null() } else { (*flinfo).fn_extra as *const T }
+        }
+    }
+
+    pub fn set_extra<T>(&self, extra: &'static T) {
+        // SAFETY: as in `extra`; what is stored is never freed.
+        unsafe {
+            let flinfo = (*self.0).flinfo;
+            if !flinfo.is_null() {
+                (*flinfo).fn_extra = std::ptr::from_ref(extra) as *mut _;
+            }
+        }
+    }
+
+    pub fn raw(&self) -> pg_sys::FunctionCallInfo {
+        self.0
+    }
+}
+
+#[cold]
+unsafe fn detoasted(value: *mut pg_sys::varlena) -> &'static [u8] {
+    // SAFETY: the caller's; the copy is in the current memory context.
+    unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(value)) }
+}
+
+/// What a function gives back to Postgres.
+pub trait Returned {
+    fn returned(self) -> pg_sys::Datum;
+}
+
+impl Returned for i64 {
+    #[inline(always)]
+    fn returned(self) -> pg_sys::Datum {
+        self.into()
+    }
+}
+
+impl Returned for pg_sys::Datum {
+    fn returned(self) -> pg_sys::Datum {
+        self
+    }
+}
+
+impl Returned for () {
+    fn returned(self) -> pg_sys::Datum {
+        pg_sys::Datum::null()
+    }
+}
+
+/// Lets Postgres call these functions, each under its name with `_wrapper` behind it.
+macro_rules! sql_functions {
+    ($($name:ident),+ $(,)?) => { $(
+        const _: () = {
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name), "_wrapper"))]
+            extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
+                &pgrx::pg_sys::Pg_finfo_record { api_version: 1 }
+            }
+
+            #[pgrx::pg_guard]
+            #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
+            unsafe extern "C-unwind" fn call(fcinfo: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
+                // SAFETY: Postgres calls it with what it was declared to take.
+                let args = unsafe { $crate::sql::args::Args::new(fcinfo) };
+                $crate::sql::args::Returned::returned($name(args))
+            }
+        };
+    )+ };
+}
+
+pub(crate) use sql_functions;

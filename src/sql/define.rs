@@ -1,0 +1,408 @@
+//! Definitions: create, alter, rename, drop, setval. Ordinary transactional writes to the catalog.
+
+use std::ffi::CStr;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::options::{Definition, Options};
+
+use super::args::{Args, sql_functions};
+use super::serve;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::positions::{self, Lock, LockedPosition, Position};
+use crate::catalog::privileges::Privileges;
+use crate::catalog::ranges::{self, Reason};
+use crate::catalog::table::{Row, Table, next_command};
+use crate::catalog::{column_defaults, ids, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::gucs;
+use crate::session::change::{self, Change};
+use crate::session::{memo, recall};
+use crate::shared;
+
+sql_functions!(hilo_create, hilo_alter, hilo_setval, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
+
+/// Nothing can be defined without shared memory, in a standby, or in a read-only transaction.
+fn begin_write(what: &CStr) {
+    shared::get().or_raise();
+    // SAFETY: each raises an error or does nothing.
+    unsafe {
+        pg_sys::PreventCommandDuringRecovery(what.as_ptr());
+        pg_sys::PreventCommandIfReadOnly(what.as_ptr());
+        pg_sys::PreventCommandIfParallelMode(what.as_ptr());
+    }
+}
+
+/// The options as `hilo_create` and `hilo_alter` have them, in the order of their arguments from
+/// `start_value` to `key_format`.
+fn options(args: Args) -> Options {
+    let data_type = args.oid(5).map(|oid| {
+        definitions::data_type_from(oid).unwrap_or_else(|| {
+            HiloError::Argument(
+                "data type of a hilo sequence must be smallint, integer, or bigint".into(),
+                "Use one of these three.",
+            )
+            .raise()
+        })
+    });
+    Options {
+        data_type,
+        start_value: args.int8(1),
+        increment: args.int8(2),
+        min_value: args.int8(3),
+        max_value: args.int8(4),
+        cycle: args.bool(6),
+        ordered: args.bool(7),
+        block_size: args.int8(8),
+        slice_size: args.int4(9),
+        key_format: args.text(10),
+    }
+}
+
+fn check_key_format(definition: &Definition, name: &str) -> Result<(), HiloError> {
+    super::keys::check(definition, name)
+}
+
+/// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
+fn hilo_create(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_create()");
+    let Some(result) = args.datum(0) else {
+        HiloError::Argument("name of a hilo sequence must not be null".into(), "Give it a name.").raise()
+    };
+    let name = args.new_name(0);
+    let definition = Definition::create(&options(args)).or_raise();
+    check_key_format(&definition, &name).or_raise();
+    may_create(args);
+    let if_not_exists = args.bool(11).unwrap_or(false);
+    if definitions::by_name(name.as_bytes()).or_raise().is_some() {
+        exists(name, if_not_exists);
+        return result;
+    }
+    let sequence =
+        Sequence { id: shared::random_id(), name, owner: ffi::current_user(), created_at: definitions::now(), definition };
+    if insert(&sequence, if_not_exists) {
+        change::begin();
+    } else {
+        exists(sequence.name, if_not_exists);
+    }
+    result
+}
+
+fn exists(name: String, if_not_exists: bool) {
+    if !if_not_exists {
+        HiloError::Duplicate(name).raise();
+    }
+    ereport!(
+        PgLogLevel::NOTICE,
+        PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+        format!("hilo sequence \"{name}\" already exists, skipping")
+    );
+}
+
+/// As for core's sequences: CREATE on the schema, here the one that the extension lives in.
+fn may_create(args: Args) {
+    // SAFETY: catalog look-ups inside a transaction.
+    let (schema, allowed) = unsafe {
+        let flinfo = (*args.raw()).flinfo;
+        let function = if flinfo.is_null() { pg_sys::InvalidOid } else { (*flinfo).fn_oid };
+        let schema = pg_sys::get_func_namespace(function);
+        #[cfg(feature = "pg15")]
+        let result = pg_sys::pg_namespace_aclcheck(schema, ffi::current_user(), pg_sys::ACL_CREATE as _);
+        #[cfg(not(feature = "pg15"))]
+        let result = pg_sys::object_aclcheck(
+            pg_sys::NamespaceRelationId,
+            schema,
+            ffi::current_user(),
+            pg_sys::ACL_CREATE as _,
+        );
+        (schema, result == pg_sys::AclResult::ACLCHECK_OK)
+    };
+    if !allowed {
+        // SAFETY: a palloc'd name, or null.
+        let name = unsafe {
+            let name = pg_sys::get_namespace_name(schema);
+            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        };
+        HiloError::NoCreate(name).raise();
+    }
+}
+
+/// Adds the rows of a new sequence. `false`: another transaction was first to take the name (only
+/// where that is to be `tolerated`, which costs a subtransaction).
+fn insert(sequence: &Sequence, tolerated: bool) -> bool {
+    let insert = || {
+        definitions::insert(sequence).or_raise();
+        positions::insert(&Position::first(sequence)).or_raise();
+        next_command();
+    };
+    if !tolerated {
+        PgTryBuilder::new(AssertUnwindSafe(insert))
+            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| HiloError::Duplicate(sequence.name.clone()).raise())
+            .execute();
+        return true;
+    }
+    // SAFETY: the pattern of PL/pgSQL's exception blocks: both ends of the subtransaction are here,
+    // and context and owner are put back after either.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let inserted = PgTryBuilder::new(AssertUnwindSafe(|| {
+            insert();
+            pg_sys::ReleaseCurrentSubTransaction();
+            true
+        }))
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            false
+        })
+        .execute();
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        inserted
+    }
+}
+
+/// A sequence's row, locked to be changed by its owner.
+struct Owned {
+    table: Table,
+    row: Row,
+    sequence: Sequence,
+}
+
+/// Locks a sequence that the current user owns. `None`: there is none of this name.
+fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError> {
+    loop {
+        let Some(found) = definitions::by_name(name)? else { return Ok(None) };
+        if owner_only && !privileges::acts_as(ffi::current_user(), found.owner) {
+            return Err(HiloError::NotOwner(found.name));
+        }
+        match definitions::lock(found.id)? {
+            Some((table, row, sequence)) if sequence.name.as_bytes() == name => {
+                return Ok(Some(Owned { table, row, sequence }));
+            }
+            // Dropped or renamed while we waited for it.
+            _ => continue,
+        }
+    }
+}
+
+fn lock_existing(name: &[u8]) -> Owned {
+    lock_owned(name, true)
+        .or_raise()
+        .ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
+        .or_raise()
+}
+
+/// Locks this node's position, making it where this node has never drawn.
+fn lock_position(sequence: &Sequence) -> LockedPosition {
+    let ids = ids().or_raise();
+    let node = gucs::node().0;
+    loop {
+        match positions::lock(&ids, sequence.id, node, true).or_raise() {
+            Lock::Locked(locked) => return locked,
+            _ => {
+                positions::insert(&Position::first(sequence)).or_raise();
+                next_command();
+            }
+        }
+    }
+}
+
+/// Numbers a sequence anew: under the next epoch it goes on at index `next_index` from `base`. What was
+/// reserved before and is not accounted for is written off.
+fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64) {
+    let ids = ids().or_raise();
+    let position = locked.position;
+    ranges::write_off(&ids, &position, &position.mapping(&old.definition), Reason::Altered).or_raise();
+    let epoch = position.epoch + 1;
+    let first = Position::first(old);
+    locked.update(&Position {
+        epoch,
+        base,
+        next_index,
+        settled_index: next_index,
+        incarnation: 0,
+        nodes: first.nodes,
+        stripe: first.stripe,
+        ..position
+    });
+    next_command();
+    change::note(old.id, Change::Epoch(epoch)).or_raise();
+}
+
+/// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
+fn hilo_alter(args: Args) {
+    begin_write(c"hilo_alter()");
+    let name = required_name(args);
+    let (options, restart) = (options(args), args.int8(11));
+    let before = lock_existing(name).sequence;
+    // Better to learn of an error before anything is called back.
+    before.definition.alter(&options, None, restart).or_raise();
+    let renumbers = renumbers(&before.definition, &options) || restart.is_some();
+    if renumbers {
+        recall::recall(before.id).or_raise();
+    }
+    let owned = lock_existing(name);
+    let old = owned.sequence.clone();
+    let mut new = old.clone();
+    if !renumbers {
+        new.definition = old.definition.alter(&options, None, None).or_raise();
+        check_key_format(&new.definition, &new.name).or_raise();
+        definitions::update(&owned.table, &owned.row, &new);
+        let sizes = Change::Sizes {
+            slice: new.definition.slice_size.unwrap_or(0),
+            block: new.definition.block_size.unwrap_or(0),
+        };
+        change::note(old.id, sizes).or_raise();
+        return;
+    }
+    let locked = lock_position(&old);
+    let last = locked.position.last_value(&old.definition);
+    let current = last.or(Some(locked.position.base));
+    new.definition = old.definition.alter(&options, current, restart).or_raise();
+    check_key_format(&new.definition, &new.name).or_raise();
+    definitions::update(&owned.table, &owned.row, &new);
+    match (restart, last) {
+        (Some(value), _) => renumber(&locked, &old, value, 0),
+        (None, Some(last)) => renumber(&locked, &old, last, 1),
+        (None, None) => renumber(&locked, &old, locked.position.base, 0),
+    }
+}
+
+/// Whether these options change which numbers there are, or how they are dealt.
+fn renumbers(old: &Definition, options: &Options) -> bool {
+    options.data_type.is_some_and(|new| new != old.data_type)
+        || options.start_value.is_some_and(|new| new != old.start_value)
+        || options.increment.is_some_and(|new| new != old.increment)
+        || options.min_value.is_some_and(|new| new != old.min_value)
+        || options.max_value.is_some_and(|new| new != old.max_value)
+        || options.cycle.is_some_and(|new| new != old.cycle)
+        || options.ordered.is_some_and(|new| new != old.ordered)
+}
+
+fn required_name(args: Args) -> &'static [u8] {
+    if args.datum(0).is_none() {
+        HiloError::Argument("name of a hilo sequence must not be null".into(), "Name a sequence.").raise();
+    }
+    args.name(0)
+}
+
+/// `hilo_setval(name, value, is_called)`: goes on behind `value`, or with it. Returns the value.
+fn hilo_setval(args: Args) -> i64 {
+    begin_write(c"hilo_setval()");
+    let (name, value, called) = (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
+    let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    serve::allow(&found, Privileges::UPDATE).or_raise();
+    recall::recall(found.id).or_raise();
+    let Owned { sequence, .. } = lock_owned(name, false).or_raise().ok_or_else(missing).or_raise();
+    serve::allow(&sequence, Privileges::UPDATE).or_raise();
+    let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
+    if value < min || value > max {
+        HiloError::SetvalBounds { name: sequence.name, value, min, max }.raise();
+    }
+    let locked = lock_position(&sequence);
+    renumber(&locked, &sequence, value, called as i64);
+    if called {
+        memo::set_last(sequence.id, value);
+    }
+    value
+}
+
+/// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
+fn hilo_rename(args: Args) {
+    begin_write(c"hilo_rename()");
+    let (name, new_name) = (required_name(args), args.new_name(1));
+    let Owned { table, row, sequence } = lock_existing(name);
+    if definitions::by_name(new_name.as_bytes()).or_raise().is_some() {
+        HiloError::Duplicate(new_name).raise();
+    }
+    let renamed = Sequence { name: new_name.clone(), ..sequence };
+    check_key_format(&renamed.definition, &new_name).or_raise();
+    PgTryBuilder::new(AssertUnwindSafe(|| definitions::update(&table, &row, &renamed)))
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| HiloError::Duplicate(new_name.clone()).raise())
+        .execute();
+    let type_oid = name_type(args);
+    for default in column_defaults::using(type_oid, name) {
+        column_defaults::rename_in(&default, type_oid, name, new_name.as_bytes());
+    }
+    change::note(renamed.id, Change::Outdated).or_raise();
+}
+
+/// The oid of type hilo_sequence, as the function's first argument has it.
+fn name_type(args: Args) -> pg_sys::Oid {
+    // SAFETY: `flinfo` is set in every call from SQL.
+    unsafe { pg_sys::get_fn_expr_argtype((*args.raw()).flinfo, 0) }
+}
+
+/// `hilo_drop(name, if_exists, cascade)`: the sequence with all that is recorded of it.
+fn hilo_drop(args: Args) {
+    begin_write(c"hilo_drop()");
+    let (name, if_exists, cascade) =
+        (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
+    let Some(Owned { table, row, sequence }) = lock_owned(name, true).or_raise() else {
+        let name = String::from_utf8_lossy(name).into_owned();
+        if !if_exists {
+            HiloError::NoSuchSequence(name).raise();
+        }
+        notice!("hilo sequence \"{name}\" does not exist, skipping");
+        return;
+    };
+    let defaults = column_defaults::using(name_type(args), name);
+    if !defaults.is_empty() && !cascade {
+        let dependents = defaults.iter().map(column_defaults::describe).collect();
+        HiloError::HasDependents { name: sequence.name, dependents }.raise();
+    }
+    defaults.iter().for_each(column_defaults::drop_default);
+    let ids = ids().or_raise();
+    for node in positions::nodes_of(&ids, sequence.id).or_raise() {
+        if let Lock::Locked(locked) = positions::lock(&ids, sequence.id, node, true).or_raise() {
+            locked.delete();
+        }
+    }
+    ranges::forget(&ids, sequence.id).or_raise();
+    definitions::delete(&table, &row);
+    change::note(sequence.id, Change::Dropped).or_raise();
+}
+
+/// A role by name, or PUBLIC.
+fn role(name: &str) -> pg_sys::Oid {
+    use super::role_type::PUBLIC;
+    if name.eq_ignore_ascii_case("public") {
+        return PUBLIC;
+    }
+    let Ok(c_name) = std::ffi::CString::new(name) else { HiloError::NoSuchRole(name.into()).raise() };
+    // SAFETY: a catalog look-up inside a transaction.
+    match unsafe { pg_sys::get_role_oid(c_name.as_ptr(), true) } {
+        pg_sys::InvalidOid => HiloError::NoSuchRole(name.into()).raise(),
+        oid => oid,
+    }
+}
+
+fn change_privileges(args: Args, change: impl Fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>) {
+    let name = args.name(0);
+    let grantee = role(&args.text(1).unwrap_or_default());
+    let wanted = args.text(2).unwrap_or_default();
+    let Some(set) = Privileges::named(&wanted.trim().to_ascii_uppercase()) else {
+        HiloError::NoSuchPrivilege(wanted).raise()
+    };
+    let Owned { sequence, .. } = lock_existing(name);
+    change(&sequence, grantee, set).or_raise();
+    change::note(sequence.id, Change::Outdated).or_raise();
+}
+
+/// `hilo_grant(name, grantee, privilege)`.
+fn hilo_grant(args: Args) {
+    begin_write(c"hilo_grant()");
+    change_privileges(args, privileges::grant);
+}
+
+/// `hilo_revoke(name, grantee, privilege)`.
+fn hilo_revoke(args: Args) {
+    begin_write(c"hilo_revoke()");
+    change_privileges(args, privileges::revoke);
+}

@@ -1,0 +1,264 @@
+//! What the views show of shared memory. Each reads one slot or line at a time and stops nobody.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::*;
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::mapping::Mapping;
+use hilo_core::range::Range;
+
+use super::args::{Args, sql_functions};
+use crate::catalog::{definitions, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::gucs;
+use crate::session::memo;
+use crate::shared::slot::{DROPPED, Fault, Locked};
+use crate::shared::{self, Shared};
+
+sql_functions!(hilo_stat_reset);
+
+/// Visits the slots of this database's sequences, each locked in its turn. Nothing may be allocated by
+/// `visit` that could fail under a lock.
+fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
+    let Ok(shared) = shared::get() else { return Vec::new() };
+    let key = memo::key_of(0).or_raise();
+    let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
+    let numbers: Vec<usize> = (0..shared.slots.len()).filter(ours).collect();
+    let mut all = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let mut locked = shared.lock_slot(number);
+        let mine = locked.key.database == key.database && locked.key.extension == key.extension;
+        if mine && locked.epoch != DROPPED {
+            all.extend(visit(number, &mut locked));
+        }
+    }
+    all
+}
+
+/// What a slot holds, read under its lock.
+#[derive(Clone, Copy)]
+struct Stat {
+    number: usize,
+    sequence: i64,
+    epoch: i64,
+    serial: i64,
+    dealt: i64,
+    current: i64,
+    standby: i64,
+    returned: i64,
+    recycled: i64,
+    lost: i64,
+    reserved: u64,
+    prefetched: u64,
+    errors: u64,
+    rate: f64,
+    fault: Fault,
+}
+
+fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
+    let dealt = locked.dealt();
+    let current = locked.slot.cursor().peek().0.len();
+    Some(Stat {
+        number,
+        sequence: locked.key.sequence,
+        epoch: locked.epoch,
+        serial: locked.serial(),
+        dealt: dealt - locked.dealt_at_reset,
+        current,
+        standby: locked.pool.queue().total(),
+        returned: locked.pool.returned().total(),
+        recycled: locked.pool.recycled() - locked.recycled_at_reset,
+        lost: locked.lost,
+        reserved: locked.blocks_reserved,
+        prefetched: locked.blocks_prefetched,
+        errors: locked.errors,
+        rate: locked.rate.per_second(ffi::now(), dealt, gucs::window().as_micros() as i64),
+        fault: locked.fault,
+    })
+}
+
+/// What the sessions hold, by slot and serial.
+fn in_slices(shared: &'static Shared) -> HashMap<(usize, i64), i64> {
+    let mut sums = HashMap::new();
+    for (number, serial, rest) in shared.all_slices().filter_map(|(_, slice)| slice.observe()) {
+        *sums.entry((number, serial)).or_insert(0) += rest.len();
+    }
+    sums
+}
+
+/// `hilo.stat_slots()`: a row for each sequence that has a slot. Times in milliseconds.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_slots() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(epoch, i64),
+        name!(served, i64),
+        name!(slices, i64),
+        name!(blocks_reserved, i64),
+        name!(blocks_prefetched, i64),
+        name!(refill_wanted, bool),
+        name!(waits, i64),
+        name!(wait_time_total, f64),
+        name!(wait_time_max, f64),
+        name!(rate, f64),
+        name!(in_slices, i64),
+        name!(in_current, i64),
+        name!(in_standby, i64),
+        name!(in_returned, i64),
+        name!(recycled, i64),
+        name!(lost, i64),
+        name!(errors, i64),
+        name!(last_error, Option<String>),
+        name!(last_error_at, Option<TimestampWithTimeZone>),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    let slots = each_slot(stat);
+    let held = in_slices(shared);
+    TableIterator::new(slots.into_iter().map(move |stat| {
+        let slot = &shared.slots[stat.number];
+        let in_slices = held.get(&(stat.number, stat.serial)).copied().unwrap_or(0);
+        let faulty = stat.fault.at != 0;
+        (
+            stat.sequence,
+            stat.epoch,
+            (stat.dealt - in_slices).max(0),
+            slot.dealing.slices.load(Relaxed) as i64,
+            stat.reserved as i64,
+            stat.prefetched as i64,
+            shared.is_wanted(stat.number),
+            slot.waits.load(Relaxed) as i64,
+            slot.wait_total.load(Relaxed) as f64 / 1000.0,
+            slot.wait_max.load(Relaxed) as f64 / 1000.0,
+            stat.rate,
+            in_slices,
+            stat.current,
+            stat.standby,
+            stat.returned,
+            stat.recycled,
+            stat.lost,
+            stat.errors as i64,
+            faulty.then(|| stat.fault.message().to_string()),
+            faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at).ok()).flatten(),
+        )
+    }))
+}
+
+/// The mapping of each slot that has one, by number.
+fn mappings(shared: &'static Shared) -> HashMap<usize, (i64, i64, Mapping)> {
+    let _ = shared;
+    each_slot(|number, locked| {
+        let (terms, serial) = locked.terms()?;
+        Some((number, (locked.key.sequence, serial, terms.mapping)))
+    })
+    .into_iter()
+    .collect()
+}
+
+/// `hilo.stat_slices()`: a row for each slice that a session holds.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_slices() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(pid, i32),
+        name!(next_value, Option<i64>),
+        name!(last_value, Option<i64>),
+        name!(left_in_slice, i64),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    let mappings = mappings(shared);
+    let slices: Vec<_> = shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect();
+    TableIterator::new(slices.into_iter().filter_map(move |(pid, (number, serial, rest))| {
+        let (sequence, current, mapping) = *mappings.get(&number)?;
+        let rest = if serial == current { rest } else { Range::EMPTY };
+        let next = if rest.is_empty() { None } else { mapping.value(rest.start) };
+        let last = if serial == current && rest.start > 0 { mapping.value(rest.start - 1) } else { None };
+        Some((sequence, pid, next, last, rest.len()))
+    }))
+}
+
+/// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_ranges() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(first_value, i64),
+        name!(last_value, i64),
+        name!(count, i64),
+        name!(tier, String),
+        name!(pid, Option<i32>),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    // First what the sessions hold, then the pools: a range goes from a pool to a session more often
+    // than back, so one that moves meanwhile is missed rather than shown twice.
+    let slices: Vec<_> = shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect();
+    let mappings = mappings(shared);
+    let mut rows: Vec<(i64, Mapping, Range, &'static str, Option<i32>)> = slices
+        .into_iter()
+        .filter_map(|(pid, (number, serial, rest))| {
+            let (sequence, current, mapping) = *mappings.get(&number)?;
+            (serial == current).then_some((sequence, mapping, rest, "slice", Some(pid)))
+        })
+        .collect();
+    for (sequence, mapping, current, pool) in each_slot(|_, locked| {
+        let (terms, _) = locked.terms()?;
+        Some((locked.key.sequence, terms.mapping, locked.slot.cursor().peek().0, locked.pool))
+    }) {
+        rows.push((sequence, mapping, current, "current", None));
+        rows.extend(pool.queue().as_slice().iter().map(|range| (sequence, mapping, *range, "standby", None)));
+        rows.extend(pool.returned().as_slice().iter().map(|range| (sequence, mapping, *range, "returned", None)));
+    }
+    TableIterator::new(rows.into_iter().filter_map(|(sequence, mapping, range, tier, pid)| {
+        if range.is_empty() {
+            return None;
+        }
+        let (first, last) = (mapping.value(range.start)?, mapping.value(range.end - 1)?);
+        Some((sequence, first, last, range.len(), tier.to_string(), pid))
+    }))
+}
+
+/// `hilo.node_id()`: this server's node.
+#[pg_extern(sql = false)]
+fn node_id() -> i32 {
+    gucs::node().0
+}
+
+/// `hilo_stat_reset(name)`: counts from zero again; NULL: for every sequence of this database. Needs
+/// ownership; for all of them, to be superuser.
+fn hilo_stat_reset(args: Args) {
+    let shared = shared::get().or_raise();
+    let one = args.datum(0).map(|_| {
+        let name = args.name(0);
+        let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
+        let sequence = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+        if !privileges::acts_as(ffi::current_user(), sequence.owner) {
+            HiloError::NotOwner(sequence.name).raise();
+        }
+        sequence.id
+    });
+    // SAFETY: a catalog look-up.
+    if one.is_none() && !unsafe { pg_sys::superuser() } {
+        HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }.raise();
+    }
+    for number in each_slot(|number, locked| {
+        let wanted = one.is_none_or(|id| locked.key.sequence == id);
+        if wanted {
+            locked.reset_counters();
+        }
+        wanted.then_some(number)
+    }) {
+        shared.slots[number].reset_counters();
+    }
+}

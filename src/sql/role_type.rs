@@ -1,0 +1,201 @@
+//! The type `hilo.role`: who owns or may use a sequence, in the catalog's rows.
+//!
+//! It stores a role's OID and prints the role's name, so that a dump carries names as GRANT and OWNER
+//! TO do, and a database restored into another cluster gives them to the roles of that name. A name
+//! without a role costs a warning: it becomes [`NOBODY`], and two triggers see to the row
+//! (sql/catalog.sql). The name of a role is always printed as SQL would quote it, so that neither
+//! `public` nor `-` can be mistaken.
+
+use std::ffi::{CStr, CString, c_char};
+use std::ptr;
+
+use pgrx::prelude::*;
+
+use super::raw_function::{argument, raw_functions};
+use super::sequence_type::received_text;
+
+raw_functions!(
+    hilo_role_in,
+    hilo_role_recv,
+    hilo_role_out,
+    hilo_role_send,
+    hilo_role_skip_row,
+    hilo_role_own_row,
+);
+
+/// Everybody, as in core's access control lists.
+pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
+
+/// No role at all. OIDs this small are never given out, and this one has always been a database's.
+pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
+
+const PUBLIC_TEXT: &CStr = c"public";
+const NOBODY_TEXT: &CStr = c"-";
+
+/// `hilo.role_in(cstring) RETURNS hilo.role`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_in(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: strict, so its one argument is a C string.
+    parse(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) }).into()
+}
+
+/// `hilo.role_recv(internal) RETURNS hilo.role`: names, as in text. A client knows no OIDs.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_recv(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: strict, and a receive function is given a message.
+    parse(unsafe { received_text(argument(fcinfo, 0).cast_mut_ptr()) }).into()
+}
+
+/// `hilo.role_out(hilo.role) RETURNS cstring`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_out(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: strict, so there is a role. The copy is the caller's to keep or to free.
+    unsafe { pg_sys::pstrdup(text(role_argument(fcinfo)).as_ptr()) }.into()
+}
+
+/// `hilo.role_send(hilo.role) RETURNS bytea`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: strict, so there is a role; the buffer is initialised before it is written to.
+    unsafe {
+        let text = text(role_argument(fcinfo));
+        let mut buffer = pg_sys::StringInfoData::default();
+        pg_sys::pq_begintypsend(&mut buffer);
+        pg_sys::pq_sendtext(&mut buffer, text.as_ptr(), text.count_bytes() as i32);
+        pg_sys::pq_endtypsend(&mut buffer).into()
+    }
+}
+
+/// Trigger: the row is not stored. A restored grant to a role that is not there is nobody's, and
+/// two of them would collide.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call.
+    unsafe { row_being_inserted(fcinfo) };
+    pg_sys::Datum::null()
+}
+
+/// Trigger: the current user becomes the owner, as of any object whose ALTER … OWNER failed in a
+/// restore.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call; the column is replaced only by a value of its own layout.
+    unsafe {
+        let trigger = row_being_inserted(fcinfo);
+        let row = (*trigger).tg_trigtuple;
+        let descriptor = (*(*trigger).tg_relation).rd_att;
+        let mut column = pg_sys::SPI_fnumber(descriptor, c"owner".as_ptr());
+        if column <= 0 || pg_sys::get_typlen(pg_sys::SPI_gettypeid(descriptor, column)) != 4 {
+            return row.into();
+        }
+        let mut owner = pg_sys::Datum::from(pg_sys::GetUserId());
+        let mut is_null = false;
+        pg_sys::heap_modify_tuple_by_cols(row, descriptor, 1, &mut column, &mut owner, &mut is_null)
+            .into()
+    }
+}
+
+/// What a text stands for. `-` and `public` are read before names, which are read as SQL reads an
+/// identifier.
+fn parse(input: &CStr) -> pg_sys::Oid {
+    if input == NOBODY_TEXT {
+        return NOBODY;
+    }
+    let name = identifier(input);
+    if name.as_c_str() == PUBLIC_TEXT {
+        return PUBLIC; // No role can have this name, quoted or not.
+    }
+    // SAFETY: a C string; reads the cache of roles.
+    let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    if role != pg_sys::InvalidOid {
+        return role;
+    }
+    ereport!(
+        WARNING,
+        PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+        format!("role \"{}\" does not exist", name.to_string_lossy()),
+        "It is read as \"-\", which is nobody."
+    );
+    NOBODY
+}
+
+/// The one identifier that `input` is, unquoted or folded to lower case.
+fn identifier(input: &CStr) -> CString {
+    // SAFETY: SplitIdentifierString writes into the copy, and the list's cells point into it.
+    unsafe {
+        let mut names: *mut pg_sys::List = ptr::null_mut();
+        let copy = pg_sys::pstrdup(input.as_ptr());
+        let split = pg_sys::SplitIdentifierString(copy, b'.' as c_char, &mut names);
+        if !split || names.is_null() || (*names).length != 1 {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_INVALID_NAME,
+                format!("invalid name of a role: \"{}\"", input.to_string_lossy()),
+                "It is a role's name as an SQL identifier, public, or - for nobody."
+            );
+        }
+        CStr::from_ptr((*(*names).elements).ptr_value.cast()).to_owned()
+    }
+}
+
+/// A role that has been dropped is printed as nobody, and so it is read.
+///
+/// # Safety
+/// The result lives in the current memory context.
+unsafe fn text<'a>(role: pg_sys::Oid) -> &'a CStr {
+    match role {
+        PUBLIC => PUBLIC_TEXT,
+        NOBODY => NOBODY_TEXT,
+        // SAFETY: a name that is found is a copy, which quoting returns or replaces by another.
+        _ => unsafe {
+            let name = pg_sys::GetUserNameFromId(role, true);
+            if name.is_null() {
+                NOBODY_TEXT
+            } else {
+                CStr::from_ptr(pg_sys::quote_identifier(name))
+            }
+        },
+    }
+}
+
+/// # Safety
+/// `fcinfo` must be a live call whose first argument is a `hilo.role`.
+unsafe fn role_argument(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Oid {
+    // SAFETY: the caller's; the type is passed by value.
+    pg_sys::Oid::from(unsafe { argument(fcinfo, 0) }.value() as u32)
+}
+
+/// The call as that of a trigger before a row is inserted; anything else is refused.
+///
+/// # Safety
+/// `fcinfo` must be a live call.
+unsafe fn row_being_inserted(fcinfo: pg_sys::FunctionCallInfo) -> *mut pg_sys::TriggerData {
+    // SAFETY: a call's context is null or a node, whose tag tells what it is.
+    unsafe {
+        let context = (*fcinfo).context;
+        if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {
+            let trigger: *mut pg_sys::TriggerData = context.cast();
+            let event = (*trigger).tg_event;
+            let wanted = pg_sys::TRIGGER_EVENT_INSERT
+                | pg_sys::TRIGGER_EVENT_ROW
+                | pg_sys::TRIGGER_EVENT_BEFORE;
+            let mask = pg_sys::TRIGGER_EVENT_OPMASK
+                | pg_sys::TRIGGER_EVENT_ROW
+                | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+            if event & mask == wanted {
+                return trigger;
+            }
+        }
+    }
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+        "this function is a trigger of the catalog of hilo"
+    );
+}

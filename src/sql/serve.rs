@@ -1,0 +1,167 @@
+//! Numbers: nextval and its relatives.
+
+use pgrx::pg_sys;
+
+use super::args::{Args, sql_functions};
+use crate::catalog::privileges::Privileges;
+use crate::catalog::{definitions, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::session::memo::{self, Memo};
+use crate::session::{draw, range};
+
+sql_functions!(hilo_nextval, hilo_nextvals, hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
+
+/// `hilo_nextval(name)`: the next value. A hit compares the name with the one this call site asked for
+/// last, checks that what is remembered of it still holds, and adds one.
+#[inline(always)]
+fn hilo_nextval(args: Args) -> i64 {
+    let name = args.name(0);
+    // SAFETY: null or a memo, which is never freed.
+    if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
+        && *memo.name == *name
+        && let Some(value) = draw::hit(memo)
+    {
+        return value;
+    }
+    next(args, name)
+}
+
+fn next(args: Args, name: &[u8]) -> i64 {
+    if let Some(memo) = memo::find(name) {
+        args.set_extra(memo);
+        if let Some(value) = draw::hit(memo) {
+            return value;
+        }
+    }
+    let (memo, value) = draw::next(name).or_raise();
+    args.set_extra(memo);
+    value
+}
+
+/// What `hilo_nextvals` keeps between its rows.
+#[derive(Clone, Copy)]
+struct Series {
+    name: &'static [u8],
+    memo: Option<&'static Memo>,
+    left: i32,
+}
+
+/// `hilo_nextvals(name, n)`: the next n values, a row each. What a LIMIT leaves over stays in the
+/// session's slice.
+fn hilo_nextvals(args: Args) -> pg_sys::Datum {
+    let fcinfo = args.raw();
+    // SAFETY: called by Postgres, as a set-returning function.
+    unsafe {
+        let context = if args.extra::<u8>().is_null() { begin_series(args) } else { pg_sys::per_MultiFuncCall(fcinfo) };
+        let series = &mut *((*context).user_fctx as *mut Series);
+        let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
+        if series.left == 0 {
+            pg_sys::end_MultiFuncCall(fcinfo, context);
+            (*info).isDone = pg_sys::ExprDoneCond::ExprEndResult;
+            (*fcinfo).isnull = true;
+            return pg_sys::Datum::null();
+        }
+        (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
+        let value = match series.memo.and_then(draw::hit) {
+            Some(value) => value,
+            None => {
+                let (memo, value) = draw::next_of_many(series.name, series.left as i64).or_raise();
+                series.memo = Some(memo);
+                value
+            }
+        };
+        series.left -= 1;
+        value.into()
+    }
+}
+
+unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
+    let count = args.int4(1).unwrap_or(0);
+    if count < 0 {
+        HiloError::Argument(format!("number of values must not be negative: {count}"), "Ask for 0 or more values.")
+            .raise();
+    }
+    // SAFETY: the first call of a set-returning function; both copies live in the context that the
+    // calls share.
+    unsafe {
+        let context = pg_sys::init_MultiFuncCall(args.raw());
+        let shared = (*context).multi_call_memory_ctx;
+        let name = args.name(0);
+        let copy = pg_sys::MemoryContextAlloc(shared, name.len().max(1)) as *mut u8;
+        std::ptr::copy_nonoverlapping(name.as_ptr(), copy, name.len());
+        let series = pg_sys::MemoryContextAlloc(shared, size_of::<Series>()) as *mut Series;
+        series.write(Series { name: std::slice::from_raw_parts(copy, name.len()), memo: None, left: count });
+        (*context).user_fctx = series.cast();
+        pg_sys::per_MultiFuncCall(args.raw())
+    }
+}
+
+/// `hilo_nextrange(name, n)`: n values at even steps, in one piece.
+fn hilo_nextrange(args: Args) -> pg_sys::Datum {
+    let count = args.int8(1).unwrap_or(0);
+    if count < 1 {
+        HiloError::Argument(format!("size of a range must be positive: {count}"), "Ask for 1 or more values.").raise();
+    }
+    let (run, increment) = range::next_range(args.name(0), count).or_raise();
+    let values = [run.first, run.last(increment), increment, run.count];
+    // SAFETY: the function is declared to return a record of four bigints.
+    unsafe { record(args.raw(), &values.map(|value| Some(value.into()))) }
+}
+
+/// A row of the function's declared result type.
+///
+/// # Safety
+/// `values` must be of that type's columns.
+pub unsafe fn record(fcinfo: pg_sys::FunctionCallInfo, values: &[Option<pg_sys::Datum>]) -> pg_sys::Datum {
+    let mut desc = std::ptr::null_mut();
+    let mut datums: Vec<_> = values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
+    let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
+    // SAFETY: the caller's.
+    unsafe {
+        pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &mut desc);
+        let desc = pg_sys::BlessTupleDesc(desc);
+        let tuple = pg_sys::heap_form_tuple(desc, datums.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+    }
+}
+
+/// `hilo_currval(name)`: the value that this session was given last.
+fn hilo_currval(args: Args) -> i64 {
+    let name = args.name(0);
+    let needs = Privileges::USAGE.or(Privileges::SELECT);
+    let current = match memo::find(name) {
+        Some(memo) if memo.is_good() && memo.allows(needs) => memo.entry().and_then(|entry| entry.last.get()),
+        _ => {
+            let sequence = definitions::by_name(name)
+                .or_raise()
+                .ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
+                .or_raise();
+            allow(&sequence, needs).or_raise();
+            memo::last_of(sequence.id)
+        }
+    };
+    current.ok_or_else(|| HiloError::NoCurrval(String::from_utf8_lossy(name).into_owned())).or_raise()
+}
+
+/// `hilo_lastval()`: the value that this session was given last, of whatever sequence.
+fn hilo_lastval(_args: Args) -> i64 {
+    let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
+    let ids = crate::catalog::ids().or_raise();
+    let sequence = definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
+    allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
+    entry.last.get().ok_or(HiloError::NoLastval).or_raise()
+}
+
+/// Whether the user of now has one of `needs`.
+pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), HiloError> {
+    if privileges::of(sequence, ffi::current_user())?.any_of(needs) {
+        return Ok(());
+    }
+    Err(HiloError::Permission { name: sequence.name.clone(), needs: needs.needed() })
+}
+
+/// `hilo_next_hi(name)`: the next block of classic Hi/Lo.
+fn hilo_next_hi(args: Args) -> i64 {
+    range::next_block(args.name(0)).or_raise()
+}

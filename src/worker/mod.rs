@@ -1,0 +1,212 @@
+//! The worker of one database: reserves blocks in its own transactions, puts back what is left.
+//!
+//! It is registered by the first session that needs it, sleeps on its latch while nothing happens, and
+//! leaves when the last session has gone and everything is put back.
+
+mod farewell;
+mod put_back;
+mod refill;
+mod reserve;
+mod sample;
+mod transaction;
+
+use std::ffi::c_char;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::ffi;
+use crate::gucs;
+use crate::shared::{self, Shared, slices};
+
+/// Registers the worker of a database. `false`: the server has no place for another one.
+pub fn register(database: pg_sys::Oid) -> bool {
+    let mut worker = pg_sys::BackgroundWorker {
+        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION) as i32,
+        bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
+        bgw_restart_time: pg_sys::BGW_NEVER_RESTART,
+        bgw_main_arg: database.into(),
+        ..Default::default()
+    };
+    write(&mut worker.bgw_name, &format!("hilo worker for database {}", database.to_u32()));
+    write(&mut worker.bgw_type, "hilo worker");
+    write(&mut worker.bgw_library_name, "hilo");
+    write(&mut worker.bgw_function_name, "hilo_worker_main");
+    // SAFETY: filled in above; the handle is not asked for.
+    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
+}
+
+fn write(field: &mut [c_char], text: &str) {
+    debug_assert!(text.len() < field.len());
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+}
+
+/// What the worker keeps for itself.
+pub struct Worker {
+    shared: &'static Shared,
+    database: pg_sys::Oid,
+    place: usize,
+    process: usize,
+    retries: refill::Retries,
+    /// Since when no session has been there.
+    alone_since: Option<Instant>,
+    /// When something was last dealt or wanted.
+    busy_at: Instant,
+    sampled_at: Instant,
+    active: bool,
+}
+
+/// Where Postgres starts the worker. `argument` is the database's oid.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
+    let database = pg_sys::Oid::from_u32(argument.value() as u32);
+    let Ok(shared) = shared::get() else { return };
+    let process = slices::my_number();
+    let Some(place) = shared.enter(database, process) else { return };
+    farewell::init(place, process);
+    signals();
+    // SAFETY: as every background worker connects; as the bootstrap superuser.
+    unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
+    settings();
+    crate::catalog::init_process();
+    let now = Instant::now();
+    Worker {
+        shared,
+        database,
+        place,
+        process,
+        retries: refill::Retries::default(),
+        alone_since: None,
+        busy_at: now,
+        sampled_at: now,
+        active: true,
+    }
+    .run();
+}
+
+fn signals() {
+    // SAFETY: `die` is core's own handler, so that termination works wherever we wait; a cancel would
+    // end a wait for the synchronous standby as if it had answered, so it is ignored.
+    unsafe {
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(ffi::die));
+        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(ffi::SignalHandlerForConfigReload));
+        pg_sys::pqsignal(pg_sys::SIGINT as i32, Some(ffi::ignore_signal));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// What of the database's and the server's settings must not reach the worker's transactions.
+fn settings() {
+    for (name, value) in [
+        (c"search_path", c"pg_catalog"),
+        // A block is flushed, and acknowledged by the synchronous standby, before it is served.
+        (c"synchronous_commit", c"on"),
+        (c"default_transaction_read_only", c"off"),
+        (c"default_transaction_isolation", c"read committed"),
+        (c"default_transaction_deferrable", c"off"),
+        (c"statement_timeout", c"0"),
+        (c"lock_timeout", c"0"),
+    ] {
+        // SAFETY: literals; these settings exist in all versions.
+        unsafe {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        loop {
+            self.interrupts();
+            if self.serve() {
+                self.busy_at = Instant::now();
+                self.active = true;
+            }
+            self.sample();
+            if self.leave() {
+                return;
+            }
+            self.sleep();
+        }
+    }
+
+    fn interrupts(&self) {
+        pgrx::check_for_interrupts!();
+        // SAFETY: the flag is set by core's SIGHUP handler on this process's one thread.
+        unsafe {
+            if (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 {
+                pg_sys::ConfigReloadPending = 0;
+                pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+                settings();
+            }
+        }
+    }
+
+    /// The numbers of the slots of this database.
+    fn slots(&self) -> Vec<usize> {
+        let database = self.database.to_u32();
+        let ours = self.shared.slots.iter().enumerate();
+        ours.filter(|(_, slot)| slot.database.load(Acquire) == database).map(|(at, _)| at).collect()
+    }
+
+    /// Makes room, and leaves when it is time. Whether this worker has left.
+    fn leave(&mut self) -> bool {
+        self.make_room();
+        let alone = self.shared.sessions_in(self.database) == 0;
+        if !alone {
+            self.alone_since = None;
+        }
+        let patience = gucs::worker_idle_timeout();
+        let since = *self.alone_since.get_or_insert_with(Instant::now);
+        let leave = (alone && since.elapsed() >= patience) || (self.is_crowded_out() && !self.is_wanted());
+        leave && self.put_back_all() && self.shared.leave_unless(self.place, self.process, || self.is_wanted())
+    }
+
+    /// Whether another database waits for a worker while this one has had nothing to do.
+    fn is_crowded_out(&self) -> bool {
+        let wanted_at = self.shared.control.workers_wanted_at.load(Relaxed);
+        let recently = ffi::now() - wanted_at < 1_000_000;
+        wanted_at != 0 && recently && self.busy_at.elapsed() >= Duration::from_millis(200)
+    }
+
+    fn is_wanted(&self) -> bool {
+        let database = self.database.to_u32();
+        self.shared
+            .all_wanted()
+            .any(|number| self.shared.slots[number].database.load(Acquire) == database)
+    }
+
+    /// Until something is wanted, a sample is due, a retry is due, or it is time to leave.
+    fn sleep(&self) {
+        let mut due: Option<Duration> = self.retries.next();
+        let mut at = |wait: Duration| due = Some(due.map_or(wait, |due| due.min(wait)));
+        if self.active {
+            at(gucs::sample_interval().saturating_sub(self.sampled_at.elapsed()));
+        }
+        if self.shared.sessions_in(self.database) == 0
+            && let Some(since) = self.alone_since
+        {
+            at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()));
+        }
+        let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
+        if due.is_some() {
+            events |= pg_sys::WL_TIMEOUT;
+        }
+        let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
+        // SAFETY: our own latch.
+        unsafe {
+            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as _, pg_sys::PG_WAIT_EXTENSION);
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+}

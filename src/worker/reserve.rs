@@ -1,0 +1,244 @@
+//! One reservation: what is written for one sequence inside the worker's transaction.
+
+use pgrx::pg_sys;
+
+use hilo_core::policy::{self, Room};
+use hilo_core::range::Range;
+use hilo_core::rate::Demand;
+
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::positions::{self, Lock, LockedPosition, Position};
+use crate::catalog::ranges::{self, Reason};
+use crate::catalog::{Ids, table};
+use crate::errors::HiloError;
+use crate::gucs;
+use crate::session::own;
+use crate::shared::Shared;
+use crate::shared::slot::Terms;
+
+/// What a slot needs, read under its lock before the transaction.
+pub struct Plan {
+    pub number: usize,
+    pub sequence: i64,
+    pub epoch: i64,
+    pub available: i64,
+    /// Somebody waits for so many.
+    pub need: i64,
+    pub demand: Demand,
+    pub block: i64,
+    pub floor: i64,
+    /// How many ranges the slot can take back from the catalog.
+    pub room: usize,
+    /// Ranges to be put into the catalog for want of room.
+    pub overflow: Vec<Range>,
+}
+
+/// What came of it.
+pub enum Outcome {
+    /// Its row is held by another transaction.
+    Held,
+    /// There is no such sequence.
+    Gone,
+    Reserved(Reserved),
+}
+
+pub struct Reserved {
+    pub epoch: i64,
+    pub terms: Terms,
+    /// Nothing is left to be reserved.
+    pub exhausted: bool,
+    /// Empty where none was needed.
+    pub block: Range,
+    /// Free ranges that came back from the catalog.
+    pub free: Vec<Range>,
+    /// The block size that was settled on.
+    pub size: i64,
+    pub threshold: i64,
+}
+
+/// Reserves for one sequence.
+pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcome, HiloError> {
+    let (node, nodes) = gucs::node();
+    if node >= nodes {
+        return Err(HiloError::NodeId { id: node, count: nodes });
+    }
+    let locked = match positions::lock(ids, plan.sequence, node, false)? {
+        Lock::Held => return Ok(Outcome::Held),
+        Lock::Missing => return first_on_node(ids, plan.sequence),
+        Lock::Locked(locked) => locked,
+    };
+    // Read after the row was locked: who changes the definition's numbers holds that lock.
+    let Some(sequence) = definitions::by_id(ids, plan.sequence)? else { return Ok(Outcome::Gone) };
+    if locked.position.epoch < plan.epoch {
+        return Ok(Outcome::Held);
+    }
+    let mut position = locked.position;
+    let mapping = position.mapping(&sequence.definition);
+    let same_epoch = position.epoch == plan.epoch;
+    if same_epoch {
+        overflow(ids, &position, &sequence, &plan.overflow)?;
+    }
+    take_over(ids, shared, &sequence, &mut position)?;
+    let floor = if same_epoch { plan.floor.max(position.next_index) } else { position.next_index };
+    ranges::record_gap(ids, &position, &mapping, Range::new(position.next_index, floor), Reason::Discarded)?;
+    let free = match sequence.definition.ordered {
+        true => Vec::new(),
+        false => ranges::take_free(ids, &position, plan.room)?,
+    };
+    let reserved = decide(&sequence, &position, plan, same_epoch, floor, free);
+    position.next_index = reserved.block.end;
+    position.settled_index = settled(shared, plan, &position, &reserved, same_epoch);
+    if position != locked.position {
+        locked.update(&position);
+    }
+    Ok(Outcome::Reserved(reserved))
+}
+
+/// The position of a node that has not drawn from this sequence before.
+fn first_on_node(ids: &Ids, id: i64) -> Result<Outcome, HiloError> {
+    let Some(sequence) = definitions::by_id(ids, id)? else { return Ok(Outcome::Gone) };
+    positions::insert(&Position::first(&sequence))?;
+    table::next_command();
+    // The next round finds it.
+    Ok(Outcome::Held)
+}
+
+/// Ranges that found no place in memory: kept for later, or for an ordered sequence, which never goes
+/// back, written off.
+fn overflow(ids: &Ids, position: &Position, sequence: &Sequence, ranges: &[Range]) -> Result<(), HiloError> {
+    if !sequence.definition.ordered {
+        return ranges::put_free(ids, position, ranges);
+    }
+    let mapping = position.mapping(&sequence.definition);
+    ranges.iter().try_for_each(|range| ranges::record_gap(ids, position, &mapping, *range, Reason::Discarded))
+}
+
+/// The first reservation in this life of the server: what an earlier one had in memory is gone.
+fn take_over(
+    ids: &Ids,
+    shared: &Shared,
+    sequence: &Sequence,
+    position: &mut Position,
+) -> Result<(), HiloError> {
+    // SAFETY: both read shared memory, which a worker is attached to.
+    let (system_id, timeline) =
+        unsafe { (pg_sys::GetSystemIdentifier() as i64, pg_sys::GetWALInsertionTimeLine() as i32) };
+    let mapping = position.mapping(&sequence.definition);
+    let same_server = position.system_id == system_id && position.timeline == timeline;
+    if position.incarnation != shared.control.incarnation {
+        if position.incarnation != 0 {
+            let outstanding = Range::new(position.settled_index, position.next_index);
+            let reason = if same_server { Reason::Crash } else { Reason::Discarded };
+            let free = ranges::take_free(ids, position, usize::MAX)?;
+            for lost in ranges::without(outstanding, &free) {
+                ranges::record_gap(ids, position, &mapping, lost, reason)?;
+            }
+            table::next_command();
+            ranges::put_free(ids, position, &free)?;
+            table::next_command();
+        }
+        position.incarnation = shared.control.incarnation;
+        position.settled_index = position.next_index;
+    }
+    if position.system_id != 0 && position.timeline != timeline && position.next_index > 0 {
+        skip(ids, sequence, position)?;
+    }
+    position.system_id = system_id;
+    position.timeline = timeline;
+    Ok(())
+}
+
+/// A promotion may have lost reservations that were served from: go past them.
+fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
+    let settings = gucs::refill(sequence.definition.block_size);
+    let skip = gucs::failover_skip().unwrap_or(settings.fixed.unwrap_or(settings.max_block));
+    let mapping = position.mapping(&sequence.definition);
+    let end = position.next_index.saturating_add(skip).min(mapping.limit());
+    let skipped = Range::new(position.next_index, end);
+    ranges::record_gap(ids, position, &mapping, skipped, Reason::Discarded)?;
+    position.next_index = end.max(position.next_index);
+    position.settled_index = position.next_index;
+    Ok(())
+}
+
+/// How much to reserve.
+fn decide(
+    sequence: &Sequence,
+    position: &Position,
+    plan: &Plan,
+    same_epoch: bool,
+    start: i64,
+    free: Vec<Range>,
+) -> Reserved {
+    let terms = own::terms(sequence, position);
+    let limit = terms.mapping.limit();
+    let room = Room { whole: limit, left: (limit - start).max(0) };
+    let settings = gucs::refill(sequence.definition.block_size);
+    let size = policy::next_block(plan.block, &plan.demand, room, &settings);
+    let restored: i64 = free.iter().map(Range::len).sum();
+    let available = if same_epoch { plan.available } else { 0 };
+    let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
+    let count = policy::order(available, need, size, &plan.demand, room, &settings);
+    let block = Range::new(start, start + count);
+    let left = Room { left: limit - block.end, ..room };
+    Reserved {
+        epoch: position.epoch,
+        terms,
+        exhausted: block.end >= limit,
+        block,
+        free,
+        size,
+        threshold: policy::threshold(size, &plan.demand, left, &settings),
+    }
+}
+
+/// The smallest index that may still be in memory after this reservation.
+fn settled(
+    shared: &'static Shared,
+    plan: &Plan,
+    position: &Position,
+    reserved: &Reserved,
+    same_epoch: bool,
+) -> i64 {
+    let new = reserved.free.iter().map(|range| range.start).fold(reserved.block.start, i64::min);
+    if !same_epoch {
+        return new.min(position.next_index);
+    }
+    match lowest_in_memory(shared, plan.number) {
+        Some(lowest) => lowest.min(new),
+        None => position.settled_index.min(new),
+    }
+}
+
+/// The smallest index that the pool or a session holds, `i64::MAX` where there is none. `None` where a
+/// session is just taking some, so that it cannot be told.
+pub fn lowest_in_memory(shared: &'static Shared, number: usize) -> Option<i64> {
+    use std::sync::atomic::Ordering::*;
+    // Under the lock nothing goes from a session to the pool. What goes the other way is seen in the
+    // pool, or then in the session's line, or the line says that it is being filled.
+    let locked = shared.lock_slot(number);
+    let mut lowest = locked.lowest().unwrap_or(i64::MAX);
+    if locked.slot.holders.load(SeqCst) > 0 {
+        for (_, slice) in shared.all_slices() {
+            if slice.slot.load(Acquire) != number as u32 + 1 {
+                continue;
+            }
+            if slice.taking.load(SeqCst) != 0 {
+                return None;
+            }
+            if slice.serial.load(Acquire) == locked.serial() && !slice.rest().is_empty() {
+                lowest = lowest.min(slice.rest().start);
+            }
+        }
+    }
+    Some(lowest)
+}
+
+/// A row that [`positions::lock`] gave, with its sequence.
+pub fn with_sequence(
+    ids: &Ids,
+    id: i64,
+) -> Result<Option<(LockedPosition, Sequence)>, HiloError> {
+    let Lock::Locked(locked) = positions::lock(ids, id, gucs::node().0, false)? else { return Ok(None) };
+    Ok(definitions::by_id(ids, id)?.map(|sequence| (locked, sequence)))
+}

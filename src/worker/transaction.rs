@@ -1,0 +1,77 @@
+//! A transaction of the worker's own, and what becomes of an error in it.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use crate::errors::HiloError;
+
+/// Why a transaction failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub sqlstate: i32,
+    pub message: String,
+}
+
+impl From<HiloError> for Failure {
+    fn from(error: HiloError) -> Failure {
+        Failure { sqlstate: error.sqlstate(), message: error.to_string() }
+    }
+}
+
+/// Runs `work` in a transaction and commits it; with an error it is rolled back. When this returns
+/// `Ok`, what was written is flushed, and acknowledged by the synchronous standby if there is one.
+pub fn run<T>(activity: &std::ffi::CStr, work: impl FnOnce() -> Result<T, HiloError>) -> Result<T, Failure> {
+    let work = AssertUnwindSafe(work);
+    PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
+        .catch_others(|error| Err(failure(error)))
+        .catch_rust_panic(|error| Err(failure(error)))
+        .execute()
+}
+
+fn attempt<T>(
+    activity: &std::ffi::CStr,
+    work: AssertUnwindSafe<impl FnOnce() -> Result<T, HiloError>>,
+) -> Result<T, Failure> {
+    // SAFETY: the worker is connected and outside a transaction. No snapshot is pushed: the tables are
+    // read with the newest one each time.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::StartTransactionCommand();
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, activity.as_ptr());
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    }
+    let result = work.0();
+    // SAFETY: ends what was begun above. A termination during the wait for the standby leaves the
+    // commit unacknowledged; the interrupt check then ends this process before anything is served.
+    unsafe {
+        match result {
+            Ok(_) => {
+                pg_sys::PopActiveSnapshot();
+                pg_sys::CommitTransactionCommand();
+            }
+            Err(_) => pg_sys::AbortCurrentTransaction(),
+        }
+        pg_sys::pgstat_report_stat(false);
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
+    }
+    pgrx::check_for_interrupts!();
+    result.map_err(Failure::from)
+}
+
+fn failure(error: CaughtError) -> Failure {
+    // SAFETY: the error was copied and the error state flushed when it was caught.
+    unsafe {
+        pg_sys::AbortCurrentTransaction();
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
+    }
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => {
+            Failure { sqlstate: report.sql_error_code() as i32, message: report.message().to_string() }
+        }
+    }
+}
