@@ -114,12 +114,9 @@ pub fn draw(memo: &'static Memo, entry: &'static Entry, least: i64) -> Result<Op
         (Some(range), None) => Ok(entry.mapping().value(range.start)),
         (Some(_), Some(line)) => Ok(line.take(entry.increment())),
         (None, _) => {
-            if wait::pin(slot, memo) {
-                let result = wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name());
-                wait::unpin();
-                result?;
-            } else {
-                memo.forget();
+            match wait::Pin::of(slot, memo) {
+                Some(_pin) => wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name())?,
+                None => memo.forget(),
             }
             Ok(None)
         }

@@ -16,7 +16,7 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
-    wait::unpin();
+    wait::leave();
     let Ok(shared) = shared::get() else { return };
     if !lines::is_registered() {
         return;

@@ -250,7 +250,7 @@ pub fn key_of(id: i64) -> Result<Key, HiloError> {
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, u64), HiloError> {
     let shared = shared::get()?;
     lines::register_session(shared);
-    let slot = wait::for_slot(shared, &key_of(sequence.id)?)?;
+    let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let (terms, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
     let moved = entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
     if moved {
@@ -261,7 +261,6 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, 
         entry.grown.set(0);
     }
     entry.terms.set(terms);
-    wait::unpin();
     Ok((slot, version))
 }
 

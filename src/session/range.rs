@@ -109,13 +109,12 @@ fn claim(
         // What this session still holds lies before the range, and goes to the others.
         draw::let_go(entry);
         let shared = shared::get()?;
-        if !wait::pin(slot, memo) {
+        let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
             continue;
-        }
+        };
         let ready = |locked: &mut Locked| try_claim(locked, entry, &mut fit, || never(memo.name()));
         let claimed = wait::until(shared, slot, &memo.name(), ready);
-        wait::unpin();
         match claimed? {
             Some(range) => return Ok((memo, entry, range)),
             None => memo.forget(),

@@ -15,7 +15,7 @@ pub fn recall(id: i64) -> Result<(), HiloError> {
     let shared = shared::get()?;
     let key = memo::key_of(id)?;
     let Some(slot) = shared.find(&key) else { return Ok(()) };
-    wait::pinned(slot);
+    let _pin = wait::Pin::found(slot);
     let number = shared.number_of(slot);
     // Its row may be locked by this very transaction: then there is nothing to wait for.
     if !change::in_progress() {
@@ -37,6 +37,5 @@ pub fn recall(id: i64) -> Result<(), HiloError> {
         Condition::cancel();
         slot.recall.store(0, Release);
     }
-    wait::unpin();
     Ok(())
 }

@@ -17,36 +17,65 @@ use crate::shared::workers::Wake;
 use crate::shared::{Condition, Shared};
 use crate::worker;
 
-/// The slot that this backend keeps from being reused; given up at exit if an interrupt ends us here.
+/// The slot that this backend keeps from being reused, and whether it waits there. An ERROR drops the
+/// guards; a FATAL one leaves them to [`leave`].
 static PINNED: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
+static WAITING: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
+
+/// Keeps a slot from being reused.
+pub struct Pin(());
+
+impl Pin {
+    /// Takes over a pin that was made by finding the slot.
+    pub fn found(slot: &'static Slot) -> Pin {
+        debug_assert!(PINNED.get().is_none());
+        PINNED.set(Some(slot));
+        Pin(())
+    }
+
+    /// Keeps the slot of a good memo. `None`: the slot is no longer what the memo says.
+    pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
+        slot.pins.fetch_add(1, SeqCst);
+        let pin = Pin::found(slot);
+        (slot.version.load(SeqCst) == memo.version()).then_some(pin)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some(slot) = PINNED.take() {
+            slot.pins.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// Counts this backend among those who wait for a block.
+struct Waiting(());
+
+impl Waiting {
+    fn at(slot: &'static Slot) -> Waiting {
+        slot.waiting.fetch_add(1, SeqCst);
+        WAITING.set(Some(slot));
+        Waiting(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(slot) = WAITING.take() {
+            slot.waiting.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// At exit: gives up what a wait that was cut short has left.
+pub fn leave() {
+    drop(Waiting(()));
+    drop(Pin(()));
+}
 
 /// How long to sleep before looking whether the worker is still there.
 const NAP: Duration = Duration::from_millis(100);
-
-/// Takes over a pin that was made by finding the slot.
-pub fn pinned(slot: &'static Slot) -> &'static Slot {
-    unpin();
-    PINNED.set(Some(slot));
-    slot
-}
-
-/// Keeps the slot of a good memo. `false`: the slot is no longer what the memo says.
-pub fn pin(slot: &'static Slot, memo: &Memo) -> bool {
-    slot.pins.fetch_add(1, SeqCst);
-    pinned(slot);
-    if slot.version.load(SeqCst) == memo.version() {
-        return true;
-    }
-    unpin();
-    false
-}
-
-/// Gives the pin up, if there is one.
-pub fn unpin() {
-    if let Some(slot) = PINNED.take() {
-        slot.pins.fetch_sub(1, SeqCst);
-    }
-}
 
 /// One wait: until when, and what is known of why it lasts.
 struct Patience {
@@ -118,9 +147,9 @@ fn wait_event() -> u32 {
 }
 
 /// The slot of a sequence, pinned; waits for one to become free where all are taken.
-pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<&'static Slot, HiloError> {
+pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
     if let Some(slot) = shared.find_or_add(key) {
-        return Ok(pinned(slot));
+        return Ok((slot, Pin::found(slot)));
     }
     let mut patience = Patience::new();
     let freed = &shared.control.slot_freed;
@@ -128,7 +157,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<&'static Slot, Hil
     loop {
         if let Some(slot) = shared.find_or_add(key) {
             Condition::cancel();
-            return Ok(pinned(slot));
+            return Ok((slot, Pin::found(slot)));
         }
         if patience.is_over() {
             Condition::cancel();
@@ -196,6 +225,7 @@ pub fn until<T>(
     }
     let mut patience = Patience::new();
     let faults = slot.faults.load(Acquire);
+    let waiting = Waiting::at(slot);
     slot.refilled.prepare();
     let done = loop {
         if let Some(done) = ready(&mut shared.lock_slot(number)) {
@@ -214,6 +244,7 @@ pub fn until<T>(
         patience.sleep(&slot.refilled);
     };
     Condition::cancel();
+    drop(waiting);
     slot.count_wait(patience.began.elapsed().as_micros() as u64);
     done
 }

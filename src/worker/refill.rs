@@ -76,10 +76,13 @@ impl Worker {
             if slot.database.load(Acquire) != self.database.to_u32() || self.retries.is_early(number) {
                 continue;
             }
+            self.shared.take_want(number);
             if slot.recall.load(Acquire) != 0 {
                 self.recall(number);
+                if slot.waiting.load(SeqCst) == 0 {
+                    continue;
+                }
             }
-            self.shared.take_want(number);
             match self.plan(number) {
                 Some(plan) => plans.push(plan),
                 None => {
@@ -109,7 +112,8 @@ impl Worker {
         let (available, dealt) = (locked.available(), locked.dealt());
         let threshold = slot.threshold.load(Relaxed);
         // A waiter that finds nothing to take needs at least one.
-        let need = slot.demand.load(Relaxed).max((available == 0) as i64);
+        let waited_for = slot.waiting.load(SeqCst) > 0;
+        let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64);
         let known = locked.terms().is_some();
         let crowded = locked.pool.returned().is_crowded();
         if known && !crowded && available >= threshold.max(need) {
