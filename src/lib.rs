@@ -28,4 +28,5 @@ pub extern "C-unwind" fn _PG_init() {
     if preloaded {
         shared::init();
     }
+    session::discard::init();
 }

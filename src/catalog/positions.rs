@@ -153,14 +153,6 @@ pub fn insert(position: &Position) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// A node's row as of now.
-pub fn find(sequence: i64, node: i32) -> Result<Option<Position>, HiloError> {
-    let ids = ids()?;
-    let table = Table::read(ids.position)?;
-    let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
-    Ok(row.map(|row| Position::from_row(&row)))
-}
-
 /// The nodes that have a row for this sequence.
 pub fn nodes_of(ids: &Ids, sequence: i64) -> Result<Vec<i32>, HiloError> {
     let table = Table::read(ids.position)?;

@@ -119,3 +119,32 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
 fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Equals<'a>); 3] {
     [(1, Equals::Int8(sequence.id)), (2, Equals::Oid(grantee)), (3, Equals::Text(name.as_bytes()))]
 }
+
+/// Whether the user of now may create sequences. As for core's: CREATE on the schema, here the one that
+/// the extension lives in.
+pub fn may_create() -> Result<(), HiloError> {
+    let schema = extension_schema(ids()?.extension)?;
+    let user = ffi::current_user();
+    // SAFETY: catalog look-ups inside a transaction.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
+        #[cfg(not(feature = "pg15"))]
+        let result =
+            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, pg_sys::ACL_CREATE as _);
+        if result == pg_sys::AclResult::ACLCHECK_OK {
+            return Ok(());
+        }
+        let name = pg_sys::get_namespace_name(schema);
+        let name = if name.is_null() { c"" } else { std::ffi::CStr::from_ptr(name) };
+        Err(HiloError::NoCreate(name.to_string_lossy().into_owned()))
+    }
+}
+
+fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+    const OID: i16 = 1;
+    const SCHEMA: usize = 4;
+    let table = Table::read(pg_sys::ExtensionRelationId)?;
+    let row = table.find(pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId), &[(OID, Equals::Oid(extension))], See::Newest);
+    Ok(row.ok_or(HiloError::NotInstalled)?.oid(SCHEMA))
+}

@@ -220,10 +220,10 @@ impl Table {
             pg_sys::ReleaseBuffer(buffer);
             result
         };
-        use pg_sys::TM_Result::*;
+        use pg_sys::TM_Result as Tm;
         match result {
-            TM_Ok | TM_SelfModified => RowLock::Locked,
-            TM_WouldBlock | TM_BeingModified => RowLock::Held,
+            Tm::TM_Ok | Tm::TM_SelfModified => RowLock::Locked,
+            Tm::TM_WouldBlock | Tm::TM_BeingModified => RowLock::Held,
             _ => RowLock::Moved,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{draw, lines, wait};
+use super::{ask, draw, lines, wait};
 use crate::shared::{self, slices};
 
 /// Registers the callback. It runs while the process can still take locks.
@@ -17,6 +17,7 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     wait::leave();
+    ask::give_up();
     let Ok(shared) = shared::get() else { return };
     if !lines::is_registered() {
         return;

@@ -9,11 +9,12 @@ use pgrx::pg_sys;
 use hilo_core::key_format::KeyFormat;
 use hilo_core::mapping::Mapping;
 
-use super::{GENERATION, Global, draw, lines, own, wait};
+use super::{GENERATION, Global, ask, draw, lines, own, wait};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::{self, Privileges};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::gucs;
 use crate::shared::directory::Key;
 use crate::shared::slices::Slice;
 use crate::shared::slot::{Slot, Terms};
@@ -161,10 +162,13 @@ pub fn look_up(name: &[u8], needs: Privileges) -> Result<(&'static Memo, &'stati
 }
 
 fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
-    match definitions::by_name(name)? {
-        Some(sequence) => Ok(sequence),
-        None => Err(HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())),
+    let mut found = definitions::by_name(name)?;
+    if found.is_none() && gucs::auto_create() {
+        privileges::may_create()?;
+        ask::create(name)?;
+        found = definitions::by_name(name)?;
     }
+    found.ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
 }
 
 fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {

@@ -4,7 +4,9 @@
 //! a sequence that the current transaction has defined, `change` tells the others what was committed,
 //! `exit` gives back what is left.
 
+pub mod ask;
 pub mod change;
+pub mod discard;
 pub mod draw;
 pub mod exit;
 pub mod lines;

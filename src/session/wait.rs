@@ -129,7 +129,7 @@ pub fn wake(shared: &'static Shared) -> bool {
 }
 
 /// The wait event shown in pg_stat_activity while a caller waits for a block.
-fn wait_event() -> u32 {
+pub fn wait_event() -> u32 {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     {
         pg_sys::PG_WAIT_EXTENSION

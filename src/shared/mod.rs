@@ -9,6 +9,7 @@
 //! count of held-off interrupts wrong.
 
 pub mod directory;
+pub mod requests;
 pub mod slices;
 pub mod slot;
 pub mod wanted;
@@ -22,6 +23,7 @@ use pgrx::prelude::*;
 
 use crate::errors::HiloError;
 use crate::gucs;
+use requests::{REQUESTS, Request};
 use slices::{Backend, Slice};
 use slot::Slot;
 use workers::Worker;
@@ -47,6 +49,8 @@ pub struct Control {
     pub workers_wanted_at: AtomicI64,
     /// Wakes who waits for a free slot.
     pub slot_freed: Condition,
+    /// Wakes who waits for a sequence to be created.
+    pub answered: Condition,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -93,6 +97,7 @@ pub struct Shared {
     free: &'static [AtomicU32],
     wanted: &'static [AtomicU64],
     pub workers: &'static [Worker],
+    requests: &'static [Request],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub slices_per_backend: usize,
@@ -181,7 +186,7 @@ impl Layout {
         }
     }
 
-    fn offsets(&self) -> ([usize; 6], usize) {
+    fn offsets(&self) -> ([usize; 7], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
@@ -189,6 +194,7 @@ impl Layout {
             size_of::<Worker>() * self.workers,
             size_of::<Backend>() * self.backends,
             size_of::<Slice>() * self.backends * self.slices_per_backend,
+            size_of::<Request>() * REQUESTS,
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -268,6 +274,7 @@ unsafe extern "C-unwind" fn startup() {
                 part(5) as *const Slice,
                 layout.backends * layout.slices_per_backend,
             ),
+            requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
             slices_per_backend: layout.slices_per_backend,
             map,
             locks: pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr()),
@@ -314,6 +321,8 @@ pub fn random_id() -> i64 {
 impl Shared {
     fn fill(&self) {
         self.control.slot_freed.init();
+        self.control.answered.init();
+        self.requests.iter().for_each(Request::init);
         for slot in self.slots {
             slot.init();
         }

@@ -134,7 +134,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    const NONE: Fault = Fault { sqlstate: 0, len: 0, text: [0; 240], at: 0 };
+    pub const NONE: Fault = Fault { sqlstate: 0, len: 0, text: [0; 240], at: 0 };
 
     pub fn new(sqlstate: i32, message: &str, at: i64) -> Fault {
         let mut end = message.len().min(240);

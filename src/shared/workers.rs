@@ -139,7 +139,7 @@ impl Shared {
     /// Leaves, unless one of `numbers` is wanted meanwhile. Whether it has left.
     pub fn leave_unless(&self, place: usize, process: usize, wanted: impl Fn() -> bool) -> bool {
         let _lock = self.lock_workers(true);
-        if wanted() {
+        if wanted() || self.has_request_locked(self.workers[place].database.load(Relaxed)) {
             return false;
         }
         self.leave_locked(place, process);
@@ -152,12 +152,5 @@ impl Shared {
             worker.process.store(0, Relaxed);
             worker.database.store(0, Relaxed);
         }
-    }
-
-    /// How the database's worker stands: `None` there is none, `Some(false)` it has not come up yet.
-    pub fn worker_state(&self, database: pg_sys::Oid) -> Option<bool> {
-        let _lock = self.lock_workers(false);
-        let place = self.place_of(database.to_u32())?;
-        Some(self.workers[place].process.load(Acquire) != 0)
     }
 }

@@ -75,7 +75,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
     check_key_format(&definition, &name).or_raise();
-    may_create(args);
+    privileges::may_create().or_raise();
     let if_not_exists = args.bool(11).unwrap_or(false);
     if definitions::by_name(name.as_bytes()).or_raise().is_some() {
         exists(name, if_not_exists);
@@ -100,34 +100,6 @@ fn exists(name: String, if_not_exists: bool) {
         PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
         format!("hilo sequence \"{name}\" already exists, skipping")
     );
-}
-
-/// As for core's sequences: CREATE on the schema, here the one that the extension lives in.
-fn may_create(args: Args) {
-    // SAFETY: catalog look-ups inside a transaction.
-    let (schema, allowed) = unsafe {
-        let flinfo = (*args.raw()).flinfo;
-        let function = if flinfo.is_null() { pg_sys::InvalidOid } else { (*flinfo).fn_oid };
-        let schema = pg_sys::get_func_namespace(function);
-        #[cfg(feature = "pg15")]
-        let result = pg_sys::pg_namespace_aclcheck(schema, ffi::current_user(), pg_sys::ACL_CREATE as _);
-        #[cfg(not(feature = "pg15"))]
-        let result = pg_sys::object_aclcheck(
-            pg_sys::NamespaceRelationId,
-            schema,
-            ffi::current_user(),
-            pg_sys::ACL_CREATE as _,
-        );
-        (schema, result == pg_sys::AclResult::ACLCHECK_OK)
-    };
-    if !allowed {
-        // SAFETY: a palloc'd name, or null.
-        let name = unsafe {
-            let name = pg_sys::get_namespace_name(schema);
-            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
-        };
-        HiloError::NoCreate(name).raise();
-    }
 }
 
 /// Adds the rows of a new sequence. `false`: another transaction was first to take the name (only

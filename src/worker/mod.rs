@@ -3,6 +3,7 @@
 //! It is registered by the first session that needs it, sleeps on its latch while nothing happens, and
 //! leaves when the last session has gone and everything is put back.
 
+mod create;
 mod farewell;
 mod put_back;
 mod refill;
@@ -74,6 +75,7 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
     settings();
     crate::catalog::init_process();
+    shared.retake_requests(database);
     let now = Instant::now();
     Worker {
         shared,
@@ -128,7 +130,8 @@ impl Worker {
     fn run(mut self) {
         loop {
             self.interrupts();
-            if self.serve() {
+            let created = self.create();
+            if self.serve() || created {
                 self.busy_at = Instant::now();
                 self.active = true;
             }

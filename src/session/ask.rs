@@ -1,0 +1,76 @@
+//! `hilo.auto_create`: the first use of an unknown name has the worker create the sequence, in a
+//! transaction of its own, so it stays when the caller rolls back.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use pgrx::pg_sys;
+
+use super::{Global, wait};
+use crate::errors::{Cause, HiloError};
+use crate::ffi;
+use crate::gucs;
+use crate::shared::requests::Answer;
+use crate::shared::{self, Condition};
+
+/// The request that this backend waits for; given up at exit.
+static ASKED: Global<Cell<Option<usize>>> = Global::new(Cell::new(None));
+
+struct Asked;
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        give_up();
+    }
+}
+
+/// Gives up the request under way, if there is one.
+pub fn give_up() {
+    if let (Some(at), Ok(shared)) = (ASKED.take(), shared::get()) {
+        shared.abandon(at);
+    }
+}
+
+/// Has a sequence of this name created, with the default options, owned by the current user. Nothing
+/// happens where another session was first.
+///
+/// # Errors
+/// `Timeout`, `Fault` with what the worker met.
+pub fn create(name: &[u8]) -> Result<(), HiloError> {
+    let shared = shared::get()?;
+    // SAFETY: a static set when the backend connected.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    let shown = String::from_utf8_lossy(name).into_owned();
+    let began = Instant::now();
+    let answered = &shared.control.answered;
+    answered.prepare();
+    let guard = Asked;
+    let result = loop {
+        if ASKED.get().is_none() {
+            ASKED.set(shared.ask(database, ffi::current_user(), name));
+        }
+        let registered = wait::wake(shared);
+        if let Some(at) = ASKED.get() {
+            match shared.answer(at) {
+                Answer::Pending => {}
+                Answer::Done => {
+                    ASKED.set(None);
+                    break Ok(());
+                }
+                Answer::Failed(fault) => {
+                    ASKED.set(None);
+                    let message = fault.message().to_string();
+                    break Err(HiloError::Fault { name: shown, sqlstate: fault.sqlstate, message });
+                }
+            }
+        }
+        if began.elapsed() >= gucs::reserve_timeout() {
+            let cause = if registered { Cause::Slow } else { Cause::NoWorker };
+            break Err(HiloError::Timeout { name: shown, cause });
+        }
+        answered.sleep(50, wait::wait_event());
+    };
+    Condition::cancel();
+    drop(guard);
+    result
+}

@@ -1,0 +1,60 @@
+//! DISCARD SEQUENCES and DISCARD ALL: as with core's sequences, currval and lastval are undefined
+//! after. The slices stay: a pooler's reset query throws no number away.
+
+use std::ffi::c_char;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::memo;
+
+static mut PREV: pg_sys::ProcessUtility_hook_type = None;
+
+/// Sets the hook. To be called once, from `_PG_init`.
+pub fn init() {
+    // SAFETY: one thread, when the library is loaded.
+    unsafe {
+        PREV = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(process_utility);
+    }
+}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C-unwind" fn process_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    query: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    params: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    destination: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    use pg_sys::DiscardMode::{DISCARD_ALL, DISCARD_SEQUENCES};
+    // SAFETY: a utility statement has a node; the hook before ours, or core's own, does the work. It
+    // may free the statement, so that is looked at first.
+    unsafe {
+        let node = (*statement).utilityStmt;
+        let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
+            && matches!((*(node as *mut pg_sys::DiscardStmt)).target, DISCARD_ALL | DISCARD_SEQUENCES);
+        match PREV {
+            Some(next) => {
+                next(statement, query, read_only_tree, context, params, environment, destination, completion)
+            }
+            None => pg_sys::standard_ProcessUtility(
+                statement,
+                query,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
+        }
+        if discards {
+            memo::forget_last();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Requests to the worker to create a sequence: `hilo.auto_create`. All fields under the `workers` lock.
+
+use std::cell::UnsafeCell;
+
+use pgrx::pg_sys;
+
+use super::Shared;
+use super::slot::Fault;
+
+/// Requests that can be under way at a time in the whole server.
+pub const REQUESTS: usize = 64;
+const NAME: usize = 255;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Asked,
+    /// The worker is at it.
+    Taken,
+    Done,
+    Failed,
+    /// Nobody waits for the answer any more; the worker frees it.
+    Abandoned,
+}
+
+struct Body {
+    state: State,
+    database: u32,
+    owner: u32,
+    len: usize,
+    name: [u8; NAME],
+    fault: Fault,
+}
+
+/// A place for one request.
+#[repr(transparent)]
+pub struct Request(UnsafeCell<Body>);
+
+// SAFETY: reached only under the lock.
+unsafe impl Sync for Request {}
+
+/// What became of a request.
+pub enum Answer {
+    Pending,
+    Done,
+    Failed(Fault),
+}
+
+impl Request {
+    pub(super) fn init(&self) {
+        let body = Body { state: State::Free, database: 0, owner: 0, len: 0, name: [0; NAME], fault: Fault::NONE };
+        // SAFETY: called once, before anybody else can see it.
+        unsafe { self.0.get().write(body) }
+    }
+
+    /// # Safety
+    /// The `workers` lock must be held exclusively, for as long as the result is used.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn body(&self) -> &mut Body {
+        // SAFETY: the caller's.
+        unsafe { &mut *self.0.get() }
+    }
+}
+
+impl Shared {
+    /// Asks the worker of `database` for a sequence owned by `owner`. `None`: all places are taken.
+    pub fn ask(&self, database: pg_sys::Oid, owner: pg_sys::Oid, name: &[u8]) -> Option<usize> {
+        let _lock = self.lock_workers(true);
+        for (at, request) in self.requests.iter().enumerate() {
+            // SAFETY: the lock is held.
+            let body = unsafe { request.body() };
+            if body.state == State::Free && name.len() <= NAME {
+                body.name[..name.len()].copy_from_slice(name);
+                (body.len, body.database, body.owner) = (name.len(), database.to_u32(), owner.to_u32());
+                body.state = State::Asked;
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Looks at an answer; an answered request is free again.
+    pub fn answer(&self, at: usize) -> Answer {
+        let _lock = self.lock_workers(true);
+        // SAFETY: the lock is held.
+        let body = unsafe { self.requests[at].body() };
+        let answer = match body.state {
+            State::Done => Answer::Done,
+            State::Failed => Answer::Failed(body.fault),
+            _ => return Answer::Pending,
+        };
+        body.state = State::Free;
+        answer
+    }
+
+    /// Gives a request up.
+    pub fn abandon(&self, at: usize) {
+        let _lock = self.lock_workers(true);
+        // SAFETY: the lock is held.
+        let body = unsafe { self.requests[at].body() };
+        body.state = if body.state == State::Taken { State::Abandoned } else { State::Free };
+    }
+
+    /// Takes a request for `database`: its place, the owner, and the name with its length.
+    pub fn take_request(&self, database: pg_sys::Oid) -> Option<(usize, pg_sys::Oid, [u8; NAME], usize)> {
+        let _lock = self.lock_workers(true);
+        for (at, request) in self.requests.iter().enumerate() {
+            // SAFETY: the lock is held.
+            let body = unsafe { request.body() };
+            if body.state == State::Asked && body.database == database.to_u32() {
+                body.state = State::Taken;
+                return Some((at, pg_sys::Oid::from_u32(body.owner), body.name, body.len));
+            }
+        }
+        None
+    }
+
+    /// Answers a request that was taken.
+    pub fn answer_request(&self, at: usize, fault: Option<Fault>) {
+        let _lock = self.lock_workers(true);
+        // SAFETY: the lock is held.
+        let body = unsafe { self.requests[at].body() };
+        body.state = match (body.state, fault) {
+            (State::Abandoned, _) => State::Free,
+            (_, None) => State::Done,
+            (_, Some(fault)) => {
+                body.fault = fault;
+                State::Failed
+            }
+        };
+    }
+
+    /// A worker of `database` has died in the middle of a request: another takes it up.
+    pub fn retake_requests(&self, database: pg_sys::Oid) {
+        let _lock = self.lock_workers(true);
+        for request in self.requests {
+            // SAFETY: the lock is held.
+            let body = unsafe { request.body() };
+            if body.database == database.to_u32() {
+                body.state = match body.state {
+                    State::Taken => State::Asked,
+                    State::Abandoned => State::Free,
+                    other => other,
+                };
+            }
+        }
+    }
+
+    /// Whether a request for `database` waits. The caller holds the `workers` lock.
+    pub(super) fn has_request_locked(&self, database: u32) -> bool {
+        // SAFETY: the lock is held.
+        self.requests.iter().any(|request| unsafe {
+            let body = &*request.0.get();
+            body.state == State::Asked && body.database == database
+        })
+    }
+}

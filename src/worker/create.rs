@@ -1,0 +1,56 @@
+//! Creating the sequences that sessions have asked for.
+
+use pgrx::pg_sys;
+
+use hilo_core::options::{Definition, Options};
+
+use super::Worker;
+use super::transaction;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::positions::{self, Position};
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::shared::random_id;
+use crate::shared::slot::Fault;
+
+/// How long to wait for a transaction that has just created the same name. Short: meanwhile nobody
+/// else is served.
+const PATIENCE_MS: i32 = 20;
+
+impl Worker {
+    /// Serves all requests. Whether there were any.
+    pub(super) fn create(&self) -> bool {
+        let mut any = false;
+        while let Some((at, owner, name, len)) = self.shared.take_request(self.database) {
+            any = true;
+            let fault = create(&name[..len], owner).err().map(|failure| {
+                Fault::new(failure.sqlstate, &failure.message, ffi::now())
+            });
+            self.shared.answer_request(at, fault);
+            self.shared.control.answered.broadcast();
+        }
+        any
+    }
+}
+
+fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
+    // SAFETY: the variable behind the setting lock_timeout, on this process's one thread.
+    unsafe { pg_sys::LockTimeout = PATIENCE_MS };
+    let created = transaction::run(c"hilo: creating a sequence", || {
+        if definitions::by_name(name)?.is_some() {
+            return Ok(());
+        }
+        let sequence = Sequence {
+            id: random_id(),
+            name: String::from_utf8_lossy(name).into_owned(),
+            owner,
+            created_at: definitions::now(),
+            definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
+        };
+        definitions::insert(&sequence)?;
+        positions::insert(&Position::first(&sequence))
+    });
+    // SAFETY: as above.
+    unsafe { pg_sys::LockTimeout = 0 };
+    created
+}
