@@ -1,6 +1,6 @@
 //! PGXS's regression and isolation test runners, on a cluster of ours.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use crate::cluster::Cluster;
@@ -30,6 +30,16 @@ impl Cluster {
         let output_directory = self.file(cases);
         fs::create_dir(&output_directory).expect("cannot create the directory for results");
 
+        let expected = |name: &String| folder.join("expected").join(format!("{name}.out"));
+        let update = std::env::var_os("UPDATE_EXPECT").is_some();
+        if update {
+            // The runners stop where one is missing.
+            for name in &names {
+                let file = File::options().append(true).create(true).open(expected(name));
+                file.expect("cannot create what is expected");
+            }
+        }
+
         let mut command = SERVER.test_runner(runner);
         command
             .arg("--host")
@@ -45,14 +55,11 @@ impl Cluster {
         if output.status.success() {
             return;
         }
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
+        if update {
             for name in &names {
-                let file = format!("{name}.out");
-                fs::copy(
-                    output_directory.join("results").join(&file),
-                    folder.join("expected").join(&file),
-                )
-                .unwrap_or_else(|error| panic!("no result of {name}: {error}"));
+                let result = output_directory.join("results").join(format!("{name}.out"));
+                fs::copy(result, expected(name))
+                    .unwrap_or_else(|error| panic!("no result of {name}: {error}"));
             }
             return;
         }
