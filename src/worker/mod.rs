@@ -143,7 +143,7 @@ impl Worker {
         }
     }
 
-    fn interrupts(&self) {
+    fn interrupts(&mut self) {
         pgrx::check_for_interrupts!();
         // SAFETY: the flag is set by core's SIGHUP handler on this process's one thread.
         unsafe {
@@ -151,6 +151,7 @@ impl Worker {
                 pg_sys::ConfigReloadPending = 0;
                 pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
                 settings();
+                self.sample_all();
             }
         }
     }

@@ -18,6 +18,8 @@ use crate::gucs;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault};
 
+const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
+
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
 
@@ -40,14 +42,18 @@ impl Retries {
         self.0.get(&number).is_some_and(|retry| retry.at > Instant::now())
     }
 
-    /// Notes a failure. Whether it was the last that is tolerated.
-    fn failed(&mut self, number: usize) -> bool {
+    /// Notes a failure. Whether it was the last that is tolerated. One that is `passing`, as a row
+    /// lock is, is retried for as long as somebody waits: each caller's own patience ends it.
+    fn failed(&mut self, number: usize, passing: bool) -> bool {
+        /// No later than some 160 ms after a lock has gone.
+        const STEADY: u32 = 4;
         let failed = self.0.get(&number).map_or(0, |retry| retry.failed) + 1;
-        if failed >= backoff::ATTEMPTS {
+        if failed >= backoff::ATTEMPTS && !passing {
             self.0.remove(&number);
             return true;
         }
-        let wait = backoff::delay(failed, random_id() as u32);
+        let step = if passing { failed.min(STEADY) } else { failed };
+        let wait = backoff::delay(step, random_id() as u32);
         self.0.insert(number, Retry { failed, at: Instant::now() + wait });
         false
     }
@@ -172,7 +178,7 @@ impl Worker {
                 Outcome::Held => self.fail(
                     plan,
                     Failure {
-                        sqlstate: PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32,
+                        sqlstate: LOCKED,
                         message: "its row in hilo.position is locked by another transaction".into(),
                     },
                 ),
@@ -229,7 +235,8 @@ impl Worker {
         if !known || since > 60_000_000 {
             log!("hilo could not reserve a block of sequence {}: {}", plan.sequence, failure.message);
         }
-        if self.retries.failed(plan.number) {
+        let passing = failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0;
+        if self.retries.failed(plan.number, passing) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

@@ -16,12 +16,14 @@ impl Worker {
         if !self.active || self.sampled_at.elapsed() < gucs::sample_interval() {
             return;
         }
+        let active = self.sample_all();
+        self.active = active || self.busy_at.elapsed() < gucs::window();
+    }
+
+    /// Samples all slots now, as when the settings have changed. Whether any is active.
+    pub(super) fn sample_all(&mut self) -> bool {
         self.sampled_at = Instant::now();
-        let mut active = self.busy_at.elapsed() < gucs::window();
-        for number in self.slots() {
-            active |= self.sample_slot(number);
-        }
-        self.active = active;
+        self.slots().into_iter().fold(false, |active, number| self.sample_slot(number) | active)
     }
 
     /// Whether anything was dealt within the window.

@@ -39,13 +39,24 @@ SELECT hilo_alter('order', ordered => false);
 SELECT hilo_nextval('order');
 
 -- what cannot be
-SELECT hilo_alter('altered', increment => 0);
-SELECT hilo_alter('altered', max_value => 500);
-SELECT hilo_alter('altered', min_value => 1005);
-SELECT hilo_alter('altered', restart_with => 2000);
-SELECT hilo_alter('altered', data_type => 'numeric');
+SELECT hilo_create('fixed', max_value => 1000);
+SELECT count(hilo_nextval('fixed')) FROM generate_series(1, 600);
+SELECT hilo_alter('fixed', increment => 0);
+SELECT hilo_alter('fixed', max_value => 500);
+SELECT hilo_alter('fixed', start_value => 700, min_value => 700);
+SELECT hilo_alter('fixed', min_value => 1000);
+SELECT hilo_alter('fixed', start_value => 1001);
+SELECT hilo_alter('fixed', restart_with => 1001);
+SELECT hilo_alter('fixed', restart_with => 0);
+SELECT hilo_alter('fixed', block_size => -1);
+SELECT hilo_alter('fixed', slice_size => -1);
+SELECT hilo_alter('fixed', data_type => 'numeric');
 SELECT hilo_alter('none', increment => 2);
 SELECT hilo_alter(NULL, increment => 2);
+SELECT hilo_nextval('fixed');
+-- a bound below the last value, and a place to go on
+SELECT hilo_alter('fixed', max_value => 500, restart_with => 400);
+SELECT hilo_nextval('fixed');
 CREATE ROLE regress_hilo_other;
 SET ROLE regress_hilo_other;
 SELECT hilo_alter('altered', increment => 2);
@@ -59,4 +70,4 @@ SELECT hilo_nextval('order');
 ROLLBACK;
 SELECT hilo_nextval('order') < 100;
 
-SELECT hilo_drop('altered'), hilo_drop('order');
+SELECT hilo_drop('altered'), hilo_drop('order'), hilo_drop('fixed');

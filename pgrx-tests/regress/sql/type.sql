@@ -44,6 +44,4 @@ SELECT count(*) FROM names a JOIN names b USING (name);
 RESET ALL;
 SELECT count(*) FROM (SELECT name FROM names GROUP BY name) AS grouped;
 
--- binary input and output
-SELECT encode(hilo_sequence_send('orders'), 'escape');
 DROP TABLE names;
