@@ -49,3 +49,17 @@ unsafe extern "C-unwind" {
 /// # Safety
 /// It has no conditions; the type of signal handlers asks for the word.
 pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}
+
+#[cfg(feature = "pg18")]
+use pg_sys::pqsignal_be as pqsignal;
+#[cfg(not(feature = "pg18"))]
+use pg_sys::pqsignal;
+
+/// Sets a signal's handler.
+///
+/// # Safety
+/// The handler must be fit to run at any moment.
+pub unsafe fn set_handler(signal: u32, handler: unsafe extern "C-unwind" fn(std::ffi::c_int)) {
+    // SAFETY: the caller's.
+    unsafe { pqsignal(signal as i32, Some(handler)) };
+}

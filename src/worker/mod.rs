@@ -95,9 +95,9 @@ fn signals() {
     // SAFETY: `die` is core's own handler, so that termination works wherever we wait; a cancel would
     // end a wait for the synchronous standby as if it had answered, so it is ignored.
     unsafe {
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(ffi::die));
-        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(ffi::SignalHandlerForConfigReload));
-        pg_sys::pqsignal(pg_sys::SIGINT as i32, Some(ffi::ignore_signal));
+        ffi::set_handler(pg_sys::SIGTERM, ffi::die);
+        ffi::set_handler(pg_sys::SIGHUP, ffi::SignalHandlerForConfigReload);
+        ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }
