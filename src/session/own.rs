@@ -135,6 +135,14 @@ pub fn write_back() {
         .filter(|(_, own)| own.next() != own.position.next_index)
         .map(|(version, own)| (*version, own.next()))
         .collect();
+    // Whoever draws after this, in a later callback, would draw what is not written down.
+    for own in OWN.borrow_mut().iter_mut().flat_map(HashMap::values_mut) {
+        let next = own.next();
+        own.limit = next;
+        own.slice.left.store(0, Relaxed);
+        own.slice.run_end.store(next, Relaxed);
+        own.slice.range_end.store(next, Relaxed);
+    }
     for (version, next) in served {
         if let Err(error) = positions::advance(version, gucs::node().0, next) {
             error.raise();

@@ -19,8 +19,9 @@ pub struct Worker {
     /// The worker's number among the processes plus one; 0: it has been registered and has not come
     /// up yet.
     process: AtomicU32,
-    /// When it was registered, in microseconds.
+    /// When it was registered, in microseconds, and for which database: both stay when it leaves.
     registered_at: AtomicI64,
+    registered_for: AtomicU32,
     /// Tells who waits that a worker has come or gone.
     pub left: Condition,
 }
@@ -35,6 +36,10 @@ pub enum Wake {
     /// There is none, and all places are taken.
     Full,
 }
+
+/// A worker that leaves sooner than this has failed to start: the next one is not registered before,
+/// in microseconds.
+const START_INTERVAL: i64 = 250_000;
 
 /// A registered worker that has not shown itself after this long, in microseconds, never will.
 const START_TIMEOUT: i64 = 2_000_000;
@@ -61,6 +66,7 @@ impl Shared {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
             None => match self.place_of(0) {
+                Some(_) if self.has_just_failed(database, now) => return Wake::Woken,
                 Some(place) => place,
                 None => return Wake::Full,
             },
@@ -68,8 +74,16 @@ impl Shared {
         let worker = &self.workers[place];
         worker.process.store(0, Relaxed);
         worker.registered_at.store(now, Relaxed);
+        worker.registered_for.store(database, Relaxed);
         worker.database.store(database, Relaxed);
         Wake::Register(place)
+    }
+
+    fn has_just_failed(&self, database: u32, now: i64) -> bool {
+        self.workers.iter().any(|worker| {
+            worker.registered_for.load(Relaxed) == database
+                && now - worker.registered_at.load(Relaxed) < START_INTERVAL
+        })
     }
 
     /// Wakes who holds the place. `false`: it has been registered and has not come in time.

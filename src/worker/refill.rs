@@ -135,6 +135,7 @@ impl Worker {
             number,
             sequence: locked.key.sequence,
             epoch: locked.epoch,
+            serial: locked.serial(),
             available,
             need,
             demand,
@@ -222,8 +223,10 @@ impl Worker {
     fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
+        // Under another serial these indexes mean other values, or those of another sequence.
+        let same = locked.serial() == plan.serial;
         for range in &plan.overflow {
-            if !locked.restore(*range) {
+            if !same || !locked.restore(*range) {
                 locked.lost += range.len();
             }
         }

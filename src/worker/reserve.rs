@@ -21,6 +21,7 @@ pub struct Plan {
     pub number: usize,
     pub sequence: i64,
     pub epoch: i64,
+    pub serial: i64,
     pub available: i64,
     /// Somebody waits for so many.
     pub need: i64,
