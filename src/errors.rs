@@ -61,6 +61,14 @@ pub enum HiloError {
     NeedsBlockSize(String),
     #[error("setting hilo.node_id = {id} does not fit hilo.node_count = {count}")]
     NodeId { id: i32, count: i32 },
+    #[error("cannot find the gaps of hilo sequence \"{0}\" because it cycles")]
+    Cycles(String),
+    #[error("relation with OID {0} does not exist")]
+    NoSuchRelation(u32),
+    #[error("column \"{column}\" of relation {relation} does not exist")]
+    NoSuchColumn { column: String, relation: String },
+    #[error("column \"{column}\" of relation {relation} does not hold numbers of a sequence")]
+    NotANumber { column: String, relation: String },
     #[error("role \"{0}\" does not exist")]
     NoSuchRole(String),
     #[error("unrecognized privilege type for a hilo sequence: \"{0}\"")]
@@ -87,7 +95,9 @@ impl fmt::Display for Cause {
         match self {
             Cause::NoWorker => f.write_str("No background worker was free to reserve one."),
             Cause::Slow => f.write_str("The worker has not yet committed the reservation."),
-            Cause::Fault { message, .. } => write!(f, "The worker could not reserve one: {message}."),
+            Cause::Fault { message, .. } => {
+                write!(f, "The worker could not reserve one: {message}.")
+            }
         }
     }
 }
@@ -100,21 +110,32 @@ impl HiloError {
             }
             Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
-            Self::Permission { .. } | Self::NotOwner(_) | Self::NoCreate(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            Self::Exhausted { .. } | Self::RangeTooLarge { .. } => Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            Self::Permission { .. } | Self::NotOwner(_) | Self::NoCreate(_) => {
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
+            }
+            Self::Exhausted { .. } | Self::RangeTooLarge { .. } => {
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
+            }
             Self::Recovery(_) => Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
             Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::SetvalBounds { .. } => Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-            Self::Option(_) | Self::Name(_) | Self::Argument(..) | Self::NeedsBlockSize(_) | Self::Key { .. } | Self::Prefix { .. } => {
-                Code::ERRCODE_INVALID_PARAMETER_VALUE
+            Self::Option(_)
+            | Self::Name(_)
+            | Self::Argument(..)
+            | Self::NeedsBlockSize(_)
+            | Self::Key { .. }
+            | Self::Prefix { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            Self::Timeout { cause: Cause::NoWorker, .. } => {
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
             }
-            Self::Timeout { cause: Cause::NoWorker, .. } => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. } | Self::Fault { sqlstate, .. } => {
-                Code::from(*sqlstate)
-            }
+            Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. }
+            | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
             Self::Timeout { .. } => Code::ERRCODE_LOCK_NOT_AVAILABLE,
             Self::DirectoryFull(_) => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            Self::Prepare => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::Prepare | Self::Cycles(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
+            Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
+            Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::HasDependents { .. } => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
             Self::NoSuchPrivilege(_) => Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -132,6 +153,7 @@ impl HiloError {
             Self::Name(error) => error.detail(),
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
+            Self::Cycles(_) => Some("Each of its values comes again, so that none is missing for good.".into()),
             Self::NotPreloaded => Some("Its shared memory can only be set up then.".into()),
             Self::CatalogMismatch(_) => {
                 Some("The library and the extension's SQL objects are of different versions.".into())
@@ -165,6 +187,7 @@ impl HiloError {
             Self::Duplicate(_) => "Use if_not_exists => true to keep the one that exists.".into(),
             Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, or let it cycle.".into(),
             Self::Recovery(_) => "Sequences are served by the primary only.".into(),
+            Self::NotANumber { .. } => "Name a column of type smallint, integer, bigint or numeric.".into(),
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
             Self::NoLastval => "Call hilo_nextval first.".into(),
             Self::Argument(_, hint) => (*hint).into(),

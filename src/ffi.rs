@@ -50,10 +50,10 @@ unsafe extern "C-unwind" {
 /// It has no conditions; the type of signal handlers asks for the word.
 pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}
 
-#[cfg(feature = "pg18")]
-use pg_sys::pqsignal_be as pqsignal;
 #[cfg(not(feature = "pg18"))]
 use pg_sys::pqsignal;
+#[cfg(feature = "pg18")]
+use pg_sys::pqsignal_be as pqsignal;
 
 /// Sets a signal's handler.
 ///

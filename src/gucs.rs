@@ -92,7 +92,16 @@ pub fn init(preloaded: bool) {
     for int in integers() {
         if preloaded || !matches!(int.context, GucContext::Postmaster) {
             let (low, high) = int.range;
-            GucRegistry::define_int_guc(int.name, int.what, int.why, int.setting, low, high, int.context, int.flags);
+            GucRegistry::define_int_guc(
+                int.name,
+                int.what,
+                int.why,
+                int.setting,
+                low,
+                high,
+                int.context,
+                int.flags,
+            );
         }
     }
     let none = GucFlags::default();

@@ -23,7 +23,8 @@ extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"]
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     // SAFETY: statics of the server's start.
-    let preloaded = unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
+    let preloaded =
+        unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
     gucs::init(preloaded); // the sizes below come from here
     if preloaded {
         shared::init();

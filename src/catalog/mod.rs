@@ -56,7 +56,10 @@ pub fn ids() -> Result<Ids, HiloError> {
 fn look_up() -> Result<Ids, HiloError> {
     // SAFETY: plain catalog look-ups inside a transaction.
     let (extension, schema) = unsafe {
-        (pg_sys::get_extension_oid(c"hilo".as_ptr(), true), pg_sys::get_namespace_oid(c"hilo".as_ptr(), true))
+        (
+            pg_sys::get_extension_oid(c"hilo".as_ptr(), true),
+            pg_sys::get_namespace_oid(c"hilo".as_ptr(), true),
+        )
     };
     if extension == pg_sys::InvalidOid || schema == pg_sys::InvalidOid {
         return Err(HiloError::NotInstalled);
@@ -64,7 +67,9 @@ fn look_up() -> Result<Ids, HiloError> {
     let of = |name: &CStr| {
         // SAFETY: as above.
         match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {
-            pg_sys::InvalidOid => Err(HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy()))),
+            pg_sys::InvalidOid => {
+                Err(HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy())))
+            }
             oid => Ok(oid),
         }
     };

@@ -5,9 +5,9 @@ use pgrx::pg_sys;
 use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::options::Definition;
 
+use super::definitions::Sequence;
 use super::table::{Equals, Row, See, Table};
 use super::{Ids, ids};
-use super::definitions::Sequence;
 use crate::errors::HiloError;
 use crate::gucs;
 
@@ -89,13 +89,21 @@ impl Position {
             min_value: definition.min_value,
             max_value: definition.max_value,
             cycle: definition.cycle,
-            stripes: Stripes { node: self.node as u32, nodes: self.nodes as u32, size: self.stripe },
+            stripes: Stripes {
+                node: self.node as u32,
+                nodes: self.nodes as u32,
+                size: self.stripe,
+            },
         }
     }
 
     /// The furthest value reserved; `None` before the first.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
-        if self.next_index == 0 { None } else { self.mapping(definition).value(self.next_index - 1) }
+        if self.next_index == 0 {
+            None
+        } else {
+            self.mapping(definition).value(self.next_index - 1)
+        }
     }
 }
 
@@ -148,6 +156,13 @@ pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, Hil
     })
 }
 
+/// A node's row as of now.
+pub fn find(ids: &Ids, sequence: i64, node: i32) -> Result<Option<Position>, HiloError> {
+    let row =
+        Table::read(ids.position)?.find(ids.position_pkey, &keys(sequence, node), See::Newest);
+    Ok(row.map(|row| Position::from_row(&row)))
+}
+
 pub fn insert(position: &Position) -> Result<(), HiloError> {
     Table::write(ids()?.position)?.insert(&mut position.values());
     Ok(())
@@ -172,7 +187,9 @@ pub fn find_written(
     let ids = ids()?;
     let table = Table::read(ids.position)?;
     let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
-    Ok(row.filter(|row| is_current(row.writer())).map(|row| (Position::from_row(&row), row.writer())))
+    Ok(row
+        .filter(|row| is_current(row.writer()))
+        .map(|row| (Position::from_row(&row), row.writer())))
 }
 
 fn is_current(transaction: pg_sys::TransactionId) -> bool {

@@ -43,7 +43,11 @@ impl Privileges {
 
     /// The names of those in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        ["USAGE", "SELECT", "UPDATE"].into_iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| name)
+        ["USAGE", "SELECT", "UPDATE"]
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 & (1 << bit) != 0)
+            .map(|(_, name)| name)
     }
 
     /// For an error's DETAIL.
@@ -108,7 +112,9 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
     let ids = ids()?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
-        if let Some(row) = table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest) {
+        if let Some(row) =
+            table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest)
+        {
             table.delete(&row);
         }
     }
@@ -130,8 +136,12 @@ pub fn may_create() -> Result<(), HiloError> {
         #[cfg(feature = "pg15")]
         let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
         #[cfg(not(feature = "pg15"))]
-        let result =
-            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, pg_sys::ACL_CREATE as _);
+        let result = pg_sys::object_aclcheck(
+            pg_sys::NamespaceRelationId,
+            schema,
+            user,
+            pg_sys::ACL_CREATE as _,
+        );
         if result == pg_sys::AclResult::ACLCHECK_OK {
             return Ok(());
         }
@@ -145,6 +155,10 @@ fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     const SCHEMA: usize = 4;
     let table = Table::read(pg_sys::ExtensionRelationId)?;
-    let row = table.find(pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId), &[(OID, Equals::Oid(extension))], See::Newest);
+    let row = table.find(
+        pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId),
+        &[(OID, Equals::Oid(extension))],
+        See::Newest,
+    );
     Ok(row.ok_or(HiloError::NotInstalled)?.oid(SCHEMA))
 }

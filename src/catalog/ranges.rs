@@ -38,6 +38,47 @@ fn keys(position: &Position) -> [(i16, Equals<'static>); 3] {
     ]
 }
 
+/// A row of `hilo.gap`.
+pub struct GapRow {
+    pub first: i64,
+    pub last: i64,
+    pub count: i64,
+    pub reason: String,
+}
+
+/// The gaps recorded for a node.
+pub fn gaps_of(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<GapRow>, HiloError> {
+    let mut gaps = Vec::new();
+    Table::read(ids.gap)?.scan(
+        ids.gap_sequence_idx,
+        &[(1, Equals::Int8(sequence))],
+        See::Newest,
+        |row| {
+            if row.int4(2) == node {
+                let reason = row.text(6).unwrap_or_default();
+                gaps.push(GapRow {
+                    first: row.int8(3),
+                    last: row.int8(4),
+                    count: row.int8(5),
+                    reason,
+                });
+            }
+            true
+        },
+    );
+    Ok(gaps)
+}
+
+/// The free ranges of a position's epoch, lowest first.
+pub fn free_of(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
+    let mut free = Vec::new();
+    Table::read(ids.free_range)?.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
+        free.push(Range::new(row.int8(4), row.int8(5)));
+        true
+    });
+    Ok(free)
+}
+
 /// Takes up to `limit` of the free ranges of a position's epoch out of the catalog, lowest first.
 /// Whoever calls holds the position's lock.
 pub fn take_free(ids: &Ids, position: &Position, limit: usize) -> Result<Vec<Range>, HiloError> {
@@ -85,7 +126,8 @@ pub fn record_gap(
         return Ok(());
     }
     let range = Range::new(range.start, range.end.min(mapping.limit()));
-    let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.end - 1)) else {
+    let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.end - 1))
+    else {
         return Ok(());
     };
     Table::write(ids.gap)?.insert(&mut [
@@ -101,7 +143,12 @@ pub fn record_gap(
 }
 
 /// Records all that is reserved and not accounted for, and the free ranges with it.
-pub fn write_off(ids: &Ids, position: &Position, mapping: &Mapping, reason: Reason) -> Result<(), HiloError> {
+pub fn write_off(
+    ids: &Ids,
+    position: &Position,
+    mapping: &Mapping,
+    reason: Reason,
+) -> Result<(), HiloError> {
     let free = take_free(ids, position, usize::MAX)?;
     for range in &free {
         record_gap(ids, position, mapping, *range, reason)?;

@@ -95,9 +95,7 @@ pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
 /// A text datum in the current memory context.
 pub fn text_datum(bytes: &[u8]) -> pg_sys::Datum {
     // SAFETY: copies `bytes`.
-    unsafe {
-        pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32).into()
-    }
+    unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32).into() }
 }
 
 impl Table {
@@ -124,7 +122,11 @@ impl Table {
     ) -> Result<Table, HiloError> {
         // SAFETY: inside a transaction; null where the table is gone.
         let relation = unsafe { pg_sys::try_table_open(id, lock) };
-        if relation.is_null() { Err(HiloError::NotInstalled) } else { Ok(Table { relation, unlock }) }
+        if relation.is_null() {
+            Err(HiloError::NotInstalled)
+        } else {
+            Ok(Table { relation, unlock })
+        }
     }
 
     fn columns(&self) -> usize {
@@ -138,7 +140,12 @@ impl Table {
         // SAFETY: both have a place for every column. The copy outlives the scan's buffer pin.
         unsafe {
             let tuple = pg_sys::heap_copytuple(tuple);
-            pg_sys::heap_deform_tuple(tuple, (*self.relation).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::heap_deform_tuple(
+                tuple,
+                (*self.relation).rd_att,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
             Row { tuple, values, nulls }
         }
     }
@@ -162,7 +169,15 @@ impl Table {
             };
             let function = pg_sys::Oid::from_u32(function);
             // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
-            unsafe { pg_sys::ScanKeyInit(key, *column, pg_sys::BTEqualStrategyNumber as _, function, datum) };
+            unsafe {
+                pg_sys::ScanKeyInit(
+                    key,
+                    *column,
+                    pg_sys::BTEqualStrategyNumber as _,
+                    function,
+                    datum,
+                )
+            };
         }
         let snapshot = match see {
             See::Newest => std::ptr::null_mut(),
@@ -203,7 +218,11 @@ impl Table {
     pub fn lock(&self, row: &Row, wait: bool) -> RowLock {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
-        let policy = if wait { pg_sys::LockWaitPolicy::LockWaitBlock } else { pg_sys::LockWaitPolicy::LockWaitSkip };
+        let policy = if wait {
+            pg_sys::LockWaitPolicy::LockWaitBlock
+        } else {
+            pg_sys::LockWaitPolicy::LockWaitSkip
+        };
         // SAFETY: the tuple's header says where it lies; the buffer comes back pinned and is released.
         let result = unsafe {
             let mut tuple = *row.tuple;
@@ -229,7 +248,12 @@ impl Table {
     }
 
     /// Finds a row and locks it. `None`: there is none; `Err`: it is held by somebody else.
-    pub fn find_locked(&self, index: pg_sys::Oid, keys: &[(i16, Equals)], wait: bool) -> Result<Option<Row>, ()> {
+    pub fn find_locked(
+        &self,
+        index: pg_sys::Oid,
+        keys: &[(i16, Equals)],
+        wait: bool,
+    ) -> Result<Option<Row>, ()> {
         loop {
             let Some(row) = self.find(index, keys, See::Newest) else { return Ok(None) };
             match self.lock(&row, wait) {
@@ -246,7 +270,11 @@ impl Table {
         // SAFETY: one value and flag for every column, as the callers write them.
         unsafe {
             debug_assert_eq!(datums.len(), self.columns());
-            let tuple = pg_sys::heap_form_tuple((*self.relation).rd_att, datums.as_mut_ptr(), nulls.as_mut_ptr());
+            let tuple = pg_sys::heap_form_tuple(
+                (*self.relation).rd_att,
+                datums.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
             pg_sys::CatalogTupleInsert(self.relation, tuple);
             pg_sys::heap_freetuple(tuple);
         }
@@ -258,7 +286,11 @@ impl Table {
         // SAFETY: as in `insert`.
         unsafe {
             debug_assert_eq!(datums.len(), self.columns());
-            let tuple = pg_sys::heap_form_tuple((*self.relation).rd_att, datums.as_mut_ptr(), nulls.as_mut_ptr());
+            let tuple = pg_sys::heap_form_tuple(
+                (*self.relation).rd_att,
+                datums.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
             let mut at = (*row.tuple).t_self;
             pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
             pg_sys::heap_freetuple(tuple);

@@ -162,6 +162,20 @@ impl OptionError {
                 "Use a positive increment for rising values, a negative one for falling values."
                     .into(),
             ),
+            MaxOutOfRange { .. } | MinOutOfRange { .. } => {
+                Some("Choose a wider data type, or a bound within this one.".into())
+            }
+            MinNotLessThanMax { .. } => Some("Lower min_value, or raise max_value.".into()),
+            RestartBelowMin { min, .. } => {
+                Some(format!("Restart with {min} or more, or lower min_value."))
+            }
+            RestartAboveMax { max, .. } => {
+                Some(format!("Restart with {max} or less, or raise max_value."))
+            }
+            BlockSizeTooLarge { values, .. } => {
+                Some(format!("Use a block_size of at most {values}."))
+            }
+            SliceLargerThanBlock { .. } => Some("Lower slice_size, or raise block_size.".into()),
             StartBelowMin { .. } => Some("Lower min_value, or raise start_value.".into()),
             StartAboveMax { .. } => Some("Raise max_value, or lower start_value.".into()),
             CurrentBelowMin { .. } | CurrentAboveMax { .. } => {

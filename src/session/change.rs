@@ -110,7 +110,9 @@ unsafe extern "C-unwind" fn at_subtransaction(
             noted.retain(|change| change.level < level);
             forget_names();
         }
-        SUBXACT_EVENT_COMMIT_SUB => noted.iter_mut().for_each(|change| change.level = change.level.min(level - 1)),
+        SUBXACT_EVENT_COMMIT_SUB => {
+            noted.iter_mut().for_each(|change| change.level = change.level.min(level - 1))
+        }
         _ => {}
     }
 }

@@ -37,11 +37,21 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let node = (*statement).utilityStmt;
         let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
-            && matches!((*(node as *mut pg_sys::DiscardStmt)).target, DISCARD_ALL | DISCARD_SEQUENCES);
+            && matches!(
+                (*(node as *mut pg_sys::DiscardStmt)).target,
+                DISCARD_ALL | DISCARD_SEQUENCES
+            );
         match PREV {
-            Some(next) => {
-                next(statement, query, read_only_tree, context, params, environment, destination, completion)
-            }
+            Some(next) => next(
+                statement,
+                query,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
             None => pg_sys::standard_ProcessUtility(
                 statement,
                 query,

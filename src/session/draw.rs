@@ -89,7 +89,11 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
 
 /// Takes a slice, of at least `least` values where they can be had at once, and serves its first
 /// value. `None`: the memo must be made again, or the slice is now filled.
-pub fn draw(memo: &'static Memo, entry: &'static Entry, least: i64) -> Result<Option<i64>, HiloError> {
+pub fn draw(
+    memo: &'static Memo,
+    entry: &'static Entry,
+    least: i64,
+) -> Result<Option<i64>, HiloError> {
     if next_run(entry) {
         return Ok(entry.slice.get().take(entry.increment()));
     }
@@ -115,7 +119,9 @@ pub fn draw(memo: &'static Memo, entry: &'static Entry, least: i64) -> Result<Op
         (Some(_), Some(line)) => Ok(line.take(entry.increment())),
         (None, _) => {
             match wait::Pin::of(slot, memo) {
-                Some(_pin) => wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name())?,
+                Some(_pin) => {
+                    wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name())?
+                }
                 None => memo.forget(),
             }
             Ok(None)

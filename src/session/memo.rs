@@ -15,10 +15,10 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
+use crate::shared;
 use crate::shared::directory::Key;
 use crate::shared::slices::Slice;
 use crate::shared::slot::{Slot, Terms};
-use crate::shared;
 use crate::sql::keys;
 
 /// A sequence that this backend has used. Made once and never freed: what a session was told last is
@@ -55,7 +55,8 @@ pub struct Memo {
 /// The version of what only this transaction knows.
 static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-static MEMOS: Global<RefCell<Option<HashMap<Box<[u8]>, &'static Memo>>>> = Global::new(RefCell::new(None));
+static MEMOS: Global<RefCell<Option<HashMap<Box<[u8]>, &'static Memo>>>> =
+    Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<HashMap<(pg_sys::Oid, i64), &'static Entry>>>> =
     Global::new(RefCell::new(None));
 static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
@@ -150,7 +151,10 @@ pub fn find(name: &[u8]) -> Option<&'static Memo> {
 /// # Errors
 /// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and what waiting for the
 /// worker can end with.
-pub fn look_up(name: &[u8], needs: Privileges) -> Result<(&'static Memo, &'static Entry), HiloError> {
+pub fn look_up(
+    name: &[u8],
+    needs: Privileges,
+) -> Result<(&'static Memo, &'static Entry), HiloError> {
     let memo = match find(name) {
         Some(memo) if memo.is_good() => memo,
         known => resolve(name, known)?,
@@ -196,7 +200,9 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             let (slot, version) = attach(entry, &sequence)?;
             (&raw const slot.version, version)
         };
-        if shared.control.definitions.load(SeqCst) != definitions_at || GENERATION.get() != generation {
+        if shared.control.definitions.load(SeqCst) != definitions_at
+            || GENERATION.get() != generation
+        {
             continue;
         }
         let memo = known.or_else(|| find(name)).unwrap_or_else(|| remember(name));
@@ -256,7 +262,8 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, 
     lines::register_session(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let (terms, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
-    let moved = entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
+    let moved =
+        entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
     if moved {
         draw::let_go(entry);
         entry.slot.set(Some(slot));

@@ -64,7 +64,13 @@ pub fn prepare() {
     exit::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.
-        unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as _, Some(roles_changed), pg_sys::Datum::null()) }
+        unsafe {
+            pg_sys::CacheRegisterSyscacheCallback(
+                cache as _,
+                Some(roles_changed),
+                pg_sys::Datum::null(),
+            )
+        }
     }
 }
 

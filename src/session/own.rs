@@ -73,12 +73,15 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     draw::let_go(entry);
     let terms = terms(sequence, &position);
     let mut all = OWN.borrow_mut();
-    let own = all.get_or_insert_default().entry((sequence.id, position.epoch, writer)).or_insert_with(|| {
-        let slice: &'static Slice = Box::leak(Box::new(Slice::EMPTY));
-        slice.run_end.store(position.next_index, Relaxed);
-        slice.range_end.store(position.next_index, Relaxed);
-        Own { entry, slice, position, limit: terms.mapping.limit() }
-    });
+    let own = all
+        .get_or_insert_default()
+        .entry((sequence.id, position.epoch, writer))
+        .or_insert_with(|| {
+            let slice: &'static Slice = Box::leak(Box::new(Slice::EMPTY));
+            slice.run_end.store(position.next_index, Relaxed);
+            slice.range_end.store(position.next_index, Relaxed);
+            Own { entry, slice, position, limit: terms.mapping.limit() }
+        });
     entry.slot.set(None);
     entry.serial.set(position.epoch);
     entry.terms.set(terms);
@@ -93,7 +96,8 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
     let mut all = OWN.borrow_mut();
     let slice = entry.slice.get();
-    let own = all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice));
+    let own =
+        all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice));
     let Some(own) = own else {
         memo.forget();
         return Ok(None);
@@ -118,7 +122,8 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
 pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
     let mut all = OWN.borrow_mut();
     let slice = entry.slice.get();
-    let own = all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice))?;
+    let own =
+        all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice))?;
     let claimed = fit(Range::new(own.next(), own.limit))?;
     slice.left.store(0, Relaxed);
     slice.run_end.store(claimed.end, Relaxed);

@@ -26,9 +26,11 @@ enum Fit {
 /// # Errors
 /// `RangeTooLarge`, and those of [`memo::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
-    let (memo, entry, range) = claim(name, |terms, run| even(&terms.mapping, count, run), |name| {
-        HiloError::RangeTooLarge { name, count }
-    })?;
+    let (memo, entry, range) = claim(
+        name,
+        |terms, run| even(&terms.mapping, count, run),
+        |name| HiloError::RangeTooLarge { name, count },
+    )?;
     entry.floor.set(range.end);
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
@@ -54,7 +56,9 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
             return Fit::Never;
         }
         rest.start += part.count;
-        if mapping.cycle && mapping.run(Range::new(rest.start, i64::MAX)).is_none_or(|lap| lap.count < count) {
+        if mapping.cycle
+            && mapping.run(Range::new(rest.start, i64::MAX)).is_none_or(|lap| lap.count < count)
+        {
             return Fit::Never;
         }
     }
@@ -71,7 +75,12 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     if size < 1 {
         return Err(HiloError::NeedsBlockSize(String::from_utf8_lossy(name).into_owned()));
     }
-    let fit = |terms: &Terms, run: Range| match next_hi(&terms.mapping, terms.start_value, terms.block_size.max(1), run) {
+    let fit = |terms: &Terms, run: Range| match next_hi(
+        &terms.mapping,
+        terms.start_value,
+        terms.block_size.max(1),
+        run,
+    ) {
         HiFit::Fits { hi: found, range } => {
             hi = found;
             Fit::Here(range)

@@ -237,7 +237,10 @@ pub fn until<T>(
             break Err(HiloError::Fault { name: name.into(), sqlstate: fault.sqlstate, message });
         }
         if patience.is_over() {
-            break Err(HiloError::Timeout { name: name.into(), cause: cause(shared, number, &patience) });
+            break Err(HiloError::Timeout {
+                name: name.into(),
+                cause: cause(shared, number, &patience),
+            });
         }
         shared.want(number);
         patience.wake(shared);

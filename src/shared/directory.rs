@@ -95,7 +95,10 @@ impl Shared {
         // A session with a memo pins first and then compares the version: after this either it sees
         // the new version, or we see its pin.
         locked.outdate();
-        if slot.pins.load(SeqCst) != 0 || slot.holders.load(SeqCst) != 0 || locked.lowest().is_some() {
+        if slot.pins.load(SeqCst) != 0
+            || slot.holders.load(SeqCst) != 0
+            || locked.lowest().is_some()
+        {
             return false;
         }
         let key = locked.key;

@@ -125,8 +125,11 @@ pub struct Lock(*mut pg_sys::LWLock);
 
 impl Lock {
     fn new(lock: *mut pg_sys::LWLock, exclusive: bool) -> Lock {
-        let mode =
-            if exclusive { pg_sys::LWLockMode::LW_EXCLUSIVE } else { pg_sys::LWLockMode::LW_SHARED };
+        let mode = if exclusive {
+            pg_sys::LWLockMode::LW_EXCLUSIVE
+        } else {
+            pg_sys::LWLockMode::LW_SHARED
+        };
         // SAFETY: a lock of our tranche, in shared memory.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Lock(lock)
@@ -267,7 +270,10 @@ unsafe extern "C-unwind" fn startup() {
             control: &*(base as *const Control),
             slots: std::slice::from_raw_parts(part(0) as *const Slot, layout.slots),
             free: std::slice::from_raw_parts(part(1) as *const AtomicU32, layout.slots),
-            wanted: std::slice::from_raw_parts(part(2) as *const AtomicU64, layout.slots.div_ceil(64)),
+            wanted: std::slice::from_raw_parts(
+                part(2) as *const AtomicU64,
+                layout.slots.div_ceil(64),
+            ),
             workers: std::slice::from_raw_parts(part(3) as *const Worker, layout.workers),
             backends: std::slice::from_raw_parts(part(4) as *const Backend, layout.backends),
             slices: std::slice::from_raw_parts(
@@ -311,7 +317,8 @@ fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
 pub fn random_id() -> i64 {
     let mut bytes = [0u8; 8];
     // SAFETY: writes eight bytes.
-    let strong = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr() as *mut c_void, bytes.len()) };
+    let strong =
+        unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr() as *mut c_void, bytes.len()) };
     if !strong {
         error!("could not generate a random number");
     }

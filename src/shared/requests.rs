@@ -48,7 +48,14 @@ pub enum Answer {
 
 impl Request {
     pub(super) fn init(&self) {
-        let body = Body { state: State::Free, database: 0, owner: 0, len: 0, name: [0; NAME], fault: Fault::NONE };
+        let body = Body {
+            state: State::Free,
+            database: 0,
+            owner: 0,
+            len: 0,
+            name: [0; NAME],
+            fault: Fault::NONE,
+        };
         // SAFETY: called once, before anybody else can see it.
         unsafe { self.0.get().write(body) }
     }
@@ -71,7 +78,8 @@ impl Shared {
             let body = unsafe { request.body() };
             if body.state == State::Free && name.len() <= NAME {
                 body.name[..name.len()].copy_from_slice(name);
-                (body.len, body.database, body.owner) = (name.len(), database.to_u32(), owner.to_u32());
+                (body.len, body.database, body.owner) =
+                    (name.len(), database.to_u32(), owner.to_u32());
                 body.state = State::Asked;
                 return Some(at);
             }
@@ -102,7 +110,10 @@ impl Shared {
     }
 
     /// Takes a request for `database`: its place, the owner, and the name with its length.
-    pub fn take_request(&self, database: pg_sys::Oid) -> Option<(usize, pg_sys::Oid, [u8; NAME], usize)> {
+    pub fn take_request(
+        &self,
+        database: pg_sys::Oid,
+    ) -> Option<(usize, pg_sys::Oid, [u8; NAME], usize)> {
         let _lock = self.lock_workers(true);
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held.

@@ -79,7 +79,10 @@ impl Slice {
     /// The indexes that are left.
     #[inline]
     pub fn rest(&self) -> Range {
-        Range::new(self.run_end.load(Relaxed) - self.left.load(Relaxed), self.range_end.load(Relaxed))
+        Range::new(
+            self.run_end.load(Relaxed) - self.left.load(Relaxed),
+            self.range_end.load(Relaxed),
+        )
     }
 
     /// Empties the line; it stays with its slot.

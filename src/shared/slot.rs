@@ -44,7 +44,14 @@ pub struct Terms {
 impl Terms {
     /// Before the worker has read any.
     pub const UNKNOWN: Terms = Terms {
-        mapping: Mapping { base: 0, increment: 1, min_value: 0, max_value: 0, cycle: false, stripes: Stripes::ALL },
+        mapping: Mapping {
+            base: 0,
+            increment: 1,
+            min_value: 0,
+            max_value: 0,
+            cycle: false,
+            stripes: Stripes::ALL,
+        },
         start_value: 0,
         ordered: false,
         slice_size: 0,
@@ -256,9 +263,10 @@ impl Locked {
         self.slot.serial.load(Relaxed)
     }
 
-    /// Counts from zero again; what was dealt so far becomes the starting point.
-    pub fn reset_counters(&mut self) {
-        self.dealt_at_reset = self.dealt();
+    /// Counts from zero again; what was dealt so far becomes the starting point, but for what the
+    /// sessions still hold.
+    pub fn reset_counters(&mut self, in_slices: i64) {
+        self.dealt_at_reset = self.dealt() - in_slices;
         self.recycled_at_reset = self.pool.recycled();
         self.blocks_reserved = 0;
         self.blocks_prefetched = 0;
@@ -283,6 +291,7 @@ impl Locked {
         self.terms = None;
         self.epoch = epoch;
         self.floor = 0;
+        self.warned = 0;
         self.slot.exhausted.store(0, Relaxed);
         self.slot.serial.fetch_add(1, SeqCst);
         self.outdate();
@@ -354,7 +363,12 @@ impl Locked {
     /// Takes back what was dealt under `serial`. `false` when there is no place for it. What belongs
     /// to an older serial is let go.
     pub fn give_back(&mut self, serial: i64, range: Range) -> bool {
-        if serial != self.serial() || range.is_empty() {
+        if range.is_empty() {
+            return true;
+        }
+        if serial != self.serial() {
+            self.lost += range.len();
+            self.dealt_at_reset += range.len();
             return true;
         }
         let slot = self.slot;

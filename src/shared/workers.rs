@@ -126,6 +126,7 @@ impl Shared {
         let worker = &self.workers[place];
         if worker.process.load(Relaxed) == 0 {
             worker.database.store(0, Relaxed);
+            worker.registered_for.store(0, Relaxed);
         }
     }
 

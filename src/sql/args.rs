@@ -58,7 +58,9 @@ impl Args {
         // to memory that outlives the call.
         unsafe {
             let value = datum.cast_mut_ptr::<pg_sys::varlena>();
-            if pgrx::varlena::varatt_is_4b_u(value) || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value)) {
+            if pgrx::varlena::varatt_is_4b_u(value)
+                || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value))
+            {
                 return pgrx::varlena_to_byte_slice(value);
             }
             detoasted(value)

@@ -23,7 +23,15 @@ use crate::session::change::{self, Change};
 use crate::session::{memo, recall};
 use crate::shared;
 
-sql_functions!(hilo_create, hilo_alter, hilo_setval, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
+sql_functions!(
+    hilo_create,
+    hilo_alter,
+    hilo_setval,
+    hilo_rename,
+    hilo_drop,
+    hilo_grant,
+    hilo_revoke
+);
 
 /// Nothing can be defined without shared memory, in a standby, or in a read-only transaction.
 fn begin_write(what: &CStr) {
@@ -70,7 +78,8 @@ fn check_key_format(definition: &Definition, name: &str) -> Result<(), HiloError
 fn hilo_create(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
     let Some(result) = args.datum(0) else {
-        HiloError::Argument("name of a hilo sequence must not be null".into(), "Give it a name.").raise()
+        HiloError::Argument("name of a hilo sequence must not be null".into(), "Give it a name.")
+            .raise()
     };
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
@@ -81,8 +90,13 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         exists(name, if_not_exists);
         return result;
     }
-    let sequence =
-        Sequence { id: shared::random_id(), name, owner: ffi::current_user(), created_at: definitions::now(), definition };
+    let sequence = Sequence {
+        id: shared::random_id(),
+        name,
+        owner: ffi::current_user(),
+        created_at: definitions::now(),
+        definition,
+    };
     if insert(&sequence, if_not_exists) {
         change::begin();
     } else {
@@ -112,7 +126,9 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     };
     if !tolerated {
         PgTryBuilder::new(AssertUnwindSafe(insert))
-            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| HiloError::Duplicate(sequence.name.clone()).raise())
+            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+                HiloError::Duplicate(sequence.name.clone()).raise()
+            })
             .execute();
         return true;
     }
@@ -189,7 +205,8 @@ fn lock_position(sequence: &Sequence) -> LockedPosition {
 fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64) {
     let ids = ids().or_raise();
     let position = locked.position;
-    ranges::write_off(&ids, &position, &position.mapping(&old.definition), Reason::Altered).or_raise();
+    ranges::write_off(&ids, &position, &position.mapping(&old.definition), Reason::Altered)
+        .or_raise();
     let epoch = position.epoch + 1;
     let first = Position::first(old);
     locked.update(&Position {
@@ -258,7 +275,8 @@ fn renumbers(old: &Definition, options: &Options) -> bool {
 
 fn required_name(args: Args) -> &'static [u8] {
     if args.datum(0).is_none() {
-        HiloError::Argument("name of a hilo sequence must not be null".into(), "Name a sequence.").raise();
+        HiloError::Argument("name of a hilo sequence must not be null".into(), "Name a sequence.")
+            .raise();
     }
     args.name(0)
 }
@@ -266,7 +284,8 @@ fn required_name(args: Args) -> &'static [u8] {
 /// `hilo_setval(name, value, is_called)`: goes on behind `value`, or with it. Returns the value.
 fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
-    let (name, value, called) = (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
+    let (name, value, called) =
+        (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
     let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     serve::allow(&found, Privileges::UPDATE).or_raise();
@@ -296,7 +315,9 @@ fn hilo_rename(args: Args) {
     let renamed = Sequence { name: new_name.clone(), ..sequence };
     check_key_format(&renamed.definition, &new_name).or_raise();
     PgTryBuilder::new(AssertUnwindSafe(|| definitions::update(&table, &row, &renamed)))
-        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| HiloError::Duplicate(new_name.clone()).raise())
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+            HiloError::Duplicate(new_name.clone()).raise()
+        })
         .execute();
     let type_oid = name_type(args);
     for default in column_defaults::using(type_oid, name) {
@@ -347,7 +368,9 @@ fn role(name: &str) -> pg_sys::Oid {
     if name.eq_ignore_ascii_case("public") {
         return PUBLIC;
     }
-    let Ok(c_name) = std::ffi::CString::new(name) else { HiloError::NoSuchRole(name.into()).raise() };
+    let Ok(c_name) = std::ffi::CString::new(name) else {
+        HiloError::NoSuchRole(name.into()).raise()
+    };
     // SAFETY: a catalog look-up inside a transaction.
     match unsafe { pg_sys::get_role_oid(c_name.as_ptr(), true) } {
         pg_sys::InvalidOid => HiloError::NoSuchRole(name.into()).raise(),
@@ -355,7 +378,10 @@ fn role(name: &str) -> pg_sys::Oid {
     }
 }
 
-fn change_privileges(args: Args, change: impl Fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>) {
+fn change_privileges(
+    args: Args,
+    change: impl Fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>,
+) {
     let name = args.name(0);
     let grantee = role(&args.text(1).unwrap_or_default());
     let wanted = args.text(2).unwrap_or_default();

@@ -81,11 +81,24 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     })
 }
 
-/// What the sessions hold, by slot and serial.
-fn in_slices(shared: &'static Shared) -> HashMap<(usize, i64), i64> {
-    let mut sums = HashMap::new();
-    for (number, serial, rest) in shared.all_slices().filter_map(|(_, slice)| slice.observe()) {
-        *sums.entry((number, serial)).or_insert(0) += rest.len();
+/// What the sessions hold of a slot.
+#[derive(Clone, Copy, Default)]
+struct InSlices {
+    /// Under the serial of now.
+    good: i64,
+    /// Under an earlier one: dealt, and never to be served.
+    void: i64,
+}
+
+/// What the sessions hold, by slot, given the serial of each.
+fn in_slices(shared: &'static Shared, serials: &HashMap<usize, i64>) -> HashMap<usize, InSlices> {
+    let mut sums: HashMap<usize, InSlices> = HashMap::new();
+    for (_, (number, serial, rest)) in slices(shared) {
+        let sum = sums.entry(number).or_default();
+        match serials.get(&number) {
+            Some(current) if *current == serial => sum.good += rest.len(),
+            _ => sum.void += rest.len(),
+        }
     }
     sums
 }
@@ -120,24 +133,24 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let held = in_slices(shared);
+    let held = in_slices(shared, &slots.iter().map(|stat| (stat.number, stat.serial)).collect());
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
-        let in_slices = held.get(&(stat.number, stat.serial)).copied().unwrap_or(0);
+        let in_slices = held.get(&stat.number).copied().unwrap_or_default();
         let faulty = stat.fault.at != 0;
         (
             stat.sequence,
             stat.epoch,
-            (stat.dealt - in_slices).max(0),
+            (stat.dealt - in_slices.good - in_slices.void).max(0),
             slot.dealing.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
-            shared.is_wanted(stat.number),
+            shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,
             slot.waits.load(Relaxed) as i64,
             slot.wait_total.load(Relaxed) as f64 / 1000.0,
             slot.wait_max.load(Relaxed) as f64 / 1000.0,
             stat.rate,
-            in_slices,
+            in_slices.good,
             stat.current,
             stat.standby,
             stat.returned,
@@ -151,8 +164,7 @@ fn stat_slots() -> TableIterator<
 }
 
 /// The mapping of each slot that has one, by number.
-fn mappings(shared: &'static Shared) -> HashMap<usize, (i64, i64, Mapping)> {
-    let _ = shared;
+fn mappings() -> HashMap<usize, (i64, i64, Mapping)> {
     each_slot(|number, locked| {
         let (terms, serial) = locked.terms()?;
         Some((number, (locked.key.sequence, serial, terms.mapping)))
@@ -175,13 +187,14 @@ fn stat_slices() -> TableIterator<
     ),
 > {
     let shared = shared::get().or_raise();
-    let mappings = mappings(shared);
-    let slices: Vec<_> = shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect();
+    let mappings = mappings();
+    let slices = slices(shared);
     TableIterator::new(slices.into_iter().filter_map(move |(pid, (number, serial, rest))| {
         let (sequence, current, mapping) = *mappings.get(&number)?;
         let rest = if serial == current { rest } else { Range::EMPTY };
         let next = if rest.is_empty() { None } else { mapping.value(rest.start) };
-        let last = if serial == current && rest.start > 0 { mapping.value(rest.start - 1) } else { None };
+        let last =
+            if serial == current && rest.start > 0 { mapping.value(rest.start - 1) } else { None };
         Some((sequence, pid, next, last, rest.len()))
     }))
 }
@@ -201,32 +214,85 @@ fn stat_ranges() -> TableIterator<
     ),
 > {
     let shared = shared::get().or_raise();
-    // First what the sessions hold, then the pools: a range goes from a pool to a session more often
-    // than back, so one that moves meanwhile is missed rather than shown twice.
-    let slices: Vec<_> = shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect();
-    let mappings = mappings(shared);
-    let mut rows: Vec<(i64, Mapping, Range, &'static str, Option<i32>)> = slices
+    let slices = slices(shared);
+    let pools = each_slot(|number, locked| {
+        let (terms, serial) = locked.terms()?;
+        let current = locked.slot.cursor().peek().0;
+        Some((number, (locked.key.sequence, serial, terms.mapping), current, locked.pool))
+    });
+    let known: HashMap<usize, (i64, i64, Mapping)> =
+        pools.iter().map(|pool| (pool.0, pool.1)).collect();
+    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> = slices
         .into_iter()
         .filter_map(|(pid, (number, serial, rest))| {
-            let (sequence, current, mapping) = *mappings.get(&number)?;
-            (serial == current).then_some((sequence, mapping, rest, "slice", Some(pid)))
+            let (sequence, current, mapping) = *known.get(&number)?;
+            (serial == current).then_some((sequence, rest, mapping, "slice", Some(pid)))
         })
         .collect();
-    for (sequence, mapping, current, pool) in each_slot(|_, locked| {
-        let (terms, _) = locked.terms()?;
-        Some((locked.key.sequence, terms.mapping, locked.slot.cursor().peek().0, locked.pool))
-    }) {
-        rows.push((sequence, mapping, current, "current", None));
-        rows.extend(pool.queue().as_slice().iter().map(|range| (sequence, mapping, *range, "standby", None)));
-        rows.extend(pool.returned().as_slice().iter().map(|range| (sequence, mapping, *range, "returned", None)));
+    for (_, (sequence, _, mapping), current, pool) in pools {
+        rows.push((sequence, current, mapping, "current", None));
+        rows.extend(
+            pool.queue()
+                .as_slice()
+                .iter()
+                .map(|range| (sequence, *range, mapping, "standby", None)),
+        );
+        rows.extend(
+            pool.returned()
+                .as_slice()
+                .iter()
+                .map(|range| (sequence, *range, mapping, "returned", None)),
+        );
     }
-    TableIterator::new(rows.into_iter().filter_map(|(sequence, mapping, range, tier, pid)| {
-        if range.is_empty() {
-            return None;
-        }
+    apart(&mut rows);
+    TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
         let (first, last) = (mapping.value(range.start)?, mapping.value(range.end - 1)?);
         Some((sequence, first, last, range.len(), tier.to_string(), pid))
     }))
+}
+
+/// What the sessions hold, with their pids.
+fn slices(shared: &'static Shared) -> Vec<(i32, (usize, i64, Range))> {
+    shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect()
+}
+
+/// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what
+/// was seen twice is shown once.
+fn apart<M>(rows: &mut Vec<(i64, Range, M, &'static str, Option<i32>)>) {
+    rows.sort_unstable_by_key(|row| (row.0, row.1));
+    let (mut sequence, mut end) = (0, i64::MIN);
+    for row in rows.iter_mut() {
+        if row.0 != sequence {
+            (sequence, end) = (row.0, i64::MIN);
+        }
+        row.1 = row.1.from(end);
+        end = end.max(row.1.end);
+    }
+    rows.retain(|row| !row.1.is_empty());
+}
+
+/// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
+/// changes hands meanwhile may be there twice, or not at all.
+pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError> {
+    let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
+    let Some(slot) = shared.find(&memo::key_of(id)?) else { return Ok(Vec::new()) };
+    let number = shared.number_of(slot);
+    let (before, locked) = (slices(shared), shared.lock_slot(number));
+    let (serial, pool, current) = (locked.serial(), locked.pool, locked.slot.cursor().peek().0);
+    let same = locked.epoch == epoch;
+    drop(locked);
+    slot.pins.fetch_sub(1, SeqCst);
+    if !same {
+        return Ok(Vec::new());
+    }
+    let mine = |(_, (at, under, rest)): (i32, (usize, i64, Range))| {
+        (at == number && under == serial).then_some(("slice", rest))
+    };
+    let mut all: Vec<_> = before.into_iter().chain(slices(shared)).filter_map(mine).collect();
+    all.push(("current", current));
+    all.extend(pool.queue().as_slice().iter().map(|range| ("standby", *range)));
+    all.extend(pool.returned().as_slice().iter().map(|range| ("returned", *range)));
+    Ok(all)
 }
 
 /// `hilo.node_id()`: this server's node.
@@ -250,12 +316,16 @@ fn hilo_stat_reset(args: Args) {
     });
     // SAFETY: a catalog look-up.
     if one.is_none() && !unsafe { pg_sys::superuser() } {
-        HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }.raise();
+        HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
+            .raise();
     }
+    let serials = each_slot(|number, locked| Some((number, locked.serial()))).into_iter().collect();
+    let held = in_slices(shared, &serials);
     for number in each_slot(|number, locked| {
         let wanted = one.is_none_or(|id| locked.key.sequence == id);
         if wanted {
-            locked.reset_counters();
+            let held = held.get(&number).copied().unwrap_or_default();
+            locked.reset_counters(held.good + held.void);
         }
         wanted.then_some(number)
     }) {

@@ -17,7 +17,11 @@ sql_functions!(hilo_nextkey, hilo_key, hilo_key_value);
 
 /// The key format of a definition; a stored one has been checked.
 pub fn format_of(definition: &Definition) -> KeyFormat {
-    definition.key_format.as_deref().and_then(|text| KeyFormat::parse(text).ok()).unwrap_or_default()
+    definition
+        .key_format
+        .as_deref()
+        .and_then(|text| KeyFormat::parse(text).ok())
+        .unwrap_or_default()
 }
 
 /// Whether a definition's key format makes different keys of different values, with the prefix of now.
@@ -30,7 +34,12 @@ pub fn check(definition: &Definition, name: &str) -> Result<(), HiloError> {
     check_prefix(&format, name.as_bytes(), &prefix, definition.min_value < 0)
 }
 
-fn check_prefix(format: &KeyFormat, name: &[u8], prefix: &str, negative: bool) -> Result<(), HiloError> {
+fn check_prefix(
+    format: &KeyFormat,
+    name: &[u8],
+    prefix: &str,
+    negative: bool,
+) -> Result<(), HiloError> {
     if !format.has_server() {
         return Ok(());
     }
@@ -42,7 +51,12 @@ fn check_prefix(format: &KeyFormat, name: &[u8], prefix: &str, negative: bool) -
     })
 }
 
-fn key(format: &KeyFormat, name: &[u8], value: i64, negative: bool) -> Result<pg_sys::Datum, HiloError> {
+fn key(
+    format: &KeyFormat,
+    name: &[u8],
+    value: i64,
+    negative: bool,
+) -> Result<pg_sys::Datum, HiloError> {
     let prefix = gucs::server_prefix();
     check_prefix(format, name, &prefix, negative)?;
     let mut key = Vec::with_capacity(name.len() + prefix.len() + 24);
@@ -73,7 +87,8 @@ fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
 fn hilo_key(args: Args) -> pg_sys::Datum {
     let sequence = readable(args.name(0)).or_raise();
     let negative = sequence.definition.min_value < 0;
-    key(&format_of(&sequence.definition), args.name(0), args.int8(1).unwrap_or(0), negative).or_raise()
+    key(&format_of(&sequence.definition), args.name(0), args.int8(1).unwrap_or(0), negative)
+        .or_raise()
 }
 
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.

@@ -1,9 +1,12 @@
 //! The functions that SQL calls: arguments in, results out. What they do is elsewhere.
 
 pub mod args;
+pub mod check;
 pub mod define;
+pub mod find_gaps;
 pub mod inspect;
 pub mod keys;
+pub mod query;
 pub mod raw_function;
 pub mod role_type;
 pub mod sequence_type;

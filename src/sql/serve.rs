@@ -10,7 +10,14 @@ use crate::ffi;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range};
 
-sql_functions!(hilo_nextval, hilo_nextvals, hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
+sql_functions!(
+    hilo_nextval,
+    hilo_nextvals,
+    hilo_nextrange,
+    hilo_currval,
+    hilo_lastval,
+    hilo_next_hi
+);
 
 /// `hilo_nextval(name)`: the next value. A hit compares the name with the one this call site asked for
 /// last, checks that what is remembered of it still holds, and adds one.
@@ -53,7 +60,11 @@ fn hilo_nextvals(args: Args) -> pg_sys::Datum {
     let fcinfo = args.raw();
     // SAFETY: called by Postgres, as a set-returning function.
     unsafe {
-        let context = if args.extra::<u8>().is_null() { begin_series(args) } else { pg_sys::per_MultiFuncCall(fcinfo) };
+        let context = if args.extra::<u8>().is_null() {
+            begin_series(args)
+        } else {
+            pg_sys::per_MultiFuncCall(fcinfo)
+        };
         let series = &mut *((*context).user_fctx as *mut Series);
         let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
         if series.left == 0 {
@@ -79,8 +90,11 @@ fn hilo_nextvals(args: Args) -> pg_sys::Datum {
 unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
     let count = args.int4(1).unwrap_or(0);
     if count < 0 {
-        HiloError::Argument(format!("number of values must not be negative: {count}"), "Ask for 0 or more values.")
-            .raise();
+        HiloError::Argument(
+            format!("number of values must not be negative: {count}"),
+            "Ask for 0 or more values.",
+        )
+        .raise();
     }
     // SAFETY: the first call of a set-returning function; both copies live in the context that the
     // calls share.
@@ -91,7 +105,11 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
         let copy = pg_sys::MemoryContextAlloc(shared, name.len().max(1)) as *mut u8;
         std::ptr::copy_nonoverlapping(name.as_ptr(), copy, name.len());
         let series = pg_sys::MemoryContextAlloc(shared, size_of::<Series>()) as *mut Series;
-        series.write(Series { name: std::slice::from_raw_parts(copy, name.len()), memo: None, left: count });
+        series.write(Series {
+            name: std::slice::from_raw_parts(copy, name.len()),
+            memo: None,
+            left: count,
+        });
         (*context).user_fctx = series.cast();
         pg_sys::per_MultiFuncCall(args.raw())
     }
@@ -101,7 +119,11 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
 fn hilo_nextrange(args: Args) -> pg_sys::Datum {
     let count = args.int8(1).unwrap_or(0);
     if count < 1 {
-        HiloError::Argument(format!("size of a range must be positive: {count}"), "Ask for 1 or more values.").raise();
+        HiloError::Argument(
+            format!("size of a range must be positive: {count}"),
+            "Ask for 1 or more values.",
+        )
+        .raise();
     }
     let (run, increment) = range::next_range(args.name(0), count).or_raise();
     let values = [run.first, run.last(increment), increment, run.count];
@@ -113,9 +135,13 @@ fn hilo_nextrange(args: Args) -> pg_sys::Datum {
 ///
 /// # Safety
 /// `values` must be of that type's columns.
-pub unsafe fn record(fcinfo: pg_sys::FunctionCallInfo, values: &[Option<pg_sys::Datum>]) -> pg_sys::Datum {
+pub unsafe fn record(
+    fcinfo: pg_sys::FunctionCallInfo,
+    values: &[Option<pg_sys::Datum>],
+) -> pg_sys::Datum {
     let mut desc = std::ptr::null_mut();
-    let mut datums: Vec<_> = values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
+    let mut datums: Vec<_> =
+        values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
     let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
     // SAFETY: the caller's.
     unsafe {
@@ -131,24 +157,31 @@ fn hilo_currval(args: Args) -> i64 {
     let name = args.name(0);
     let needs = Privileges::USAGE.or(Privileges::SELECT);
     let current = match memo::find(name) {
-        Some(memo) if memo.is_good() && memo.allows(needs) => memo.entry().and_then(|entry| entry.last.get()),
+        Some(memo) if memo.is_good() && memo.allows(needs) => {
+            memo.entry().and_then(|entry| entry.last.get())
+        }
         _ => {
             let sequence = definitions::by_name(name)
                 .or_raise()
-                .ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
+                .ok_or_else(|| {
+                    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
+                })
                 .or_raise();
             allow(&sequence, needs).or_raise();
             memo::last_of(sequence.id)
         }
     };
-    current.ok_or_else(|| HiloError::NoCurrval(String::from_utf8_lossy(name).into_owned())).or_raise()
+    current
+        .ok_or_else(|| HiloError::NoCurrval(String::from_utf8_lossy(name).into_owned()))
+        .or_raise()
 }
 
 /// `hilo_lastval()`: the value that this session was given last, of whatever sequence.
 fn hilo_lastval(_args: Args) -> i64 {
     let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
     let ids = crate::catalog::ids().or_raise();
-    let sequence = definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
+    let sequence =
+        definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
     allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
     entry.last.get().ok_or(HiloError::NoLastval).or_raise()
 }

@@ -23,9 +23,9 @@ impl Worker {
         let mut any = false;
         while let Some((at, owner, name, len)) = self.shared.take_request(self.database) {
             any = true;
-            let fault = create(&name[..len], owner).err().map(|failure| {
-                Fault::new(failure.sqlstate, &failure.message, ffi::now())
-            });
+            let fault = create(&name[..len], owner)
+                .err()
+                .map(|failure| Fault::new(failure.sqlstate, &failure.message, ffi::now()));
             self.shared.answer_request(at, fault);
             self.shared.control.answered.broadcast();
         }

@@ -25,7 +25,8 @@ use crate::shared::{self, Shared, slices};
 /// Registers the worker of a database. `false`: the server has no place for another one.
 pub fn register(database: pg_sys::Oid) -> bool {
     let mut worker = pg_sys::BackgroundWorker {
-        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION) as i32,
+        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
+            as i32,
         bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
         bgw_restart_time: pg_sys::BGW_NEVER_RESTART,
         bgw_main_arg: database.into(),
@@ -172,8 +173,11 @@ impl Worker {
         }
         let patience = gucs::worker_idle_timeout();
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        let leave = (alone && since.elapsed() >= patience) || (self.is_crowded_out() && !self.is_wanted());
-        leave && self.put_back_all() && self.shared.leave_unless(self.place, self.process, || self.is_wanted())
+        let leave =
+            (alone && since.elapsed() >= patience) || (self.is_crowded_out() && !self.is_wanted());
+        leave
+            && self.put_back_all()
+            && self.shared.leave_unless(self.place, self.process, || self.is_wanted())
     }
 
     /// Whether another database waits for a worker while this one has had nothing to do.

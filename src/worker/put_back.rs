@@ -31,7 +31,8 @@ impl Worker {
     /// Puts back all that this database's slots hold and frees them. Whether all are free.
     pub(super) fn put_back_all(&mut self) -> bool {
         let slots = self.slots();
-        let idle: Vec<usize> = slots.iter().copied().filter(|&number| self.is_idle(number)).collect();
+        let idle: Vec<usize> =
+            slots.iter().copied().filter(|&number| self.is_idle(number)).collect();
         let all = idle.len() == slots.len();
         self.put_back(&idle) && all
     }
@@ -105,7 +106,9 @@ impl Worker {
     /// served after this.
     fn take_out(&self, number: usize) -> Option<Held> {
         let mut locked = self.shared.lock_slot(number);
-        if locked.slot.database.load(Relaxed) != self.database.to_u32() || locked.epoch == slot::DROPPED {
+        if locked.slot.database.load(Relaxed) != self.database.to_u32()
+            || locked.epoch == slot::DROPPED
+        {
             return None;
         }
         locked.terms()?;
@@ -132,7 +135,9 @@ fn put_back_taken(shared: &'static Shared, held: Vec<Held>) {
 
 /// Writes down what one pool held. `false`: its row is held by another transaction.
 fn put_back_one(ids: &Ids, shared: &'static Shared, held: &Held) -> Result<bool, HiloError> {
-    let Some((locked, sequence)) = reserve::with_sequence(ids, held.sequence)? else { return Ok(false) };
+    let Some((locked, sequence)) = reserve::with_sequence(ids, held.sequence)? else {
+        return Ok(false);
+    };
     let mut position = locked.position;
     if position.epoch != held.epoch || position.incarnation != shared.control.incarnation {
         // Numbered anew since: whoever did that has written these off.
@@ -162,7 +167,12 @@ fn put_back_one(ids: &Ids, shared: &'static Shared, held: &Held) -> Result<bool,
 }
 
 /// Lowers the position as far as what is free reaches down from it, and returns the other free ranges.
-fn lower(ids: &Ids, position: &mut Position, held: &Held, ordered: bool) -> Result<Vec<Range>, HiloError> {
+fn lower(
+    ids: &Ids,
+    position: &mut Position,
+    held: &Held,
+    ordered: bool,
+) -> Result<Vec<Range>, HiloError> {
     let mut free = held.ranges.clone();
     if !ordered {
         free.extend(ranges::take_free(ids, position, usize::MAX)?);

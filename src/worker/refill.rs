@@ -79,7 +79,9 @@ impl Worker {
         let mut plans = Vec::new();
         for number in self.shared.all_wanted() {
             let slot = &self.shared.slots[number];
-            if slot.database.load(Acquire) != self.database.to_u32() || self.retries.is_early(number) {
+            if slot.database.load(Acquire) != self.database.to_u32()
+                || self.retries.is_early(number)
+            {
                 continue;
             }
             self.shared.take_want(number);
@@ -129,7 +131,8 @@ impl Worker {
             return None;
         }
         let demand = locked.rate.refill(now, dealt, window);
-        let overflow = if crowded { locked.drain_returned().as_slice().to_vec() } else { Vec::new() };
+        let overflow =
+            if crowded { locked.drain_returned().as_slice().to_vec() } else { Vec::new() };
         let returned = locked.pool.returned().as_slice().len();
         let plan = Plan {
             number,
@@ -141,7 +144,11 @@ impl Worker {
             demand,
             block: locked.block,
             floor: locked.floor,
-            room: if crowded { 0 } else { (hilo_core::pool::RETURNED / 2).saturating_sub(returned) },
+            room: if crowded {
+                0
+            } else {
+                (hilo_core::pool::RETURNED / 2).saturating_sub(returned)
+            },
             overflow,
         };
         Some(plan)
@@ -198,7 +205,9 @@ impl Worker {
     fn publish(&self, plan: &Plan, reserved: Reserved) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
-        if locked.key.sequence == plan.sequence && locked.learn(reserved.epoch, reserved.terms, reserved.exhausted) {
+        if locked.key.sequence == plan.sequence
+            && locked.learn(reserved.epoch, reserved.terms, reserved.exhausted)
+        {
             for range in &reserved.free {
                 if !locked.restore(*range) {
                     locked.lost += range.len();
@@ -236,7 +245,11 @@ impl Worker {
         locked.errors += 1;
         drop(locked);
         if !known || since > 60_000_000 {
-            log!("hilo could not reserve a block of sequence {}: {}", plan.sequence, failure.message);
+            log!(
+                "hilo could not reserve a block of sequence {}: {}",
+                plan.sequence,
+                failure.message
+            );
         }
         let passing = failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0;
         if self.retries.failed(plan.number, passing) {

@@ -81,7 +81,13 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
     }
     take_over(ids, shared, &sequence, &mut position)?;
     let floor = if same_epoch { plan.floor.max(position.next_index) } else { position.next_index };
-    ranges::record_gap(ids, &position, &mapping, Range::new(position.next_index, floor), Reason::Discarded)?;
+    ranges::record_gap(
+        ids,
+        &position,
+        &mapping,
+        Range::new(position.next_index, floor),
+        Reason::Discarded,
+    )?;
     let free = match sequence.definition.ordered {
         true => Vec::new(),
         false => ranges::take_free(ids, &position, plan.room)?,
@@ -106,12 +112,19 @@ fn first_on_node(ids: &Ids, id: i64) -> Result<Outcome, HiloError> {
 
 /// Ranges that found no place in memory: kept for later, or for an ordered sequence, which never goes
 /// back, written off.
-fn overflow(ids: &Ids, position: &Position, sequence: &Sequence, ranges: &[Range]) -> Result<(), HiloError> {
+fn overflow(
+    ids: &Ids,
+    position: &Position,
+    sequence: &Sequence,
+    ranges: &[Range],
+) -> Result<(), HiloError> {
     if !sequence.definition.ordered {
         return ranges::put_free(ids, position, ranges);
     }
     let mapping = position.mapping(&sequence.definition);
-    ranges.iter().try_for_each(|range| ranges::record_gap(ids, position, &mapping, *range, Reason::Discarded))
+    ranges.iter().try_for_each(|range| {
+        ranges::record_gap(ids, position, &mapping, *range, Reason::Discarded)
+    })
 }
 
 /// The first reservation in this life of the server: what an earlier one had in memory is gone.
@@ -236,10 +249,9 @@ pub fn lowest_in_memory(shared: &'static Shared, number: usize) -> Option<i64> {
 }
 
 /// A row that [`positions::lock`] gave, with its sequence.
-pub fn with_sequence(
-    ids: &Ids,
-    id: i64,
-) -> Result<Option<(LockedPosition, Sequence)>, HiloError> {
-    let Lock::Locked(locked) = positions::lock(ids, id, gucs::node().0, false)? else { return Ok(None) };
+pub fn with_sequence(ids: &Ids, id: i64) -> Result<Option<(LockedPosition, Sequence)>, HiloError> {
+    let Lock::Locked(locked) = positions::lock(ids, id, gucs::node().0, false)? else {
+        return Ok(None);
+    };
     Ok(definitions::by_id(ids, id)?.map(|sequence| (locked, sequence)))
 }

@@ -23,7 +23,10 @@ impl From<HiloError> for Failure {
 
 /// Runs `work` in a transaction and commits it; with an error it is rolled back. When this returns
 /// `Ok`, what was written is flushed, and acknowledged by the synchronous standby if there is one.
-pub fn run<T>(activity: &std::ffi::CStr, work: impl FnOnce() -> Result<T, HiloError>) -> Result<T, Failure> {
+pub fn run<T>(
+    activity: &std::ffi::CStr,
+    work: impl FnOnce() -> Result<T, HiloError>,
+) -> Result<T, Failure> {
     let work = AssertUnwindSafe(work);
     PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
         .catch_others(|error| Err(failure(error)))
@@ -70,8 +73,9 @@ fn failure(error: CaughtError) -> Failure {
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => {
-            Failure { sqlstate: report.sql_error_code() as i32, message: report.message().to_string() }
-        }
+        | CaughtError::RustPanic { ereport: report, .. } => Failure {
+            sqlstate: report.sql_error_code() as i32,
+            message: report.message().to_string(),
+        },
     }
 }

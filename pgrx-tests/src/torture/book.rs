@@ -1,0 +1,288 @@
+//! What the clients saw, by sequence and life.
+//!
+//! Every renumbering (create, setval, restart) begins in a region of numbers that the sequence has
+//! never had, so a number itself says which *life* of its sequence it is of: nothing has to be
+//! guessed from times, and draws need not be kept away from a setval. A sequence too small for that
+//! is never numbered anew: it is followed by another one of a new name.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
+
+use super::bits::Bits;
+use super::figures::{Figures, add};
+
+/// Numbers in a region, as a power of two.
+const REGION: u32 = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// bigint, whose lives have regions of their own.
+    Wide,
+    /// smallint that begins `usize` numbers before its last one.
+    Small(i64),
+    /// Cycles through so many numbers; used by one session at a time.
+    Cycle(i64),
+}
+
+/// From a renumbering to the next.
+pub struct Life {
+    pub key: i64,
+    pub first: i64,
+    pub increment: i64,
+    pub seen: Mutex<Bits>,
+    /// When it was known that it is over, in nanoseconds of the book's clock.
+    died: AtomicU64,
+    /// The furthest value that a call has returned, times the sign of the increment.
+    furthest: AtomicI64,
+    /// Whether the server has confirmed its beginning.
+    pub committed: AtomicBool,
+    /// Whether its increment was changed on the way: its numbers are no grid.
+    pub uneven: AtomicBool,
+}
+
+pub struct Sequence {
+    pub number: usize,
+    pub database: &'static str,
+    pub kind: Kind,
+    pub increment: i64,
+    pub ordered: bool,
+    /// Of a classic Hi/Lo sequence: its options never change.
+    pub hi_block: Option<i64>,
+    /// More options for hilo_create.
+    pub options: &'static str,
+    /// Whether clients may set, alter and drop it.
+    pub mutable: bool,
+    name: RwLock<(String, i64)>,
+    /// Held by whoever defines it.
+    pub definer: Mutex<()>,
+    /// Held by whoever draws, where only one may.
+    pub alone: Mutex<()>,
+    lives: RwLock<HashMap<i64, Arc<Life>>>,
+    current: RwLock<Option<Arc<Life>>>,
+    regions: AtomicI64,
+    /// The most values that statements with a lost result can have drawn.
+    pub lost: AtomicU64,
+}
+
+/// What was known when a call began.
+pub struct Ticket {
+    pub name: String,
+    generation: i64,
+    began: u64,
+    current: Option<(Arc<Life>, i64)>,
+}
+
+/// The last value of each life that one connection has seen.
+pub type Last = HashMap<(usize, i64), i64>;
+
+pub struct Book {
+    clock: Instant,
+    pub sequences: Vec<Sequence>,
+    pub figures: Figures,
+}
+
+impl Book {
+    pub fn new(sequences: Vec<Sequence>) -> Book {
+        Book { clock: Instant::now(), sequences, figures: Figures::default() }
+    }
+
+    pub fn now(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    /// Taken before a statement is sent.
+    pub fn ticket(&self, sequence: &Sequence) -> Ticket {
+        let (name, generation) = sequence.name();
+        let current = sequence.current.read().unwrap().clone();
+        let current = current.map(|life| {
+            let furthest = life.furthest.load(SeqCst);
+            (life, furthest)
+        });
+        Ticket { name, generation, began: self.now(), current }
+    }
+
+    /// Records what a statement returned. `rising`: whether it takes part in the order of its session.
+    pub fn saw(&self, sequence: &Sequence, ticket: &Ticket, last: &mut Last, values: &[i64], rising: bool) {
+        add(&self.figures.values, values.len() as u64);
+        if let Kind::Cycle(lap) = sequence.kind {
+            return self.saw_lap(&ticket.name, lap, values);
+        }
+        for values in values.chunk_by(|a, b| sequence.key(*a) == sequence.key(*b)) {
+            let key = match sequence.kind {
+                Kind::Small(_) => ticket.generation,
+                _ => sequence.key(values[0]),
+            };
+            let Some(life) = sequence.life(key) else {
+                self.figures.wrong(format!("{}: {} is of no life", ticket.name, values[0]));
+                continue;
+            };
+            self.saw_in(sequence, &life, ticket, last, values, rising);
+        }
+    }
+
+    fn saw_in(
+        &self,
+        sequence: &Sequence,
+        life: &Arc<Life>,
+        ticket: &Ticket,
+        last: &mut Last,
+        values: &[i64],
+        rising: bool,
+    ) {
+        let wrong = |what: String| self.figures.wrong(format!("{}: {what}", ticket.name));
+        if life.died.load(SeqCst) < ticket.began {
+            wrong(format!("{} is of a life that had ended before the call began", values[0]));
+        }
+        let sign = life.increment.signum();
+        if rising {
+            let before = last.entry((sequence.number, life.key)).or_insert(i64::MIN);
+            for &value in values {
+                if *before != i64::MIN && value * sign <= *before * sign {
+                    wrong(format!("{value} after {before} in one session"));
+                }
+                *before = value;
+            }
+        }
+        if sequence.ordered
+            && rising
+            && let Some((current, furthest)) = &ticket.current
+            && Arc::ptr_eq(current, life)
+            && values[0] * sign <= *furthest
+        {
+            wrong(format!("{} after a call had returned {}", values[0], furthest * sign));
+        }
+        let mut seen = life.seen.lock().unwrap();
+        for &value in values {
+            if !seen.insert(value) {
+                add(&self.figures.duplicates, 1);
+                wrong(format!("{value} twice"));
+            }
+        }
+        drop(seen);
+        if let Some(furthest) = values.iter().map(|value| value * sign).max() {
+            life.furthest.fetch_max(furthest, SeqCst);
+        }
+    }
+
+    /// One session draws at a time, and less than a lap: at most one value is not larger than the one
+    /// before.
+    fn saw_lap(&self, name: &str, lap: i64, values: &[i64]) {
+        let falls = values.windows(2).filter(|pair| pair[1] <= pair[0]).count();
+        if falls > 1 || values.iter().any(|value| !(1..=lap).contains(value)) {
+            self.figures.wrong(format!("{name}: {falls} falls in a lap of {lap}: {values:?}"));
+        }
+    }
+
+    /// A statement that may have drawn `count` values did not say which.
+    pub fn lost(&self, sequence: &Sequence, count: u64) {
+        add(&self.figures.lost_statements, 1);
+        add(&sequence.lost, count);
+    }
+
+    /// Begins a life, before the server is told.
+    pub fn begin_life(&self, sequence: &Sequence) -> Arc<Life> {
+        add(&self.figures.lives, 1);
+        let number = sequence.regions.fetch_add(1, SeqCst) + 1;
+        let increment = sequence.increment;
+        let (key, first) = match sequence.kind {
+            Kind::Wide => {
+                // Up and down, so that a setval goes backwards as often as forwards.
+                let key = if number % 2 == 0 { number / 2 } else { -(number / 2) - 1 };
+                let low = key << REGION;
+                (key, if increment > 0 { low } else { low + (1 << REGION) - 1 })
+            }
+            Kind::Small(count) if increment > 0 => (number, 32_767 - count),
+            Kind::Small(count) => (number, -32_768 + count),
+            Kind::Cycle(_) => (number, 1),
+        };
+        let life = Arc::new(Life {
+            key,
+            first,
+            increment,
+            seen: Mutex::default(),
+            died: AtomicU64::new(u64::MAX),
+            furthest: AtomicI64::new(i64::MIN),
+            committed: AtomicBool::new(false),
+            uneven: AtomicBool::new(false),
+        });
+        sequence.lives.write().unwrap().insert(key, life.clone());
+        life
+    }
+
+    /// The life with this key, or none, is the one that is served since `since`: all the others are over.
+    pub fn settle(&self, sequence: &Sequence, key: Option<i64>, since: u64) {
+        if matches!(sequence.kind, Kind::Small(_)) {
+            return;
+        }
+        let lives = sequence.lives.read().unwrap();
+        for life in lives.values().filter(|life| Some(life.key) != key) {
+            life.died.fetch_min(since, SeqCst);
+        }
+        let current = key.and_then(|key| lives.get(&key).cloned());
+        if let Some(life) = &current {
+            life.committed.store(true, SeqCst);
+        }
+        *sequence.current.write().unwrap() = current;
+    }
+}
+
+impl Sequence {
+    pub fn new(number: usize, database: &'static str, name: &str, kind: Kind, increment: i64) -> Sequence {
+        Sequence {
+            number,
+            database,
+            kind,
+            increment,
+            ordered: false,
+            hi_block: None,
+            options: "",
+            mutable: true,
+            name: RwLock::new((name.to_owned(), 0)),
+            definer: Mutex::default(),
+            alone: Mutex::default(),
+            lives: RwLock::default(),
+            current: RwLock::default(),
+            regions: AtomicI64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Its name now, and how many there were before it.
+    pub fn name(&self) -> (String, i64) {
+        self.name.read().unwrap().clone()
+    }
+
+    pub fn set_name(&self, name: String, generation: i64) {
+        *self.name.write().unwrap() = (name, generation);
+    }
+
+    pub fn key(&self, value: i64) -> i64 {
+        if self.kind == Kind::Wide { value >> REGION } else { 0 }
+    }
+
+    pub fn life(&self, key: i64) -> Option<Arc<Life>> {
+        self.lives.read().unwrap().get(&key).cloned()
+    }
+
+    pub fn lives(&self) -> Vec<Arc<Life>> {
+        self.lives.read().unwrap().values().cloned().collect()
+    }
+
+    /// The statement that creates it for a new life.
+    pub fn create(&self, name: &str, life: &Life) -> String {
+        let kind = match self.kind {
+            Kind::Wide if self.increment < 0 => {
+                "min_value => -9223372036854775807, max_value => 9223372036854775807".to_owned()
+            }
+            Kind::Wide => "min_value => -9223372036854775807".to_owned(),
+            Kind::Small(_) => "data_type => 'smallint'".to_owned(),
+            Kind::Cycle(lap) => format!("max_value => {lap}, cycle => true"),
+        };
+        format!(
+            "SELECT hilo_create('{name}', start_value => {}, increment => {}, ordered => {}, {kind} {})",
+            life.first, self.increment, self.ordered, self.options
+        )
+    }
+}

@@ -1,0 +1,109 @@
+//! What a run counted, and what it found wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// More of one kind say nothing new.
+const MOST: usize = 20;
+
+#[derive(Default)]
+pub struct Figures {
+    pub values: AtomicU64,
+    pub statements: AtomicU64,
+    pub sessions: AtomicU64,
+    pub transactions_rolled_back: AtomicU64,
+    pub renumbered: AtomicU64,
+    pub lives: AtomicU64,
+    pub lost_statements: AtomicU64,
+    pub duplicates: AtomicU64,
+    pub checked: AtomicU64,
+    pub gaps: AtomicU64,
+    pub gap_values: AtomicU64,
+    pub free_values: AtomicU64,
+    pub in_lost_statements: AtomicU64,
+    pub unexplained: AtomicU64,
+    pub recoveries: AtomicU64,
+    accidents: Mutex<BTreeMap<&'static str, u64>>,
+    refusals: Mutex<BTreeMap<String, u64>>,
+    wrong: Mutex<Vec<String>>,
+}
+
+pub fn add(figure: &AtomicU64, count: u64) {
+    figure.fetch_add(count, Relaxed);
+}
+
+impl Figures {
+    pub fn accident(&self, what: &'static str) {
+        *self.accidents.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    /// A statement was refused, as it may be.
+    pub fn refused(&self, sqlstate: &str) {
+        *self.refusals.lock().unwrap().entry(sqlstate.to_owned()).or_default() += 1;
+    }
+
+    /// What must not be.
+    pub fn wrong(&self, what: String) {
+        let mut wrong = self.wrong.lock().unwrap();
+        if wrong.len() < MOST {
+            eprintln!("WRONG: {what}");
+            wrong.push(what);
+        }
+    }
+
+    /// The accidents in which something was killed without a chance to clean up.
+    pub fn crashes(&self) -> u64 {
+        let accidents = self.accidents.lock().unwrap();
+        let crash = |what: &str| what.starts_with("kill -9") || what == "immediate stop";
+        accidents.iter().filter(|(what, _)| crash(what)).map(|(_, count)| count).sum()
+    }
+
+    pub fn findings(&self) -> Vec<String> {
+        self.wrong.lock().unwrap().clone()
+    }
+}
+
+/// The table of docs/reliability.md.
+impl fmt::Display for Figures {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, count: u64| writeln!(out, "| {name} | {} |", grouped(count));
+        row("values seen by clients", self.values.load(Relaxed))?;
+        row("statements", self.statements.load(Relaxed))?;
+        row("sessions", self.sessions.load(Relaxed))?;
+        row("transactions rolled back", self.transactions_rolled_back.load(Relaxed))?;
+        row("lives of sequences", self.lives.load(Relaxed))?;
+        row("setval, restart, drop, alter", self.renumbered.load(Relaxed))?;
+        for (what, count) in self.accidents.lock().unwrap().iter() {
+            row(what, *count)?;
+        }
+        row("**crashes**", self.crashes())?;
+        row("recoveries", self.recoveries.load(Relaxed))?;
+        row("**values seen twice**", self.duplicates.load(Relaxed))?;
+        row("numbers below a position, held against the books", self.checked.load(Relaxed))?;
+        row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
+        row("numbers in them that nobody saw", self.gap_values.load(Relaxed))?;
+        row("numbers in `hilo.free_range`", self.free_values.load(Relaxed))?;
+        row("statements whose result was lost", self.lost_statements.load(Relaxed))?;
+        row("numbers explained by these alone", self.in_lost_statements.load(Relaxed))?;
+        row("**numbers unexplained**", self.unexplained.load(Relaxed))?;
+        row("**other violations**", self.wrong.lock().unwrap().len() as u64)?;
+        let refusals = self.refusals.lock().unwrap();
+        let refusals: Vec<String> =
+            refusals.iter().map(|(state, count)| format!("{state} {}", grouped(*count))).collect();
+        writeln!(out, "| statements refused, by SQLSTATE | {} |", refusals.join(", "))
+    }
+}
+
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

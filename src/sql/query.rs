@@ -1,0 +1,89 @@
+//! Queries of our own, run inside a function. The text qualifies what it names: it is parsed under the
+//! caller's search_path.
+
+use std::ffi::CString;
+
+use pgrx::pg_sys;
+
+use crate::catalog::table::text_of;
+
+/// A row of a result.
+pub struct Row {
+    tuple: pg_sys::HeapTuple,
+    columns: pg_sys::TupleDesc,
+}
+
+impl Row {
+    fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
+        let mut null = false;
+        // SAFETY: both belong to the result that is being read; a column that is not there is NULL.
+        let datum = unsafe { pg_sys::SPI_getbinval(self.tuple, self.columns, number, &mut null) };
+        (!null).then_some(datum)
+    }
+
+    /// Column `number` (from 1), of type bigint.
+    pub fn int8(&self, number: i32) -> Option<i64> {
+        self.datum(number).map(|datum| datum.value() as i64)
+    }
+
+    /// Column `number`, of type integer.
+    pub fn int4(&self, number: i32) -> Option<i32> {
+        self.datum(number).map(|datum| datum.value() as i32)
+    }
+
+    /// Column `number`, of type oid.
+    pub fn oid(&self, number: i32) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
+    }
+
+    /// Column `number`, of type boolean; `false` where NULL.
+    pub fn bool(&self, number: i32) -> bool {
+        self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    }
+
+    /// Column `number`, of type text; empty where NULL.
+    pub fn text(&self, number: i32) -> String {
+        // SAFETY: the callers select a text there.
+        self.datum(number).map(|datum| unsafe { text_of(datum) }).unwrap_or_default()
+    }
+}
+
+/// Runs a query with the rights of the current user and makes something of each row. It sees what is
+/// committed by now, as far as the transaction's isolation level lets it.
+pub fn rows<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+    let text = CString::new(sql).unwrap_or_default();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. Not
+    // marked as read-only, which would have it use the older snapshot of the caller's statement; what
+    // the callers pass only reads.
+    unsafe {
+        pg_sys::SPI_connect();
+        let status = pg_sys::SPI_execute(text.as_ptr(), false, 0);
+        let mut found = Vec::new();
+        if status == pg_sys::SPI_OK_SELECT as i32 && !pg_sys::SPI_tuptable.is_null() {
+            let table = &*pg_sys::SPI_tuptable;
+            let tuples = (0..pg_sys::SPI_processed as usize).map(|at| *table.vals.add(at));
+            found = tuples.map(|tuple| Row { tuple, columns: table.tupdesc }).map(each).collect();
+        }
+        pg_sys::SPI_finish();
+        found
+    }
+}
+
+/// Runs `work` with the rights of another role. After an error the transaction's end puts the user back.
+pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+    // SAFETY: as core does where a check runs as the owner of a table; both calls set statics.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+    }
+    let result = work();
+    // SAFETY: as above.
+    unsafe { pg_sys::SetUserIdAndSecContext(user, context) }
+    result
+}
+
+/// An identifier, quoted where it must be.
+pub fn quoted(identifier: &str) -> String {
+    pgrx::spi::quote_identifier(identifier)
+}
