@@ -120,6 +120,19 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 
 -- Inspection.
 
+-- Volatile: it looks into the pool, which no snapshot holds still.
+CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
+    RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_find_gaps_wrapper';
+COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
+'The values of a sequence that a column lacks, from its start to its position on this node, as ranges in steps of the increment, each with its reason: slice, current, standby or returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered (as in hilo_gaps), or "rolled back, deleted or unknown". Needs SELECT, USAGE or UPDATE on the sequence and SELECT on the column, of type smallint, integer, bigint or numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not, 42804 for another type, 0A000 if the sequence cycles, 42501.';
+
+
+CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_check_wrapper';
+COMMENT ON FUNCTION hilo_check() IS
+'What is wrong, or soon will be, with the settings, and with the sequences and columns that the caller may see: a row each, with what to do. severity is error or warning. No row: nothing was found.';
+
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS

@@ -62,6 +62,28 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
     found
 }
 
+/// Every name of a sequence in a column default, with the default.
+pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, String)> {
+    let mut scratch = PgMemoryContexts::new("hilo column defaults");
+    let mut found = Vec::new();
+    for attrdef in candidates(type_oid) {
+        // SAFETY: nothing allocated in the scratch context outlives its round.
+        unsafe {
+            scratch.switch_to(|_| {
+                let Some(stored) = Stored::read(attrdef, pg_sys::AccessShareLock) else { return };
+                for constant in stored.parse().search(type_oid, None) {
+                    let name =
+                        varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr());
+                    found.push((stored.default, String::from_utf8_lossy(name).into_owned()));
+                }
+                stored.close();
+            });
+            scratch.reset();
+        }
+    }
+    found
+}
+
 /// In words, for messages: `default value for column id of table orders`.
 pub fn describe(default: &ColumnDefault) -> String {
     let address = address(default);
@@ -261,6 +283,11 @@ struct Expression(*mut pg_sys::Node);
 impl Expression {
     /// Its constants of this type and value.
     fn constants(&self, type_oid: pg_sys::Oid, name: &[u8]) -> Vec<*mut pg_sys::Const> {
+        self.search(type_oid, Some(name))
+    }
+
+    /// Its constants of this type, of any value where there is no `name`.
+    fn search(&self, type_oid: pg_sys::Oid, name: Option<&[u8]>) -> Vec<*mut pg_sys::Const> {
         let mut search = Search { type_oid, name, found: Vec::new() };
         // SAFETY: the walk is over before `search` is, and the callback takes the context for what it is.
         unsafe { visit(self.0, (&raw mut search).cast()) };
@@ -270,7 +297,7 @@ impl Expression {
 
 struct Search<'a> {
     type_oid: pg_sys::Oid,
-    name: &'a [u8],
+    name: Option<&'a [u8]>,
     found: Vec<*mut pg_sys::Const>,
 }
 
@@ -288,8 +315,9 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
             let constant: *mut pg_sys::Const = node.cast();
             if (*constant).consttype == search.type_oid
                 && !(*constant).constisnull
-                && varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr())
-                    == search.name
+                && search.name.is_none_or(|name| {
+                    varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr()) == name
+                })
             {
                 search.found.push(constant);
             }

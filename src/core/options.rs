@@ -192,7 +192,6 @@ impl OptionError {
                     .into(),
             ),
             KeyFormat(error) => error.hint(),
-            _ => None,
         }
     }
 }

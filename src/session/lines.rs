@@ -14,7 +14,7 @@ use crate::shared::slices::{Slice, my_number};
 struct Empty(Slice);
 // SAFETY: atomics.
 unsafe impl Sync for Empty {}
-static EMPTY: Empty = Empty(Slice::EMPTY);
+static EMPTY: Empty = Empty(Slice::new());
 
 pub fn empty() -> &'static Slice {
     &EMPTY.0

@@ -55,10 +55,11 @@ pub struct Memo {
 /// The version of what only this transaction knows.
 static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-static MEMOS: Global<RefCell<Option<HashMap<Box<[u8]>, &'static Memo>>>> =
-    Global::new(RefCell::new(None));
-static ENTRIES: Global<RefCell<Option<HashMap<(pg_sys::Oid, i64), &'static Entry>>>> =
-    Global::new(RefCell::new(None));
+type Memos = HashMap<Box<[u8]>, &'static Memo>;
+type Entries = HashMap<(pg_sys::Oid, i64), &'static Entry>;
+
+static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
+static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
 static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
 
 impl Memo {

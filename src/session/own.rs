@@ -77,7 +77,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         .get_or_insert_default()
         .entry((sequence.id, position.epoch, writer))
         .or_insert_with(|| {
-            let slice: &'static Slice = Box::leak(Box::new(Slice::EMPTY));
+            let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
             slice.run_end.store(position.next_index, Relaxed);
             slice.range_end.store(position.next_index, Relaxed);
             Own { entry, slice, position, limit: terms.mapping.limit() }

@@ -43,7 +43,7 @@ unsafe impl Sync for Request {}
 pub enum Answer {
     Pending,
     Done,
-    Failed(Fault),
+    Failed(Box<Fault>),
 }
 
 impl Request {
@@ -89,16 +89,19 @@ impl Shared {
 
     /// Looks at an answer; an answered request is free again.
     pub fn answer(&self, at: usize) -> Answer {
-        let _lock = self.lock_workers(true);
+        let lock = self.lock_workers(true);
         // SAFETY: the lock is held.
         let body = unsafe { self.requests[at].body() };
-        let answer = match body.state {
+        let (state, fault) = (body.state, body.fault);
+        if matches!(state, State::Done | State::Failed) {
+            body.state = State::Free;
+        }
+        drop(lock);
+        match state {
             State::Done => Answer::Done,
-            State::Failed => Answer::Failed(body.fault),
-            _ => return Answer::Pending,
-        };
-        body.state = State::Free;
-        answer
+            State::Failed => Answer::Failed(Box::new(fault)),
+            _ => Answer::Pending,
+        }
     }
 
     /// Gives a request up.

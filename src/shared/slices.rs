@@ -43,15 +43,17 @@ pub struct Slice {
 
 impl Slice {
     /// A line with nothing in it, of no slot.
-    pub const EMPTY: Slice = Slice {
-        left: AtomicI64::new(0),
-        next: AtomicI64::new(0),
-        run_end: AtomicI64::new(0),
-        range_end: AtomicI64::new(0),
-        serial: AtomicI64::new(0),
-        slot: AtomicU32::new(0),
-        taking: AtomicU32::new(0),
-    };
+    pub const fn new() -> Slice {
+        Slice {
+            left: AtomicI64::new(0),
+            next: AtomicI64::new(0),
+            run_end: AtomicI64::new(0),
+            range_end: AtomicI64::new(0),
+            serial: AtomicI64::new(0),
+            slot: AtomicU32::new(0),
+            taking: AtomicU32::new(0),
+        }
+    }
 
     /// Fills the line with `range`, dealt under `serial`, of which `run` is the first part.
     pub fn load(&self, serial: i64, range: Range, run: Run) {

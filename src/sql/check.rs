@@ -1,1 +1,475 @@
-//! `hilo_check`.
+//! `hilo_check`: what an operator would want to know is wrong.
+//!
+//! What it reads of the catalog it reads with the rights of the extension's owner and shows only where
+//! the caller may read the sequence and has a privilege on the column; the tables' largest values it
+//! reads as the caller.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::query::{self, Row};
+use crate::catalog::definitions;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::{column_defaults, ids};
+use crate::errors::OrRaise;
+use crate::ffi;
+use crate::gucs;
+use crate::session::change;
+use crate::shared;
+
+/// From bad to less so.
+const ERROR: &str = "error";
+const WARNING: &str = "warning";
+
+struct Finding {
+    object: String,
+    severity: &'static str,
+    what: String,
+    what_to_do: String,
+}
+
+type Findings = Vec<Finding>;
+
+fn finding(
+    object: impl Into<String>,
+    severity: &'static str,
+    what: impl Into<String>,
+    to_do: impl Into<String>,
+) -> Finding {
+    Finding { object: object.into(), severity, what: what.into(), what_to_do: to_do.into() }
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn hilo_check() -> TableIterator<
+    'static,
+    (
+        name!(object, String),
+        name!(severity, String),
+        name!(what, String),
+        name!(what_to_do, String),
+    ),
+> {
+    let caller = ffi::current_user();
+    let columns = query::with_rights_of(owner(), || columns(caller));
+    // As the caller.
+    let mut findings: Findings = columns.iter().filter_map(Column::check_rows).collect();
+    findings.extend(columns.iter().filter_map(Column::check_definition));
+    findings.extend(query::with_rights_of(owner(), || {
+        let mut all = settings();
+        all.extend(servers(caller));
+        all.extend(sequences(caller));
+        all
+    }));
+    findings.sort_by(|a, b| (a.severity, &a.object).cmp(&(b.severity, &b.object)));
+    TableIterator::new(
+        findings.into_iter().map(|f| (f.object, f.severity.to_string(), f.what, f.what_to_do)),
+    )
+}
+
+/// Who owns the catalog.
+fn owner() -> pg_sys::Oid {
+    let table = ids().or_raise().sequence;
+    let sql = format!(
+        "SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {}::pg_catalog.oid",
+        table.to_u32()
+    );
+    query::rows(&sql, |row| row.oid(1)).first().copied().unwrap_or(pg_sys::InvalidOid)
+}
+
+/// The sequences that `caller` may read, as `hilo.readable` has them.
+fn readable(caller: pg_sys::Oid) -> String {
+    let caller = caller.to_u32();
+    format!(
+        "SELECT s.* FROM hilo.sequence s
+          WHERE (SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
+                     OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))
+             OR pg_has_role({caller}::oid, s.owner::oid, 'USAGE')
+             OR EXISTS (SELECT FROM hilo.privilege p
+                         WHERE p.sequence = s.id
+                           AND (p.grantee::oid = 0 OR pg_has_role({caller}::oid, p.grantee::oid, 'USAGE')))"
+    )
+}
+
+fn settings() -> Findings {
+    let mut found = Vec::new();
+    let mut add = |object: &str, severity, what: String, to_do: &str| {
+        found.push(finding(object, severity, what, to_do))
+    };
+    let (node, nodes) = gucs::node();
+    if node >= nodes {
+        let what = format!(
+            "hilo.node_id = {node} does not fit hilo.node_count = {nodes}: nothing can be reserved"
+        );
+        add(
+            "setting hilo.node_id",
+            ERROR,
+            what,
+            "Set hilo.node_id to 0 … hilo.node_count - 1 and reload.",
+        );
+    }
+    let number = |name: &str| {
+        let sql = format!(
+            "SELECT setting::bigint FROM pg_settings WHERE name = {}",
+            pgrx::spi::quote_literal(name)
+        );
+        query::rows(&sql, |row| row.int8(1)).first().copied().flatten().unwrap_or(0)
+    };
+    let (least, most) = (number("hilo.min_block_size"), number("hilo.max_block_size"));
+    if least > most {
+        let what = format!(
+            "hilo.min_block_size = {least} is more than hilo.max_block_size = {most}, which is used for both"
+        );
+        add(
+            "setting hilo.min_block_size",
+            WARNING,
+            what,
+            "Lower hilo.min_block_size or raise hilo.max_block_size, and reload.",
+        );
+    }
+    let settings = gucs::refill(None);
+    if !settings.prefetch {
+        let what = "with hilo.prefetch = off every block is waited for, and hilo.min_threshold and hilo.buffer mean nothing";
+        add("setting hilo.prefetch", WARNING, what.into(), "Set hilo.prefetch = on and reload.");
+    }
+    if settings.prefetch && settings.min_threshold > settings.max_block {
+        let what = format!(
+            "hilo.min_threshold = {} is more than hilo.max_block_size = {most}: every block is wanted before the last is begun",
+            settings.min_threshold
+        );
+        add(
+            "setting hilo.min_threshold",
+            WARNING,
+            what,
+            "Lower hilo.min_threshold or raise hilo.max_block_size, and reload.",
+        );
+    }
+    if gucs::sample_interval() > gucs::window() {
+        let what =
+            "hilo.sample_interval is longer than hilo.window, so that rates are made of one sample";
+        add(
+            "setting hilo.sample_interval",
+            WARNING,
+            what.into(),
+            "Lower hilo.sample_interval below hilo.window and reload.",
+        );
+    }
+    let off = "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'";
+    for name in query::rows(off, |row| row.text(1)) {
+        let what = format!(
+            "{name} = off: after a crash of the machine reserved values may be served again"
+        );
+        add(&format!("setting {name}"), ERROR, what, &format!("Set {name} = on and reload."));
+    }
+    found
+}
+
+fn servers(caller: pg_sys::Oid) -> Findings {
+    let mut found = Vec::new();
+    match shared::get() {
+        Err(error) => found.push(finding(
+            "setting shared_preload_libraries",
+            ERROR,
+            error.to_string(),
+            "Add hilo to shared_preload_libraries in postgresql.conf and restart the server.",
+        )),
+        Ok(shared) => {
+            let (free, slots) = (shared.free_slots(), shared.slots.len());
+            if free <= slots / 64 {
+                found.push(finding("setting hilo.max_sequences", WARNING,
+                    format!("{} of {slots} places for active sequences are taken", slots - free),
+                    "Raise hilo.max_sequences and restart the server, or see that fewer sequences are in use at a time."));
+            }
+            let ago = ffi::now()
+                - shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
+            if ago < 3_600_000_000 {
+                found.push(finding(
+                    "setting max_worker_processes",
+                    ERROR,
+                    format!(
+                        "{} s ago a session found no place for its database's worker",
+                        ago / 1_000_000
+                    ),
+                    "Raise max_worker_processes and restart the server.",
+                ));
+            }
+        }
+    }
+    found.extend(workers());
+    found.extend(node_replicas(caller));
+    found
+}
+
+/// Background workers of all kinds share one limit.
+fn workers() -> Option<Finding> {
+    let sql = "SELECT count(*), current_setting('max_worker_processes')::bigint FROM pg_stat_activity
+                WHERE backend_type NOT IN ('client backend', 'autovacuum launcher', 'autovacuum worker',
+                      'background writer', 'checkpointer', 'startup', 'walreceiver', 'walsender', 'walwriter',
+                      'archiver', 'standalone backend', 'slotsync worker', 'walsummarizer', 'io worker', 'logger')";
+    let (taken, limit) =
+        query::rows(sql, |row| (row.int8(1).unwrap_or(0), row.int8(2).unwrap_or(0)))
+            .first()
+            .copied()?;
+    (taken >= limit).then(|| {
+        finding("setting max_worker_processes", WARNING,
+            format!("all {limit} places for background workers are taken: a database without a hilo worker cannot get one"),
+            "Raise max_worker_processes and restart the server.")
+    })
+}
+
+/// Positions of this node that another cluster has written.
+fn node_replicas(caller: pg_sys::Oid) -> Findings {
+    let sql = format!(
+        "SELECT p.system_id, count(*), min(s.name), hilo.node_id()::bigint
+           FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
+          WHERE p.node = hilo.node_id()
+            AND p.system_id NOT IN (0, (SELECT system_identifier FROM pg_control_system()))
+          GROUP BY p.system_id",
+        readable(caller)
+    );
+    query::rows(&sql, |row| {
+        let (system, count, name, node) = (
+            row.int8(1).unwrap_or(0),
+            row.int8(2).unwrap_or(0),
+            row.text(3),
+            row.int8(4).unwrap_or(0),
+        );
+        finding(
+            format!("node {node}"),
+            WARNING,
+            format!(
+                "{count} positions of this node, such as that of \"{name}\", were last written by another cluster ({})",
+                system as u64
+            ),
+            "After a restore from a dump: nothing, the first use takes them over. Where hilo's catalog is replicated: give each server its own hilo.node_id.",
+        )
+    })
+}
+
+fn sequences(caller: pg_sys::Oid) -> Findings {
+    let mut found = exhaustion(caller);
+    if shared::get().is_ok() {
+        found.extend(faults(caller));
+    }
+    found
+}
+
+/// How much of its range a sequence may use before it is reported.
+const FULL: f64 = 0.8;
+const NEARLY_EMPTY: f64 = 0.95;
+/// And how long what is left should last, at the rate of now.
+const DAYS: i64 = 7;
+
+fn exhaustion(caller: pg_sys::Oid) -> Findings {
+    let rates = match shared::get() {
+        Ok(_) => {
+            "SELECT sequence, rate, in_slices + in_current + in_standby + in_returned AS ready FROM hilo.stat_slots()"
+        }
+        Err(_) => {
+            "SELECT 0::bigint AS sequence, 0::double precision AS rate, 0::bigint AS ready WHERE false"
+        }
+    };
+    let sql = format!(
+        "SELECT name, (used * 10000)::bigint, increment > 0, bound, (days * 24)::bigint
+           FROM (SELECT s.name, s.increment, CASE WHEN s.increment > 0 THEN s.max_value ELSE s.min_value END AS bound,
+                        CASE WHEN v.next IS NULL THEN 1
+                             WHEN s.increment > 0 THEN (v.next - s.min_value::float8) / (s.max_value::float8 - s.min_value + 1)
+                             ELSE (s.max_value::float8 - v.next) / (s.max_value::float8 - s.min_value + 1) END AS used,
+                        CASE WHEN r.rate > 0 THEN
+                             LEAST((r.ready + CASE WHEN v.next IS NULL THEN 0
+                                        WHEN s.increment > 0 THEN (s.max_value::float8 - v.next) / s.increment / p.nodes
+                                        ELSE (s.min_value::float8 - v.next) / s.increment / p.nodes END) / r.rate / 86400, 1e9)
+                        END AS days
+                   FROM ({readable}) s
+                   JOIN hilo.position p ON p.sequence = s.id AND p.node = hilo.node_id()
+                   LEFT JOIN ({rates}) r ON r.sequence = s.id
+                  CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value,
+                                             s.cycle, p.node, p.nodes, p.stripe)::float8 AS next) v
+                  WHERE NOT s.cycle) f
+          WHERE used >= {FULL} OR days < {DAYS}",
+        readable = readable(caller)
+    );
+    query::rows(&sql, |row| {
+        let (name, used, bound) = (row.text(1), row.int8(2).unwrap_or(0), row.int8(4).unwrap_or(0));
+        let severity = if used as f64 >= NEARLY_EMPTY * 10_000.0 { ERROR } else { WARNING };
+        let end = if row.bool(3) { "maximum" } else { "minimum" };
+        let mut what = format!(
+            "{}.{:02} % of its values are reserved, up to its {end} {bound}",
+            used / 100,
+            used % 100
+        );
+        if let Some(hours) = row.int8(5).filter(|hours| *hours < 24 * DAYS * 100) {
+            what += &format!("; at the rate of now the rest lasts {hours} hours");
+        }
+        finding(
+            sequence(&name),
+            severity,
+            what,
+            "Give it a wider data type or bounds with hilo_alter, and the columns that it feeds a wider type.",
+        )
+    })
+}
+
+/// Reservations that have failed within the last hour.
+fn faults(caller: pg_sys::Oid) -> Findings {
+    let sql = format!(
+        "SELECT s.name, st.last_error, st.errors, date_trunc('second', now() - st.last_error_at)::text
+           FROM hilo.stat_slots() st JOIN ({}) s ON s.id = st.sequence
+          WHERE st.last_error_at > now() - interval '1 hour'",
+        readable(caller)
+    );
+    query::rows(&sql, |row| {
+        let what = format!(
+            "reservations have failed {} times, last {} ago: {}",
+            row.int8(3).unwrap_or(0),
+            row.text(4),
+            row.text(2)
+        );
+        finding(
+            sequence(&row.text(1)),
+            ERROR,
+            what,
+            "Remove the cause; hilo tries again by itself. hilo_stat_reset clears the count.",
+        )
+    })
+}
+
+fn sequence(name: &str) -> String {
+    format!("sequence \"{name}\"")
+}
+
+/// A column whose default names a sequence.
+struct Column {
+    relation: pg_sys::Oid,
+    /// `schema.table`, quoted, and the column alone.
+    table: String,
+    column: String,
+    name: String,
+    /// The bounds of its type, where that is an integer.
+    bounds: Option<(i64, i64)>,
+    /// The sequence's number and bounds; `None` where it does not exist.
+    sequence: Option<(i64, i64, i64)>,
+    cheap: bool,
+}
+
+fn columns(caller: pg_sys::Oid) -> Vec<Column> {
+    let type_of_names = "SELECT t.oid FROM pg_type t JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid = t.oid
+          JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'hilo'
+         WHERE t.typname = 'hilo_sequence' AND d.deptype = 'e'";
+    let Some(type_oid) = query::rows(type_of_names, |row| row.oid(1)).first().copied() else {
+        return Vec::new();
+    };
+    let named = column_defaults::all(type_oid);
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, String)) -> String| {
+        named.iter().map(of).collect::<Vec<_>>().join(",")
+    };
+    let names = list(&|(_, name)| pgrx::spi::quote_literal(name));
+    let caller_id = caller.to_u32();
+    let sql = format!(
+        "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
+                CASE a.atttypid WHEN 21 THEN 2 WHEN 23 THEN 4 WHEN 20 THEN 8 ELSE 0 END,
+                s.id, s.min_value, s.max_value,
+                c.relkind IN ('r', 'p') AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT')
+                AND EXISTS (SELECT FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid JOIN pg_am am ON am.oid = ic.relam
+                             WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid AND i.indpred IS NULL
+                               AND am.amname = 'btree')
+           FROM unnest(ARRAY[{relations}]::oid[], ARRAY[{numbers}]::smallint[], ARRAY[{names}]::text[]) AS d (relation, number, name)
+           JOIN pg_class c ON c.oid = d.relation
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
+           LEFT JOIN hilo.sequence s ON s.name = d.name
+          WHERE has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES')
+            AND (s.id IS NULL OR EXISTS (SELECT FROM ({readable}) r WHERE r.id = s.id))",
+        relations = list(&|(default, _)| default.relid.to_u32().to_string()),
+        numbers = list(&|(default, _)| default.attnum.to_string()),
+        readable = readable(caller),
+    );
+    query::rows(&sql, |row| Column {
+        relation: row.oid(1),
+        table: row.text(2),
+        column: row.text(3),
+        name: row.text(4),
+        bounds: bounds(&row),
+        sequence: row.int8(6).map(|id| (id, row.int8(7).unwrap_or(0), row.int8(8).unwrap_or(0))),
+        cheap: row.bool(9),
+    })
+}
+
+fn bounds(row: &Row) -> Option<(i64, i64)> {
+    match row.int4(5) {
+        Some(2) => Some((i16::MIN as i64, i16::MAX as i64)),
+        Some(4) => Some((i32::MIN as i64, i32::MAX as i64)),
+        Some(8) => Some((i64::MIN, i64::MAX)),
+        _ => None,
+    }
+}
+
+impl Column {
+    fn object(&self) -> String {
+        format!("column {}.{}", self.table, query::quoted(&self.column))
+    }
+
+    fn check_definition(&self) -> Option<Finding> {
+        let name = &self.name;
+        let Some((_, min, max)) = self.sequence else {
+            return Some(finding(
+                self.object(),
+                ERROR,
+                format!("its default uses hilo sequence \"{name}\", which does not exist"),
+                "Create it with hilo_create, or give the column another default.",
+            ));
+        };
+        let (low, high) = self.bounds?;
+        (max > high || min < low).then(|| {
+            let beyond = if max > high { max } else { min };
+            finding(self.object(), WARNING,
+                format!("hilo sequence \"{name}\" goes on to {beyond}, which the column's type cannot hold"),
+                "Make the column a bigint, or give the sequence the column's data_type with hilo_alter, for a clear error in time.")
+        })
+    }
+
+    /// Whether the sequence will yet serve what the table already holds. Only where an index tells the
+    /// largest value at once; never where that would wait for a lock.
+    fn check_rows(&self) -> Option<Finding> {
+        let (id, ..) = self.sequence?;
+        self.bounds?;
+        let share = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        // SAFETY: takes the lock, which the transaction's end releases, or does not.
+        if !self.cheap
+            || change::in_progress()
+            || !unsafe { pg_sys::ConditionalLockRelationOid(self.relation, share) }
+        {
+            return None;
+        }
+        let sequence = definitions::by_id(&ids().or_raise(), id).or_raise()?;
+        let definition = &sequence.definition;
+        let most = if definition.increment > 0 { "max" } else { "min" };
+        let column = query::quoted(&self.column);
+        let sql = format!(
+            "SELECT pg_catalog.{most}(t.{column})::pg_catalog.int8 FROM {} AS t",
+            self.table
+        );
+        let value = query::rows(&sql, |row| row.int8(1)).first().copied().flatten()?;
+        // Read after the rows, whose values it had given out by then.
+        let position = positions::find(&ids().or_raise(), id, gucs::node().0).or_raise();
+        let position = position.unwrap_or_else(|| Position::first(&sequence));
+        let mapping = position.mapping(definition);
+        let beyond = mapping.first_index_beyond(value) > position.next_index;
+        if definition.cycle || position.nodes > 1 || !beyond {
+            return None;
+        }
+        let word = if definition.increment > 0 { "largest" } else { "smallest" };
+        Some(finding(
+            self.object(),
+            ERROR,
+            format!(
+                "its {word} value {value} lies beyond what hilo sequence \"{}\" has reserved: it will be served again",
+                sequence.name
+            ),
+            format!("SELECT hilo_setval({}, {value})", pgrx::spi::quote_literal(&sequence.name)),
+        ))
+    }
+}

@@ -69,17 +69,35 @@ pub fn rows<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
     }
 }
 
-/// Runs `work` with the rights of another role. After an error the transaction's end puts the user back.
+/// Runs `work` with the rights of another role, and with a search_path that nobody can plant anything
+/// in. After an error the transaction's end puts both back.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: as core does where a check runs as the owner of a table; both calls set statics.
-    unsafe {
+    let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
-    }
+        let restricted =
+            pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+        pg_sys::SetUserIdAndSecContext(role, context | restricted as i32);
+        let level = pg_sys::NewGUCNestLevel();
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            c"pg_catalog, pg_temp".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        level
+    };
     let result = work();
     // SAFETY: as above.
-    unsafe { pg_sys::SetUserIdAndSecContext(user, context) }
+    unsafe {
+        pg_sys::AtEOXact_GUC(false, level);
+        pg_sys::SetUserIdAndSecContext(user, context);
+    }
     result
 }
 
