@@ -15,6 +15,7 @@ mod regress;
 mod replica;
 mod server;
 mod tools;
+pub mod torture;
 mod wait;
 
 pub use client::{ClientExt, Refusal};

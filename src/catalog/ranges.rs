@@ -114,7 +114,10 @@ pub fn put_free(ids: &Ids, position: &Position, ranges: &[Range]) -> Result<(), 
     Ok(())
 }
 
-/// Records that the values of `range` will not be served.
+/// A range that runs over more stripes or laps than this ends in a row for all the others.
+const MOST_ROWS: usize = 1024;
+
+/// Records that the values of `range` will not be served: a row for each part in which they step evenly.
 pub fn record_gap(
     ids: &Ids,
     position: &Position,
@@ -125,20 +128,29 @@ pub fn record_gap(
     if range.is_empty() {
         return Ok(());
     }
-    let range = Range::new(range.start, range.end.min(mapping.limit()));
-    let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.end - 1))
-    else {
-        return Ok(());
+    let mut rest = Range::new(range.start, range.end.min(mapping.limit()));
+    let table = Table::write(ids.gap)?;
+    let now = ffi::now();
+    let record = |first: i64, last: i64, count: i64| {
+        table.insert(&mut [
+            Some(position.sequence.into()),
+            Some(position.node.into()),
+            Some(first.into()),
+            Some(last.into()),
+            Some(count.into()),
+            Some(text_datum(reason.name().as_bytes())),
+            Some(now.into()),
+        ]);
     };
-    Table::write(ids.gap)?.insert(&mut [
-        Some(position.sequence.into()),
-        Some(position.node.into()),
-        Some(first.into()),
-        Some(last.into()),
-        Some(range.len().into()),
-        Some(text_datum(reason.name().as_bytes())),
-        Some(ffi::now().into()),
-    ]);
+    for run in mapping.runs(rest).take(MOST_ROWS) {
+        record(run.first, run.last(mapping.increment), run.count);
+        rest.start += run.count;
+    }
+    if !rest.is_empty()
+        && let (Some(first), Some(last)) = (mapping.value(rest.start), mapping.value(rest.end - 1))
+    {
+        record(first, last, rest.len());
+    }
     Ok(())
 }
 

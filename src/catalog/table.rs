@@ -266,15 +266,9 @@ impl Table {
 
     /// Adds a row.
     pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) {
-        let (mut datums, mut nulls) = split(values);
-        // SAFETY: one value and flag for every column, as the callers write them.
+        let tuple = self.form(values);
+        // SAFETY: a tuple of this relation.
         unsafe {
-            debug_assert_eq!(datums.len(), self.columns());
-            let tuple = pg_sys::heap_form_tuple(
-                (*self.relation).rd_att,
-                datums.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            );
             pg_sys::CatalogTupleInsert(self.relation, tuple);
             pg_sys::heap_freetuple(tuple);
         }
@@ -282,18 +276,39 @@ impl Table {
 
     /// Replaces a row that is locked.
     pub fn update(&self, row: &Row, values: &mut [Option<pg_sys::Datum>]) {
-        let (mut datums, mut nulls) = split(values);
-        // SAFETY: as in `insert`.
+        let tuple = self.form(values);
+        // SAFETY: a tuple of this relation; the old one's header says where it lies.
         unsafe {
-            debug_assert_eq!(datums.len(), self.columns());
-            let tuple = pg_sys::heap_form_tuple(
-                (*self.relation).rd_att,
-                datums.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            );
             let mut at = (*row.tuple).t_self;
             pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
             pg_sys::heap_freetuple(tuple);
+        }
+    }
+
+    /// A tuple of `values`. The table may have dropped columns behind them, and no others.
+    fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
+        let columns = self.columns();
+        // SAFETY: an open relation has its descriptor, with as many attributes as it says.
+        let dropped = |at: usize| unsafe {
+            let desc = (*self.relation).rd_att;
+            #[cfg(not(feature = "pg18"))]
+            let attribute = (*desc).attrs.as_ptr().add(at);
+            #[cfg(feature = "pg18")]
+            let attribute = pg_sys::TupleDescAttr(desc, at as i32);
+            (*attribute).attisdropped
+        };
+        if columns < values.len() || (values.len()..columns).any(|at| !dropped(at)) {
+            HiloError::CatalogMismatch("columns as this library knows them".into()).raise();
+        }
+        let mut datums: Vec<_> =
+            values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
+        let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
+        datums.resize(columns, pg_sys::Datum::null());
+        nulls.resize(columns, true);
+        // SAFETY: one value and flag for every column.
+        unsafe {
+            let desc = (*self.relation).rd_att;
+            pg_sys::heap_form_tuple(desc, datums.as_mut_ptr(), nulls.as_mut_ptr())
         }
     }
 
@@ -305,10 +320,6 @@ impl Table {
             pg_sys::CatalogTupleDelete(self.relation, &mut at);
         }
     }
-}
-
-fn split(values: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
-    values.iter().map(|value| (value.unwrap_or(pg_sys::Datum::null()), value.is_none())).unzip()
 }
 
 impl Drop for Table {

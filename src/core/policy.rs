@@ -129,7 +129,10 @@ pub fn order(
         None => several.max(smallest),
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
-    wished.max(needed).min(room.left).max(0)
+    // What an operator wants to be there at the least is ordered at once, however small the block.
+    let least = settings.min_threshold.min(room.whole / POOLS_IN_WHOLE) - available;
+    let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
+    wished.max(needed).max(least).min(room.left).max(0)
 }
 
 /// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold that

@@ -68,7 +68,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
             let cause = if registered { Cause::Slow } else { Cause::NoWorker };
             break Err(HiloError::Timeout { name: shown, cause });
         }
-        answered.sleep(50, wait::wait_event());
+        answered.sleep(50, wait::WaitEvent::Create.code());
     };
     Condition::cancel();
     drop(guard);

@@ -112,6 +112,8 @@ pub fn draw(
     }
     if let Some(line) = line {
         line.taking.store(0, Release);
+    }
+    if taken.is_some() && !entry.terms.get().ordered {
         slot.dealing.slices.fetch_add(1, Relaxed);
     }
     match (taken, line) {

@@ -32,7 +32,7 @@ pub fn recall(id: i64) -> Result<(), HiloError> {
             if !wait::wake(shared) {
                 break;
             }
-            slot.refilled.sleep(10, pgrx::pg_sys::PG_WAIT_EXTENSION);
+            slot.refilled.sleep(10, super::wait::WaitEvent::Recall.code());
         }
         Condition::cancel();
         slot.recall.store(0, Release);

@@ -99,10 +99,10 @@ impl Patience {
     }
 
     /// Sleeps until `condition` is broadcast, or a while.
-    fn sleep(&self, condition: &Condition) {
+    fn sleep(&self, condition: &Condition, event: WaitEvent) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
-        condition.sleep(ms as i64 + 1, wait_event());
+        condition.sleep(ms as i64 + 1, event.code());
     }
 }
 
@@ -128,21 +128,39 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
-/// The wait event shown in pg_stat_activity while a caller waits for a block.
-pub fn wait_event() -> u32 {
+/// What pg_stat_activity says of who waits, with a name of its own from PostgreSQL 17 on and as
+/// "Extension" before.
+#[derive(Clone, Copy)]
+pub enum WaitEvent {
+    /// A caller waits for a block.
+    Block,
+    /// A caller waits for a place among the active sequences.
+    Slot,
+    /// A caller waits until a sequence is created (hilo.auto_create).
+    Create,
+    /// A change of a sequence waits until the pool is put back.
+    Recall,
+    /// The worker has nothing to do.
+    WorkerMain,
+}
+
+impl WaitEvent {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
-    {
+    pub fn code(self) -> u32 {
         pg_sys::PG_WAIT_EXTENSION
     }
+
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    {
-        static EVENT: Global<Cell<u32>> = Global::new(Cell::new(0));
-        const NAME: &std::ffi::CStr = c"HiloBlock";
-        if EVENT.get() == 0 {
+    pub fn code(self) -> u32 {
+        const NAMES: [&std::ffi::CStr; 5] =
+            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloRecall", c"HiloWorkerMain"];
+        static CODES: Global<[Cell<u32>; 5]> = Global::new([const { Cell::new(0) }; 5]);
+        let code = &CODES[self as usize];
+        if code.get() == 0 {
             // SAFETY: the name is a literal.
-            EVENT.set(unsafe { pg_sys::WaitEventExtensionNew(NAME.as_ptr()) });
+            code.set(unsafe { pg_sys::WaitEventExtensionNew(NAMES[self as usize].as_ptr()) });
         }
-        EVENT.get()
+        code.get()
     }
 }
 
@@ -166,7 +184,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
         shared.control.slots_wanted.store(1, Release);
         patience.wake(shared);
         shared.nudge_all();
-        patience.sleep(freed);
+        patience.sleep(freed, WaitEvent::Slot);
     }
 }
 
@@ -244,7 +262,7 @@ pub fn until<T>(
         }
         shared.want(number);
         patience.wake(shared);
-        patience.sleep(&slot.refilled);
+        patience.sleep(&slot.refilled, WaitEvent::Block);
     };
     Condition::cancel();
     drop(waiting);

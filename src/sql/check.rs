@@ -254,10 +254,10 @@ fn sequences(caller: pg_sys::Oid) -> Findings {
     found
 }
 
-/// How much of its range a sequence may use before it is reported.
+/// How much of its range a sequence may use before it is reported; half of that where the rest, at the
+/// rate of now, lasts for less than some days.
 const FULL: f64 = 0.8;
 const NEARLY_EMPTY: f64 = 0.95;
-/// And how long what is left should last, at the rate of now.
 const DAYS: i64 = 7;
 
 fn exhaustion(caller: pg_sys::Oid) -> Findings {
@@ -286,7 +286,7 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
                   CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value,
                                              s.cycle, p.node, p.nodes, p.stripe)::float8 AS next) v
                   WHERE NOT s.cycle) f
-          WHERE used >= {FULL} OR days < {DAYS}",
+          WHERE used >= {FULL} OR (used >= {FULL} / 2 AND days < {DAYS})",
         readable = readable(caller)
     );
     query::rows(&sql, |row| {

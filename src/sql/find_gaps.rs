@@ -342,7 +342,8 @@ impl Grid {
         };
         let step = (mapping.increment as i128).unsigned_abs();
         let (low, high) = if rising { (first, last) } else { (last, first) };
-        let wide = column.numeric || high as i128 - low as i128 > i64::MAX as i128;
+        let reach = (last as i128 - mapping.base as i128).abs();
+        let wide = column.numeric || reach > i64::MAX as i128;
         let kind = if wide { "numeric" } else { "int8" };
         let number = |number: i128| format!("'{number}'::pg_catalog.{kind}");
         let operate =
@@ -353,9 +354,9 @@ impl Grid {
         };
         let value = format!("t.{}::pg_catalog.{kind}", query::quoted(&column.name));
         let distance = if rising {
-            operate(&value, "-", &number(first as i128))
+            operate(&value, "-", &number(mapping.base as i128))
         } else {
-            operate(&number(first as i128), "-", &value)
+            operate(&number(mapping.base as i128), "-", &value)
         };
         // Compared as it is, so that an index on the column serves.
         let name = format!("t.{}", query::quoted(&column.name));

@@ -3,6 +3,7 @@
 //! It is registered by the first session that needs it, sleeps on its latch while nothing happens, and
 //! leaves when the last session has gone and everything is put back.
 
+mod alarm;
 mod create;
 mod farewell;
 mod put_back;
@@ -20,6 +21,7 @@ use pgrx::prelude::*;
 
 use crate::ffi;
 use crate::gucs;
+use crate::session::wait::WaitEvent;
 use crate::shared::{self, Shared, slices};
 
 /// Registers the worker of a database. `false`: the server has no place for another one.
@@ -213,7 +215,12 @@ impl Worker {
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
         // SAFETY: our own latch.
         unsafe {
-            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as _, pg_sys::PG_WAIT_EXTENSION);
+            pg_sys::WaitLatch(
+                pg_sys::MyLatch,
+                events as i32,
+                ms as _,
+                WaitEvent::WorkerMain.code(),
+            );
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
     }

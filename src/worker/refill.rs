@@ -9,9 +9,9 @@ use pgrx::prelude::*;
 
 use hilo_core::backoff;
 
-use super::Worker;
 use super::reserve::{self, Outcome, Plan, Reserved};
 use super::transaction::{self, Failure};
+use super::{Worker, alarm};
 use crate::catalog;
 use crate::ffi;
 use crate::gucs;
@@ -203,6 +203,8 @@ impl Worker {
     }
 
     fn publish(&self, plan: &Plan, reserved: Reserved) {
+        let mapping = reserved.terms.mapping;
+        let mut passed = None;
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
         if locked.key.sequence == plan.sequence
@@ -214,6 +216,8 @@ impl Worker {
                 }
             }
             if !reserved.block.is_empty() {
+                passed =
+                    alarm::passed(&mut locked, &mapping, reserved.block.start, reserved.block.end);
                 let waited = plan.available == 0;
                 locked.publish(reserved.epoch, reserved.block);
                 locked.block_at = ffi::now();
@@ -226,6 +230,9 @@ impl Worker {
         }
         drop(locked);
         slot.refilled.broadcast();
+        if let Some(level) = passed {
+            alarm::warn(&reserved.name, level, &mapping);
+        }
     }
 
     /// Notes why a reservation failed; tries again later, or tells who waits.

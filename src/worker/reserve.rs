@@ -44,6 +44,8 @@ pub enum Outcome {
 }
 
 pub struct Reserved {
+    /// The sequence's.
+    pub name: String,
     pub epoch: i64,
     pub terms: Terms,
     /// Nothing is left to be reserved.
@@ -196,6 +198,7 @@ fn decide(
     let block = Range::new(start, start + count);
     let left = Room { left: limit - block.end, ..room };
     Reserved {
+        name: sequence.name.clone(),
         epoch: position.epoch,
         terms,
         exhausted: block.end >= limit,

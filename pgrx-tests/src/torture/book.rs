@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use super::bits::Bits;
@@ -20,7 +20,7 @@ const REGION: u32 = 32;
 pub enum Kind {
     /// bigint, whose lives have regions of their own.
     Wide,
-    /// smallint that begins `usize` numbers before its last one.
+    /// smallint that begins so many numbers before its last one.
     Small(i64),
     /// Cycles through so many numbers; used by one session at a time.
     Cycle(i64),
@@ -38,8 +38,6 @@ pub struct Life {
     furthest: AtomicI64,
     /// Whether the server has confirmed its beginning.
     pub committed: AtomicBool,
-    /// Whether its increment was changed on the way: its numbers are no grid.
-    pub uneven: AtomicBool,
 }
 
 pub struct Sequence {
@@ -52,8 +50,10 @@ pub struct Sequence {
     pub hi_block: Option<i64>,
     /// More options for hilo_create.
     pub options: &'static str,
-    /// Whether clients may set, alter and drop it.
+    /// Whether clients may set, alter, rename and drop it.
     pub mutable: bool,
+    /// Whether its increment changes within a life, whose numbers are then no grid.
+    pub uneven: bool,
     name: RwLock<(String, i64)>,
     /// Held by whoever defines it.
     pub definer: Mutex<()>,
@@ -62,6 +62,8 @@ pub struct Sequence {
     lives: RwLock<HashMap<i64, Arc<Life>>>,
     current: RwLock<Option<Arc<Life>>>,
     regions: AtomicI64,
+    /// What was done to its lives, for whoever has to find out why.
+    history: Mutex<Vec<String>>,
     /// The most values that statements with a lost result can have drawn.
     pub lost: AtomicU64,
 }
@@ -104,7 +106,14 @@ impl Book {
     }
 
     /// Records what a statement returned. `rising`: whether it takes part in the order of its session.
-    pub fn saw(&self, sequence: &Sequence, ticket: &Ticket, last: &mut Last, values: &[i64], rising: bool) {
+    pub fn saw(
+        &self,
+        sequence: &Sequence,
+        ticket: &Ticket,
+        last: &mut Last,
+        values: &[i64],
+        rising: bool,
+    ) {
         add(&self.figures.values, values.len() as u64);
         if let Kind::Cycle(lap) = sequence.kind {
             return self.saw_lap(&ticket.name, lap, values);
@@ -133,7 +142,12 @@ impl Book {
     ) {
         let wrong = |what: String| self.figures.wrong(format!("{}: {what}", ticket.name));
         if life.died.load(SeqCst) < ticket.began {
-            wrong(format!("{} is of a life that had ended before the call began", values[0]));
+            wrong(format!(
+                "{} is of a life that had ended before the call began at {}: {:?}",
+                values[0],
+                ticket.began,
+                sequence.lately()
+            ));
         }
         let sign = life.increment.signum();
         if rising {
@@ -188,8 +202,15 @@ impl Book {
         let increment = sequence.increment;
         let (key, first) = match sequence.kind {
             Kind::Wide => {
-                // Up and down, so that a setval goes backwards as often as forwards.
-                let key = if number % 2 == 0 { number / 2 } else { -(number / 2) - 1 };
+                // Up and down, so that a setval goes backwards as often as forwards. Not below the
+                // first block of classic Hi/Lo, which would come again.
+                let key = if sequence.hi_block.is_some() {
+                    number
+                } else if number % 2 == 0 {
+                    number / 2
+                } else {
+                    -(number / 2) - 1
+                };
                 let low = key << REGION;
                 (key, if increment > 0 { low } else { low + (1 << REGION) - 1 })
             }
@@ -205,10 +226,23 @@ impl Book {
             died: AtomicU64::new(u64::MAX),
             furthest: AtomicI64::new(i64::MIN),
             committed: AtomicBool::new(false),
-            uneven: AtomicBool::new(false),
         });
         sequence.lives.write().unwrap().insert(key, life.clone());
         life
+    }
+
+    /// A sequence is dropped; `next` is what it begins when it is created again.
+    pub fn dropped(&self, sequence: &Sequence, next: &Life) {
+        let since = self.now();
+        for life in sequence.lives().iter().filter(|life| life.key != next.key) {
+            life.died.fetch_min(since, SeqCst);
+        }
+        *sequence.current.write().unwrap() = None;
+    }
+
+    /// Notes what was done to a sequence.
+    pub fn note(&self, sequence: &Sequence, what: String) {
+        sequence.history.lock().unwrap().push(format!("{}: {what}", self.now()));
     }
 
     /// The life with this key, or none, is the one that is served since `since`: all the others are over.
@@ -216,6 +250,7 @@ impl Book {
         if matches!(sequence.kind, Kind::Small(_)) {
             return;
         }
+        self.note(sequence, format!("in life {key:?} since {since}"));
         let lives = sequence.lives.read().unwrap();
         for life in lives.values().filter(|life| Some(life.key) != key) {
             life.died.fetch_min(since, SeqCst);
@@ -229,7 +264,13 @@ impl Book {
 }
 
 impl Sequence {
-    pub fn new(number: usize, database: &'static str, name: &str, kind: Kind, increment: i64) -> Sequence {
+    pub fn new(
+        number: usize,
+        database: &'static str,
+        name: &str,
+        kind: Kind,
+        increment: i64,
+    ) -> Sequence {
         Sequence {
             number,
             database,
@@ -239,19 +280,35 @@ impl Sequence {
             hi_block: None,
             options: "",
             mutable: true,
+            uneven: false,
             name: RwLock::new((name.to_owned(), 0)),
             definer: Mutex::default(),
             alone: Mutex::default(),
             lives: RwLock::default(),
             current: RwLock::default(),
             regions: AtomicI64::new(0),
+            history: Mutex::default(),
             lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Holds whoever else would draw off, where only one may.
+    pub fn alone_if_needed(&self) -> Result<Option<MutexGuard<'_, ()>>, ()> {
+        match self.kind {
+            Kind::Cycle(_) => self.alone.try_lock().map(Some).map_err(drop),
+            _ => Ok(None),
         }
     }
 
     /// Its name now, and how many there were before it.
     pub fn name(&self) -> (String, i64) {
         self.name.read().unwrap().clone()
+    }
+
+    /// The end of its history.
+    fn lately(&self) -> Vec<String> {
+        let history = self.history.lock().unwrap();
+        history[history.len().saturating_sub(8)..].to_vec()
     }
 
     pub fn set_name(&self, name: String, generation: i64) {

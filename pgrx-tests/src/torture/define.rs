@@ -1,0 +1,156 @@
+//! Renumbering, renaming and dropping by clients, and what has come of it.
+
+use fastrand::Rng;
+
+use super::book::{Kind, Sequence};
+use super::figures::add;
+use super::session::{Failure, Guest, Outcome};
+
+impl Guest<'_> {
+    pub(super) fn define(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
+        if sequence.kind != Kind::Wide {
+            return Ok(());
+        }
+        let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
+        add(&self.book().figures.renumbered, 1);
+        let name = sequence.name().0;
+        match rng.u32(..10) {
+            0 => self.rename(sequence, &name),
+            1 if sequence.hi_block.is_none() && !sequence.ordered => {
+                let block = rng.i64(1..200);
+                let slice = rng.i64(0..=block);
+                self.run(&format!(
+                    "SELECT hilo_alter('{name}', block_size => {block}, slice_size => {slice})"
+                ))
+            }
+            2 | 3 if sequence.uneven => {
+                let step = sequence.increment.signum() * rng.i64(1..5);
+                let done = self.run(&format!("SELECT hilo_alter('{name}', increment => {step})"));
+                self.settle(sequence, &name, None);
+                done
+            }
+            _ => self.renumber(sequence, &name, rng),
+        }
+    }
+
+    fn rename(&mut self, sequence: &Sequence, name: &str) -> Outcome<()> {
+        let new =
+            name.strip_suffix(" renamed").map_or_else(|| format!("{name} renamed"), str::to_owned);
+        let done = self.run(&format!("SELECT hilo_rename('{name}', '{new}')"));
+        match &done {
+            Ok(()) => sequence.set_name(new, 0),
+            Err(Failure::Refused(_)) => {}
+            Err(Failure::Gone) => {
+                if self.base(&new).is_some() {
+                    sequence.set_name(new, 0);
+                }
+            }
+        }
+        done
+    }
+
+    fn renumber(&mut self, sequence: &Sequence, name: &str, rng: &mut Rng) -> Outcome<()> {
+        let life = self.book().begin_life(sequence);
+        let first = life.first;
+        let create = sequence.create(name, &life);
+        let commit = rng.f32() < 0.7;
+        let mut expected = Some(life.key);
+        let how = rng.u32(..6);
+        self.book().note(sequence, format!("life {} by way {how}", life.key));
+        let done = match how {
+            0 => self.run(&format!("SELECT hilo_setval('{name}', {first}, false)")),
+            1 => self.run(&format!("SELECT hilo_alter('{name}', restart_with => {first})")),
+            2 => {
+                let dropped = self.run(&format!("SELECT hilo_drop('{name}', if_exists => true)"));
+                if dropped.is_ok() {
+                    self.book().dropped(sequence, &life);
+                }
+                dropped.and_then(|()| self.run(&create))
+            }
+            3 => {
+                let body = self
+                    .run(&format!("BEGIN; SELECT hilo_drop('{name}', if_exists => true); {create}"))
+                    .and_then(|()| self.draw_some(sequence, rng));
+                expected = (commit && body.is_ok()).then_some(life.key);
+                self.end(body, commit)
+            }
+            _ => {
+                let body = self.set_twice(sequence, name, first, rng);
+                expected = (commit && body.is_ok()).then_some(life.key);
+                self.end(body, commit)
+            }
+        };
+        let acknowledged = self.book().now();
+        let expected = expected.filter(|_| done.is_ok());
+        self.settle(sequence, name, expected.map(|key| (key, acknowledged)));
+        done
+    }
+
+    /// In one transaction: a second renumbering that is undone by a savepoint.
+    fn set_twice(
+        &mut self,
+        sequence: &Sequence,
+        name: &str,
+        first: i64,
+        rng: &mut Rng,
+    ) -> Outcome<()> {
+        self.run(&format!("BEGIN; SELECT hilo_setval('{name}', {first}, false)"))?;
+        self.draw_some(sequence, rng)?;
+        if rng.bool() {
+            let undone = self.book().begin_life(sequence);
+            self.book().note(sequence, format!("life {} to be undone", undone.key));
+            self.run(&format!(
+                "SAVEPOINT s; SELECT hilo_setval('{name}', {}, false)",
+                undone.first
+            ))?;
+            self.draw_some(sequence, rng)?;
+            self.run("ROLLBACK TO s")?;
+            self.draw_some(sequence, rng)?;
+        }
+        Ok(())
+    }
+
+    /// Learns which life the server has settled on, and holds it against the one that a commit confirmed.
+    fn settle(&mut self, sequence: &Sequence, name: &str, expected: Option<(i64, u64)>) {
+        let key = self.base(name).map(|base| sequence.key(base));
+        let since = expected.map_or_else(|| self.book().now(), |(_, acknowledged)| acknowledged);
+        if let Some((expected, _)) = expected
+            && key != Some(expected)
+        {
+            self.book()
+                .figures
+                .wrong(format!("{name}: life {expected} was confirmed, but it is in {key:?}"));
+        }
+        self.book().settle(sequence, key, since);
+        if key.is_none() {
+            // Whoever dropped it has left it to us.
+            let life = self.book().begin_life(sequence);
+            let created = self.run(&sequence.create(name, &life));
+            let key = self.base(name).map(|base| sequence.key(base));
+            if created.is_ok() && key != Some(life.key) {
+                self.book().figures.wrong(format!("{name}: created, but it is in {key:?}"));
+            }
+            let since = self.book().now();
+            self.book().settle(sequence, key, since);
+        }
+    }
+
+    /// The base of a sequence's numbers, if there is such a sequence.
+    fn base(&mut self, name: &str) -> Option<i64> {
+        let sql = format!(
+            "SELECT p.base FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id WHERE s.name = '{name}'"
+        );
+        for _ in 0..100 {
+            match self.query(&sql) {
+                Ok(rows) => return rows.first().map(|row| row.get(0)),
+                Err(Failure::Refused(state)) if ["42P01", "3F000"].contains(&state.as_str()) => {
+                    return None;
+                }
+                Err(Failure::Refused(_)) => {}
+                Err(Failure::Gone) => self.reconnect(),
+            }
+        }
+        self.book().figures.wrong(format!("{name}: cannot learn where it is"));
+        None
+    }
+}

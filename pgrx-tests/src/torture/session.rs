@@ -1,0 +1,346 @@
+//! A client: connects, does this and that, leaves, and comes again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use postgres::{Client, Error, Row};
+
+use super::Torture;
+use super::book::{Book, Kind, Last, Sequence, Ticket};
+use super::figures::add;
+
+/// Why a statement returned nothing.
+pub enum Failure {
+    /// The connection is gone.
+    Gone,
+    Refused(String),
+}
+
+pub type Outcome<T> = Result<T, Failure>;
+
+/// What a server under these accidents may answer.
+const ALLOWED: [&str; 18] = [
+    "2200H", // a small sequence is used up
+    "25P02", // after another error in the same transaction
+    "2BP01", // a default depends on it
+    "3D000", "3F000", "42883", "42P01", "42704", // dropped, with its extension or database
+    "40P01", // DROP EXTENSION against a definition
+    "42710", // created by somebody else
+    "53300", "53400", // the server is full
+    "55006", // the database is in use
+    "55P03", // a position row was held for longer than hilo.reserve_timeout
+    "57014", // cancelled
+    "57P01", "57P02", "57P03", // shutting down, or starting
+];
+
+pub struct Guest<'a> {
+    torture: &'a Torture,
+    book: &'a Book,
+    client: Client,
+    last: Last,
+    /// The database's sequences.
+    sequences: Vec<&'a Sequence>,
+}
+
+/// Comes and goes until the time is up.
+pub fn run(torture: &Torture, mut rng: Rng) {
+    while !torture.is_over() {
+        let database = torture.databases
+            [if rng.f32() < 0.7 { 0 } else { rng.usize(..torture.databases.len()) }];
+        let visit = torture.may_enter().then(|| torture.cluster.try_connect("postgres", database));
+        let Some(Ok(client)) = visit else {
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        add(&torture.book.figures.sessions, 1);
+        let mut guest = Guest {
+            torture,
+            book: &torture.book,
+            client,
+            last: Last::default(),
+            sequences: torture
+                .book
+                .sequences
+                .iter()
+                .filter(|found| found.database == database)
+                .collect(),
+        };
+        let statements = if rng.f32() < 0.3 { 1 } else { rng.usize(2..400) };
+        for _ in 0..statements {
+            if torture.is_over() || !torture.may_enter() {
+                break;
+            }
+            if let Err(Failure::Gone) = guest.act(&mut rng) {
+                break;
+            }
+        }
+    }
+}
+
+impl Guest<'_> {
+    fn act(&mut self, rng: &mut Rng) -> Outcome<()> {
+        let sequence = self.sequences[rng.usize(..self.sequences.len())];
+        match rng.u32(..1000) {
+            ..20 if sequence.mutable => self.define(sequence, rng),
+            ..30 => self.run("DISCARD ALL"),
+            ..36 => self.look(rng),
+            ..40 => self.check_currval(sequence),
+            ..300 => self.transaction(rng),
+            _ => self.draw(sequence, rng),
+        }
+    }
+
+    /// Some draws, savepoints between them, and an end of either kind.
+    fn transaction(&mut self, rng: &mut Rng) -> Outcome<()> {
+        let begin =
+            ["", " READ ONLY", " ISOLATION LEVEL REPEATABLE READ", " ISOLATION LEVEL SERIALIZABLE"];
+        let read_only = rng.usize(..begin.len());
+        self.run(&format!("BEGIN{}", begin[read_only]))?;
+        let body = self.draws(rng, read_only == 1);
+        self.finish(body, rng.bool())
+    }
+
+    fn draws(&mut self, rng: &mut Rng, read_only: bool) -> Outcome<()> {
+        for _ in 0..rng.usize(1..5) {
+            let sequence = self.sequences[rng.usize(..self.sequences.len())];
+            let savepoint = rng.f32() < 0.2;
+            if savepoint {
+                self.run("SAVEPOINT s")?;
+            }
+            // The sequence with the table is inserted into.
+            if !(read_only && !sequence.mutable) {
+                self.draw(sequence, rng)?;
+            }
+            if savepoint {
+                self.run(if rng.bool() { "ROLLBACK TO s" } else { "RELEASE s" })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits or rolls back; rolls back what has failed.
+    fn finish(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
+        match body {
+            Ok(()) if commit => self.run("COMMIT"),
+            Err(Failure::Gone) => body,
+            _ => {
+                add(&self.book.figures.transactions_rolled_back, 1);
+                self.run("ROLLBACK")?;
+                body
+            }
+        }
+    }
+
+    fn draw(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
+        let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
+        let count = match (sequence.kind, rng.u32(..10)) {
+            (_, ..2) => 1,
+            (Kind::Small(_), _) => rng.i64(1..20),
+            (_, 2..4) => rng.i64(1..20),
+            _ => rng.i64(20..self.torture.batch),
+        };
+        let ticket = self.book.ticket(sequence);
+        let name = ticket.name.as_str();
+        let values = match rng.u32(..10) {
+            0 if sequence.hi_block.is_some() => return self.next_hi(sequence, &ticket),
+            0 if !matches!(sequence.kind, Kind::Cycle(_)) => self.next_range(name, count),
+            1..4 => self.values(&format!("SELECT hilo_nextvals('{name}', {count})")),
+            4 if !sequence.mutable && sequence.kind == Kind::Wide => self.values(&format!(
+                "INSERT INTO inserted (n) SELECT generate_series(1, {}) RETURNING value",
+                count.min(50)
+            )),
+            _ => self
+                .values(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})")),
+        };
+        match values {
+            Ok(values) => {
+                self.book.saw(sequence, &ticket, &mut self.last, &values, true);
+                Ok(())
+            }
+            Err(failure) => {
+                self.book.lost(sequence, count as u64);
+                if matches!(&failure, Failure::Refused(state) if state == "2200H") {
+                    self.succeed(sequence, &ticket)?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn next_range(&mut self, name: &str, count: i64) -> Outcome<Vec<i64>> {
+        let rows = self.query(&format!(
+            "SELECT first, last, increment, count FROM hilo_nextrange('{name}', {count})"
+        ))?;
+        let [first, last, increment, got] =
+            [0, 1, 2, 3].map(|column| rows[0].get::<_, i64>(column));
+        let values: Vec<i64> = (0..got).map(|n| first + n * increment).collect();
+        if got != count || values.last() != Some(&last) {
+            self.book
+                .figures
+                .wrong(format!("{name}: {first} … {last} by {increment} is not {count} values"));
+        }
+        Ok(values)
+    }
+
+    fn next_hi(&mut self, sequence: &Sequence, ticket: &Ticket) -> Outcome<()> {
+        let block = sequence.hi_block.unwrap_or(1);
+        let sql = format!(
+            "SELECT s.start_value, h FROM hilo_next_hi('{0}') h, hilo_sequences s WHERE s.name = '{0}'",
+            ticket.name
+        );
+        match self.query(&sql) {
+            // Its start value changed between the two.
+            Ok(rows) if rows.is_empty() => Ok(()),
+            Ok(rows) => {
+                let (start, hi): (i64, i64) = (rows[0].get(0), rows[0].get(1));
+                let values: Vec<i64> = (0..block).map(|lo| start + hi * block + lo).collect();
+                self.book.saw(sequence, ticket, &mut self.last, &values, false);
+                Ok(())
+            }
+            Err(failure) => {
+                self.book.lost(sequence, 2 * block as u64);
+                Err(failure)
+            }
+        }
+    }
+
+    /// A small sequence is used up: another one takes its place.
+    fn succeed(&mut self, sequence: &Sequence, ticket: &Ticket) -> Outcome<()> {
+        let Kind::Small(_) = sequence.kind else { return Ok(()) };
+        let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
+        if sequence.name().0 != ticket.name {
+            return Ok(());
+        }
+        // It may be in a transaction that has just failed.
+        self.run("ROLLBACK")?;
+        let left = self.values(&format!("SELECT hilo_nextval('{}')", ticket.name));
+        match left {
+            // Only the batch was too large for what was left.
+            Ok(values) => {
+                self.book.saw(sequence, ticket, &mut self.last, &values, true);
+                return Ok(());
+            }
+            Err(Failure::Refused(state)) if state == "2200H" => {}
+            Err(failure) => {
+                self.book.lost(sequence, 1);
+                return Err(failure);
+            }
+        }
+        let life = self.book.begin_life(sequence);
+        let stem = ticket.name.rsplit_once('-').map_or(ticket.name.as_str(), |(stem, _)| stem);
+        let name = format!("{stem}-{}", life.key);
+        let sql = sequence.create(&name, &life);
+        loop {
+            let created = self.run(&sql);
+            if matches!(&created, Ok(()))
+                || matches!(&created, Err(Failure::Refused(state)) if state == "42710")
+            {
+                break;
+            }
+            self.reconnect();
+        }
+        life.committed.store(true, std::sync::atomic::Ordering::SeqCst);
+        sequence.set_name(name, life.key);
+        Ok(())
+    }
+
+    fn look(&mut self, rng: &mut Rng) -> Outcome<()> {
+        let views = [
+            "hilo_sequences",
+            "hilo_stat_sequences",
+            "hilo_stat_backends",
+            "hilo_blocks",
+            "hilo_gaps",
+        ];
+        self.run(&format!(
+            "SELECT count(*) FROM (SELECT * FROM {} OFFSET 0) v",
+            views[rng.usize(..views.len())]
+        ))
+    }
+
+    /// What a session got last it gets from hilo_currval.
+    fn check_currval(&mut self, sequence: &Sequence) -> Outcome<()> {
+        let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
+        let ticket = self.book.ticket(sequence);
+        let sql =
+            format!("SELECT hilo_nextval('{0}'), hilo_currval('{0}'), hilo_lastval()", ticket.name);
+        match self.query(&sql) {
+            Ok(rows) => {
+                let values = [0, 1, 2].map(|column| rows[0].get::<_, i64>(column));
+                self.book.saw(sequence, &ticket, &mut self.last, &values[..1], true);
+                if values[0] != values[1] || values[0] != values[2] {
+                    self.book
+                        .figures
+                        .wrong(format!("{}: nextval, currval, lastval: {values:?}", ticket.name));
+                }
+                Ok(())
+            }
+            Err(failure) => {
+                self.book.lost(sequence, 1);
+                Err(failure)
+            }
+        }
+    }
+
+    fn values(&mut self, sql: &str) -> Outcome<Vec<i64>> {
+        Ok(self.query(sql)?.iter().map(|row| row.get(0)).collect())
+    }
+
+    pub(super) fn query(&mut self, sql: &str) -> Outcome<Vec<Row>> {
+        add(&self.book.figures.statements, 1);
+        let result = self.client.query(sql, &[]);
+        result.map_err(|error| classify(self.book, sql, &error))
+    }
+
+    pub(super) fn run(&mut self, sql: &str) -> Outcome<()> {
+        add(&self.book.figures.statements, 1);
+        let result = self.client.batch_execute(sql);
+        result.map_err(|error| classify(self.book, sql, &error))
+    }
+
+    /// Connects anew, as soon as the server lets it: also where a smart stop wants everybody to leave.
+    pub(super) fn reconnect(&mut self) {
+        let database = self.sequences[0].database;
+        let deadline = Instant::now() + Duration::from_secs(120);
+        self.last.clear();
+        while Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(10));
+            if let Ok(client) = self.torture.cluster.try_connect("postgres", database) {
+                self.client = client;
+                return;
+            }
+        }
+        self.book.figures.wrong(format!("cannot connect to {database}"));
+    }
+
+    pub(super) fn draw_some(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
+        (0..rng.usize(..3)).try_for_each(|_| self.draw(sequence, rng))
+    }
+
+    pub(super) fn book(&self) -> &Book {
+        self.book
+    }
+
+    pub(super) fn end(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
+        self.finish(body, commit)
+    }
+}
+
+pub fn classify(book: &Book, sql: &str, error: &Error) -> Failure {
+    let Some(report) = error.as_db_error() else { return Failure::Gone };
+    let state = report.code().code();
+    book.figures.refused(state);
+    let timeout = report.message().contains("statement timeout");
+    if !ALLOWED.contains(&state) || timeout {
+        let sql = sql.get(..120).unwrap_or(sql);
+        book.figures.wrong(format!("{sql}: {state} {} {:?}", report.message(), report.detail()));
+    }
+    if error.is_closed()
+        || ["FATAL", "PANIC"].contains(&report.severity())
+        || state.starts_with("57P")
+    {
+        return Failure::Gone;
+    }
+    Failure::Refused(state.to_owned())
+}

@@ -1,0 +1,52 @@
+//! A line in the server's log when a sequence comes near its end.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use hilo_core::mapping::Mapping;
+
+use crate::shared::slot::Locked;
+
+/// Percent of the range, each reported once.
+const LEVELS: [u8; 3] = [80, 90, 95];
+
+/// How much of a sequence's range is reserved where `next` is the next index, rounded down.
+fn percent(mapping: &Mapping, next: i64) -> u8 {
+    let Some(value) = mapping.value(next) else { return 100 };
+    let whole = mapping.max_value as i128 - mapping.min_value as i128 + 1;
+    let used = match mapping.increment > 0 {
+        true => value as i128 - mapping.min_value as i128,
+        false => mapping.max_value as i128 - value as i128,
+    };
+    (used * 100 / whole) as u8
+}
+
+fn level(percent: u8) -> u8 {
+    LEVELS.into_iter().rev().find(|level| percent >= *level).unwrap_or(0)
+}
+
+/// What a block that reaches from index `start` to `end` makes worth a warning: the level that it
+/// passes. What lies below `start` was reported when it was reserved, maybe in an earlier life.
+pub fn passed(locked: &mut Locked, mapping: &Mapping, start: i64, end: i64) -> Option<u8> {
+    if mapping.cycle || start >= end {
+        return None;
+    }
+    // A numbering that begins beyond a level has just passed it.
+    let before = if start <= 1 { 0 } else { level(percent(mapping, start)) };
+    let now = level(percent(mapping, end));
+    if now <= locked.warned.max(before) {
+        return None;
+    }
+    locked.warned = now;
+    Some(now)
+}
+
+/// To be called outside of any lock.
+pub fn warn(name: &str, level: u8, mapping: &Mapping) {
+    let bound = if mapping.increment > 0 { mapping.max_value } else { mapping.min_value };
+    let message =
+        format!("hilo sequence \"{name}\" has used {level} % of its values, which end at {bound}");
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message, "hilo")
+        .set_hint("Give it a wider data type or bounds with hilo_alter, and the columns that it feeds a wider type.")
+        .report(PgLogLevel::WARNING);
+}
