@@ -17,7 +17,8 @@ fn root() -> PathBuf {
 /// README.md and all of docs/.
 fn documents() -> Vec<PathBuf> {
     let docs = fs::read_dir(root().join("docs")).expect("cannot read docs");
-    let mut files: Vec<PathBuf> = docs.map(|entry| entry.expect("cannot read docs").path()).collect();
+    let mut files: Vec<PathBuf> =
+        docs.map(|entry| entry.expect("cannot read docs").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
     files.push(root().join("README.md"));
     files.sort();
@@ -76,7 +77,8 @@ fn sql_runs_as_printed() {
 fn the_operators_commands_run() {
     let cluster = Cluster::with_hilo();
     cluster.connect("postgres").run("SELECT hilo_create('orders'), hilo_nextval('orders')");
-    let text = fs::read_to_string(root().join("docs/operations.md")).expect("cannot read the guide");
+    let text =
+        fs::read_to_string(root().join("docs/operations.md")).expect("cannot read the guide");
     let commands = blocks(&text, "sh");
     assert!(!commands.is_empty());
     let psql = cluster.tool("psql", "postgres");

@@ -7,9 +7,9 @@ use std::time::Duration;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 fn stat(cluster: &Cluster, column: &str, name: &str) -> i64 {
-    cluster
-        .connect("postgres")
-        .one(&format!("SELECT {column}::bigint FROM hilo_stat_sequences WHERE name = '{name}'"))
+    cluster.connect("postgres").one(&format!(
+        "SELECT coalesce(sum({column}), 0)::bigint FROM hilo_stat_sequences WHERE name = '{name}'"
+    ))
 }
 
 /// While a row is locked, its callers wait and are served when it is free; the others notice nothing.

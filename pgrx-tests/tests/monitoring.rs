@@ -38,17 +38,25 @@ fn the_exporter_finds_the_series() {
     assert_eq!(value(&page, "hilo_sequence_served{", "sequence=\"watched\""), Some(42.0), "{page}");
     assert_eq!(value(&page, "hilo_gap_values{", "reason=\"crash\""), Some(5.0), "{page}");
     assert_eq!(value(&page, "hilo_database_active_sequences{", "datname=\"postgres\""), Some(1.0));
-    let ready = client.one::<i64>("SELECT in_current FROM hilo_stat_sequences WHERE name = 'watched'");
-    assert_eq!(value(&page, "hilo_sequence_in_current{", "sequence=\"watched\""), Some(ready as f64));
+    let ready =
+        client.one::<i64>("SELECT in_current FROM hilo_stat_sequences WHERE name = 'watched'");
+    assert_eq!(
+        value(&page, "hilo_sequence_in_current{", "sequence=\"watched\""),
+        Some(ready as f64)
+    );
 
     for series in series_of_queries() {
         assert!(page.contains(&format!("{series}{{")), "{series} is missing from\n{page}");
     }
-    let dashboard = fs::read_to_string(monitoring("dashboard.json")).expect("cannot read the dashboard");
+    let dashboard =
+        fs::read_to_string(monitoring("dashboard.json")).expect("cannot read the dashboard");
     let asked = names(&dashboard);
     assert!(asked.len() > 10, "{asked:?}");
     for name in asked {
-        assert!(page.contains(&format!("{name}{{")), "the dashboard asks for {name}, which nobody delivers");
+        assert!(
+            page.contains(&format!("{name}{{")),
+            "the dashboard asks for {name}, which nobody delivers"
+        );
     }
     drop(exporter);
     cluster.finish();
@@ -65,7 +73,8 @@ fn series_of_queries() -> Vec<String> {
         {
             query = name;
         }
-        if let Some((column, rest)) = line.strip_prefix("    - ").and_then(|metric| metric.split_once(':'))
+        if let Some((column, rest)) =
+            line.strip_prefix("    - ").and_then(|metric| metric.split_once(':'))
             && !rest.contains("LABEL")
         {
             series.push(format!("{query}_{column}"));
@@ -79,7 +88,9 @@ fn series_of_queries() -> Vec<String> {
 fn names(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = |word: &&str| {
-        ["hilo_sequence_", "hilo_database_", "hilo_gap_", "hilo_check_"].iter().any(|start| word.starts_with(start))
+        ["hilo_sequence_", "hilo_database_", "hilo_gap_", "hilo_check_"]
+            .iter()
+            .any(|start| word.starts_with(start))
     };
     let mut names: Vec<String> = words.filter(ours).map(str::to_owned).collect();
     names.sort();
@@ -103,7 +114,8 @@ impl Exporter {
     fn start(cluster: &Cluster, queries: &Path) -> Exporter {
         let program = installed(&cluster.file("exporter"));
         // Free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap().port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap().port();
         let source = format!(
             "postgresql:///postgres?host={}&user=watcher&sslmode=disable",
             cluster.socket_directory().display()
@@ -152,7 +164,11 @@ fn installed(directory: &Path) -> PathBuf {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(directory, open).expect("cannot open it up");
     let steps = format!("apt-get download -qq {PACKAGE} && dpkg-deb --extract {PACKAGE}_*.deb .");
-    let output = Command::new("sh").args(["-c", &steps]).current_dir(directory).output().expect("cannot run sh");
+    let output = Command::new("sh")
+        .args(["-c", &steps])
+        .current_dir(directory)
+        .output()
+        .expect("cannot run sh");
     assert!(
         output.status.success(),
         "the package {PACKAGE} is not installed and cannot be downloaded, so the exporter was not tested: {}",
