@@ -349,12 +349,52 @@ fn checks_the_server() {
     client.refusal("SELECT hilo_nextval('stuck')").is("55P03");
     assert_eq!(found(&mut client), ["sequence \"stuck\""]);
     holder.run("ROLLBACK");
+    client.run("SELECT hilo_nextval('stuck')");
+    assert_eq!(found(&mut client), Vec::<String>::new());
     cluster.finish();
+
+    // The launcher of logical replication has the only place.
+    let crowded = Cluster::builder()
+        .config("max_worker_processes", "1")
+        .config("hilo.reserve_timeout", "200ms")
+        .start_with_hilo();
+    let mut client = crowded.connect("postgres");
+    let workers = "SELECT count(*) FROM hilo_check() WHERE object = 'setting max_worker_processes'";
+    wait_until("the launcher is found to be there", LONG, || client.one::<i64>(workers) == 1);
+    client.run("SELECT hilo_create('waits')");
+    client.refusal("SELECT hilo_nextval('waits')").is("53400");
+    assert_eq!(client.one::<i64>(workers), 2);
+    crowded.finish();
 
     let bare = Cluster::builder().start();
     let mut client = bare.connect("postgres");
     client.run("CREATE EXTENSION hilo");
     assert!(found(&mut client).contains(&"setting shared_preload_libraries".to_owned()));
+}
+
+/// pg_stat_activity names what a caller waits for, from PostgreSQL 17 on in words of hilo's own.
+#[test]
+fn waits_have_names() {
+    let cluster = Cluster::with_hilo();
+    let mut holder = cluster.connect("postgres");
+    holder.run("SELECT hilo_create('held')");
+    holder.run("BEGIN; SELECT hilo_setval('held', 5)");
+    let mut client = cluster.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '60s'");
+    let named = holder.one::<bool>("SELECT current_setting('server_version_num')::int >= 170000");
+    let expected = if named { "HiloBlock" } else { "Extension" };
+    let pid = client.backend_pid();
+    thread::scope(|scope| {
+        let call = scope.spawn(|| client.one::<i64>("SELECT hilo_nextval('held')"));
+        let mut watcher = cluster.connect("postgres");
+        let event = format!(
+            "SELECT wait_event FROM pg_stat_activity WHERE pid = {pid} AND wait_event_type = 'Extension'"
+        );
+        wait_until("the call waits by name", LONG, || watcher.all::<String>(&event) == [expected]);
+        holder.run("COMMIT");
+        assert_eq!(call.join().unwrap(), 6);
+    });
+    cluster.finish();
 }
 
 fn stat(client: &mut Client, column: &str, name: &str) -> i64 {

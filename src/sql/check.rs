@@ -7,6 +7,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use super::inspect;
 use super::query::{self, Row};
 use crate::catalog::definitions;
 use crate::catalog::positions::{self, Position};
@@ -285,7 +286,11 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
                    LEFT JOIN ({rates}) r ON r.sequence = s.id
                   CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value,
                                              s.cycle, p.node, p.nodes, p.stripe)::float8 AS next) v
-                  WHERE NOT s.cycle) f
+                  WHERE NOT s.cycle
+                    -- What is far from its end is sorted out before anything is computed of it.
+                    AND (CASE WHEN s.increment > 0 THEN p.base::float8 - s.min_value ELSE s.max_value::float8 - p.base END
+                         + p.next_index::float8 * abs(s.increment::float8) * p.nodes)
+                        >= {FULL} / 2 * (s.max_value::float8 - s.min_value)) f
           WHERE used >= {FULL} OR (used >= {FULL} / 2 AND days < {DAYS})",
         readable = readable(caller)
     );
@@ -310,13 +315,18 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Reservations that have failed within the last hour.
+/// Reservations that have failed within the last hour, and not succeeded since.
 fn faults(caller: pg_sys::Oid) -> Findings {
+    let failing: Vec<String> = inspect::failing().iter().map(i64::to_string).collect();
+    if failing.is_empty() {
+        return Vec::new();
+    }
     let sql = format!(
         "SELECT s.name, st.last_error, st.errors, date_trunc('second', now() - st.last_error_at)::text
            FROM hilo.stat_slots() st JOIN ({}) s ON s.id = st.sequence
-          WHERE st.last_error_at > now() - interval '1 hour'",
-        readable(caller)
+          WHERE st.last_error_at > now() - interval '1 hour' AND st.sequence = ANY ('{{{}}}'::bigint[])",
+        readable(caller),
+        failing.join(",")
     );
     query::rows(&sql, |row| {
         let what = format!(

@@ -295,6 +295,11 @@ pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError
     Ok(all)
 }
 
+/// The sequences whose last reservation has failed.
+pub fn failing() -> Vec<i64> {
+    each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence))
+}
+
 /// `hilo.node_id()`: this server's node.
 #[pg_extern(sql = false)]
 fn node_id() -> i32 {

@@ -140,6 +140,7 @@ pub fn populate(torture: &Torture, client: &mut Client, sequences: &[&Sequence])
         retried(torture, client, &sequence.create(&name, &life));
         life.committed.store(true, std::sync::atomic::Ordering::SeqCst);
         torture.book.settle(sequence, Some(life.key), torture.book.now());
+        torture.book.forgotten(sequence, life.key);
     }
 }
 

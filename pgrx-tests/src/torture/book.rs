@@ -36,7 +36,7 @@ pub struct Life {
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
     furthest: AtomicI64,
-    /// Whether the server has confirmed its beginning.
+    /// Whether the server has confirmed its beginning, and no drop has deleted its gaps since.
     pub committed: AtomicBool,
 }
 
@@ -231,6 +231,13 @@ impl Book {
         life
     }
 
+    /// What the catalog knew of the lives before this one went with a drop.
+    pub fn forgotten(&self, sequence: &Sequence, next: i64) {
+        for life in sequence.lives().iter().filter(|life| life.key != next) {
+            life.committed.store(false, SeqCst);
+        }
+    }
+
     /// A sequence is dropped; `next` is what it begins when it is created again.
     pub fn dropped(&self, sequence: &Sequence, next: &Life) {
         let since = self.now();
@@ -306,7 +313,7 @@ impl Sequence {
     }
 
     /// The end of its history.
-    fn lately(&self) -> Vec<String> {
+    pub fn lately(&self) -> Vec<String> {
         let history = self.history.lock().unwrap();
         history[history.len().saturating_sub(8)..].to_vec()
     }

@@ -205,10 +205,19 @@ fn audit_lives(
         let Some(reach) = reach else { continue };
         let count = (reach - life.first * sign) / books.increment.abs() + 1;
         add(&book.figures.checked, count.max(0) as u64);
-        open += (0..count)
-            .map(|n| life.first + n * books.increment)
-            .filter(|&value| !seen.contains(value) && !recorded.contains(value))
-            .count() as u64;
+        let value = |n| life.first + n * books.increment;
+        let missing = |n: &i64| !seen.contains(value(*n)) && !recorded.contains(value(*n));
+        let here = (0..count).filter(missing).count() as u64;
+        if here > 10_000 && std::env::var_os("EXPLAIN").is_some() {
+            let first = (0..count).find(missing).unwrap_or_default();
+            let run = (first..count).take_while(missing).count();
+            eprintln!(
+                "{name}: {here} of {count} missing in life {} (current {current}), the first {run} from {first} on, base {} {} next {} seen {:?} recorded {:?} reserved {reserved:?} {:?}",
+                life.key, books.base, books.increment, books.next_index, seen.bounds(), recorded.bounds(),
+                sequence.lately()
+            );
+        }
+        open += here;
     }
     open
 }
