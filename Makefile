@@ -3,10 +3,10 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG
+export PG PG_CONFIG MINUTES SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit build install clean
+.PHONY: help demo test torture lint unit build install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,9 @@ demo: ## see hilo at work in a throwaway cluster
 
 test: ## run every check and every test there is, in throwaway clusters
 	@scripts/test
+
+torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
+	@scripts/torture
 
 lint: ## check formatting, Rust and shell code, warnings denied
 	@scripts/lint

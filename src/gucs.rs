@@ -184,6 +184,13 @@ pub fn server_prefix() -> String {
     SERVER_PREFIX.get().map(|prefix| prefix.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+/// The prefix where Postgres keeps it; valid until the setting changes.
+pub fn server_prefix_bytes() -> &'static [u8] {
+    let prefix = SERVER_PREFIX.as_ptr();
+    // SAFETY: see above
+    unsafe { if (*prefix).is_null() { &[] } else { CStr::from_ptr(*prefix).to_bytes() } }
+}
+
 pub fn auto_create() -> bool {
     AUTO_CREATE.get()
 }

@@ -397,6 +397,29 @@ fn waits_have_names() {
     cluster.finish();
 }
 
+/// A standby shows what is in its catalog: gaps and checks, without the primary's memory.
+#[test]
+fn a_standby_can_be_inspected() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('seen', block_size => 100)");
+    client.run("CREATE TABLE seen (id bigint PRIMARY KEY DEFAULT hilo_nextval('seen'))");
+    client.run("INSERT INTO seen SELECT hilo_nextval('seen') FROM generate_series(1, 20)");
+    client.run("DELETE FROM seen WHERE id = 7");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    let mut reader = standby.connect("postgres");
+    let gaps = "SELECT DISTINCT reason FROM hilo_find_gaps('seen', 'seen', 'id')";
+    assert_eq!(reader.all::<String>(gaps), ["rolled back, deleted or unknown"]);
+    let first = "SELECT min(first) FROM hilo_find_gaps('seen', 'seen', 'id')";
+    assert_eq!(reader.one::<i64>(first), 7);
+    let wrong = "SELECT object FROM hilo_check() WHERE object !~ 'fsync|full_page_writes'";
+    assert_eq!(reader.all::<String>(wrong), Vec::<String>::new());
+    for view in ["hilo_stat_sequences", "hilo_stat_backends", "hilo_blocks"] {
+        assert_eq!(reader.one::<i64>(&format!("SELECT count(*) FROM {view}")), 0, "{view}");
+    }
+}
+
 fn stat(client: &mut Client, column: &str, name: &str) -> i64 {
     client.one(&format!("SELECT {column} FROM hilo_stat_sequences WHERE name = '{name}'"))
 }

@@ -21,13 +21,26 @@ pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
 /// The value of a hit: the memo is good and its slice is not used up.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
+    hit_or_want(memo, want_block)
+}
+
+/// The same, for a caller outside pgrx's guard.
+#[inline(always)]
+pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
+    // SAFETY: the guard turns what goes wrong into an error of Postgres, and no frame between it and
+    // the caller's has a destructor.
+    hit_or_want(memo, |slot| unsafe { want_block_guarded(slot) })
+}
+
+#[inline(always)]
+fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     let entry = memo.entry()?;
     if !memo.is_good() || !memo.allows(DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
         Some(value) => value,
-        None => single(entry)?,
+        None => single(entry, want)?,
     };
     memo.served(entry, value);
     Some(value)
@@ -42,8 +55,8 @@ impl Entry {
 }
 
 /// One value of an ordered sequence, straight from the pool: the usual case only.
-#[inline]
-fn single(entry: &Entry) -> Option<i64> {
+#[inline(always)]
+fn single(entry: &Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     let terms = entry.terms.get();
     if !terms.ordered {
         return None;
@@ -53,7 +66,7 @@ fn single(entry: &Entry) -> Option<i64> {
         return None;
     };
     if left + slot.queued() < slot.threshold.load(Relaxed) {
-        want_block(slot);
+        want(slot);
     }
     terms.mapping.value(range.start)
 }
@@ -207,6 +220,12 @@ fn want_block(slot: &'static Slot) {
     }
 }
 
+#[pgrx::pg_guard]
+#[cold]
+unsafe extern "C-unwind" fn want_block_guarded(slot: &'static Slot) {
+    want_block(slot);
+}
+
 /// Gives back what this session holds of a sequence, and its line.
 pub fn let_go(entry: &'static Entry) {
     let slice = entry.slice.get();
@@ -228,7 +247,7 @@ pub fn let_go(entry: &'static Entry) {
 
 /// Puts a range back into its pool. Where it has no place, the worker is asked to make some.
 fn give_back(shared: &'static Shared, slot: &'static Slot, serial: i64, rest: Range) {
-    const TRIES: u32 = 50;
+    const TRIES: u32 = 1_000;
     let number = shared.number_of(slot);
     for _ in 0..TRIES {
         let mut locked = shared.lock_slot(number);

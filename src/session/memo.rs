@@ -1,10 +1,10 @@
 //! What a name means to this backend: which sequence, how it is numbered, what the user may do.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 
 use hilo_core::key_format::KeyFormat;
 use hilo_core::mapping::Mapping;
@@ -35,8 +35,9 @@ pub struct Entry {
     pub grown: Cell<i32>,
     /// When it last took from the pool, counted in draws of this backend.
     pub drawn_at: Cell<u64>,
-    /// The smallest index that this session may still be served under `serial`.
+    /// The smallest index that this session may still be served of the epoch `floor_epoch`.
     pub floor: Cell<i64>,
+    pub floor_epoch: Cell<i64>,
     pub last: Cell<Option<i64>>,
 }
 
@@ -55,8 +56,8 @@ pub struct Memo {
 /// The version of what only this transaction knows.
 static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-type Memos = HashMap<Box<[u8]>, &'static Memo>;
-type Entries = HashMap<(pg_sys::Oid, i64), &'static Entry>;
+type Memos = FxHashMap<&'static [u8], &'static Memo>;
+type Entries = FxHashMap<(pg_sys::Oid, i64), &'static Entry>;
 
 static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
@@ -229,7 +230,7 @@ fn remember(name: &[u8]) -> &'static Memo {
         privileges: Cell::new(Privileges::NONE),
         key_format: RefCell::default(),
     }));
-    MEMOS.borrow_mut().get_or_insert_default().insert(name.into(), memo);
+    MEMOS.borrow_mut().get_or_insert_default().insert(&memo.name, memo);
     memo
 }
 
@@ -245,6 +246,7 @@ fn entry_for(key: (pg_sys::Oid, i64)) -> &'static Entry {
             grown: Cell::new(0),
             drawn_at: Cell::new(0),
             floor: Cell::new(0),
+            floor_epoch: Cell::new(0),
             last: Cell::new(None),
         }))
     })
@@ -262,15 +264,18 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, 
     let shared = shared::get()?;
     lines::register_session(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let (terms, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
+    let (terms, epoch, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
     let moved =
         entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
     if moved {
         draw::let_go(entry);
         entry.slot.set(Some(slot));
         entry.serial.set(serial);
-        entry.floor.set(0);
         entry.grown.set(0);
+    }
+    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
+    if entry.floor_epoch.replace(epoch) != epoch {
+        entry.floor.set(0);
     }
     entry.terms.set(terms);
     Ok((slot, version))

@@ -162,7 +162,6 @@ pub fn forget() {
         if own.entry.slot.get().is_none() {
             own.entry.slice.set(lines::empty());
             own.entry.serial.set(0);
-            own.entry.floor.set(0);
         }
         // SAFETY: leaked by `adopt`; the entry, which alone pointed to it, has just let go of it.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(own.slice).cast_mut()) });

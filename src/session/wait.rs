@@ -188,15 +188,15 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     }
 }
 
-/// The terms of a pinned slot with their serial and version, once the worker has read them.
+/// The terms of a pinned slot with their epoch, serial and version, once the worker has read them.
 pub fn for_terms(
     shared: &'static Shared,
     slot: &'static Slot,
     name: &str,
-) -> Result<(Terms, i64, u64), HiloError> {
+) -> Result<(Terms, i64, i64, u64), HiloError> {
     let read = |locked: &mut Locked| {
         let (terms, serial) = locked.terms()?;
-        Some(Ok((terms, serial, locked.slot.version.load(Relaxed))))
+        Some(Ok((terms, locked.epoch, serial, locked.slot.version.load(Relaxed))))
     };
     until(shared, slot, name, read)
 }

@@ -108,6 +108,9 @@ pub struct Inner {
     pub epoch: i64,
     terms: Option<Terms>,
     pub pool: Pool,
+    /// How far the position was when this memory last heard of it, of `epoch`. What lies between here
+    /// and the position was reserved by a worker that did not live to publish it.
+    pub reserved_to: Option<i64>,
     /// Indexes below this were served by a transaction that rolled its change back.
     pub floor: i64,
     pub rate: Rate,
@@ -209,6 +212,7 @@ impl Inner {
             epoch: UNKNOWN,
             terms: None,
             pool: Pool::default(),
+            reserved_to: None,
             floor: 0,
             rate: Rate::default(),
             block: 0,
@@ -291,6 +295,7 @@ impl Locked {
         self.terms = None;
         self.epoch = epoch;
         self.floor = 0;
+        self.reserved_to = None;
         self.warned = 0;
         self.slot.exhausted.store(0, Relaxed);
         self.slot.serial.fetch_add(1, SeqCst);

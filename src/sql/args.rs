@@ -54,16 +54,24 @@ impl Args {
     #[inline(always)]
     pub fn name(&self, at: usize) -> &'static [u8] {
         let Some(datum) = self.datum(at) else { return &[] };
-        // SAFETY: a hilo_sequence is a varlena; a plain one is read where it lies, another is copied
-        // to memory that outlives the call.
+        match self.plain_name(at) {
+            Some(name) => name,
+            // SAFETY: a hilo_sequence is a varlena; the copy outlives the call.
+            None => unsafe { detoasted(datum.cast_mut_ptr()) },
+        }
+    }
+
+    /// The bytes of a sequence's name that is neither compressed nor stored elsewhere. Calls nothing of
+    /// Postgres.
+    #[inline(always)]
+    pub fn plain_name(&self, at: usize) -> Option<&'static [u8]> {
+        let datum = self.datum(at)?;
+        // SAFETY: a hilo_sequence is a varlena; a plain one is read where it lies.
         unsafe {
             let value = datum.cast_mut_ptr::<pg_sys::varlena>();
-            if pgrx::varlena::varatt_is_4b_u(value)
-                || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value))
-            {
-                return pgrx::varlena_to_byte_slice(value);
-            }
-            detoasted(value)
+            let plain = pgrx::varlena::varatt_is_4b_u(value)
+                || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value));
+            plain.then(|| pgrx::varlena_to_byte_slice(value))
         }
     }
 

@@ -1,5 +1,7 @@
 //! Text keys: a value set into the sequence's key format.
 
+use std::cell::RefCell;
+
 use pgrx::pg_sys;
 
 use hilo_core::key_format::KeyFormat;
@@ -30,21 +32,21 @@ pub fn check(definition: &Definition, name: &str) -> Result<(), HiloError> {
         Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
         None => KeyFormat::default(),
     };
-    let prefix = gucs::server_prefix();
-    check_prefix(&format, name.as_bytes(), &prefix, definition.min_value < 0)
+    let prefix = gucs::server_prefix_bytes();
+    check_prefix(&format, name.as_bytes(), prefix, definition.min_value < 0)
 }
 
 fn check_prefix(
     format: &KeyFormat,
     name: &[u8],
-    prefix: &str,
+    prefix: &[u8],
     negative: bool,
 ) -> Result<(), HiloError> {
-    if !format.has_server() {
+    if prefix.is_empty() || !format.has_server() {
         return Ok(());
     }
-    format.check_prefix(name, prefix.as_bytes(), negative).map_err(|error| HiloError::Prefix {
-        prefix: prefix.into(),
+    format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {
+        prefix: String::from_utf8_lossy(prefix).into_owned(),
         message: error.to_string(),
         detail: error.detail(),
         hint: error.hint(),
@@ -57,11 +59,17 @@ fn key(
     value: i64,
     negative: bool,
 ) -> Result<pg_sys::Datum, HiloError> {
-    let prefix = gucs::server_prefix();
-    check_prefix(format, name, &prefix, negative)?;
-    let mut key = Vec::with_capacity(name.len() + prefix.len() + 24);
-    format.format_into(name, prefix.as_bytes(), value, &mut key);
-    Ok(text_datum(&key))
+    thread_local! {
+        // Kept, so that a key allocates nothing but its datum.
+        static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let prefix = gucs::server_prefix_bytes();
+    check_prefix(format, name, prefix, negative)?;
+    KEY.with_borrow_mut(|key| {
+        key.clear();
+        format.format_into(name, prefix, value, key);
+        Ok(text_datum(key))
+    })
 }
 
 /// `hilo_nextkey(name)`: the next value as a key.

@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 
 use super::args::{Args, sql_functions};
+use super::raw_function::raw_functions;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, privileges};
 use crate::errors::{HiloError, OrRaise};
@@ -10,28 +11,38 @@ use crate::ffi;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range};
 
-sql_functions!(
-    hilo_nextval,
-    hilo_nextvals,
-    hilo_nextrange,
-    hilo_currval,
-    hilo_lastval,
-    hilo_next_hi
-);
+sql_functions!(hilo_nextvals, hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
+
+raw_functions!(hilo_nextval_wrapper);
 
 /// `hilo_nextval(name)`: the next value. A hit compares the name with the one this call site asked for
 /// last, checks that what is remembered of it still holds, and adds one.
-#[inline(always)]
-fn hilo_nextval(args: Args) -> i64 {
-    let name = args.name(0);
+///
+/// A hit runs outside pgrx's guard, which costs more than the hit: it calls nothing that can raise an
+/// error or panic. Nothing here has a destructor, so an error may pass over this frame.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_nextval_wrapper(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres calls it with what it was declared to take.
+    let args = unsafe { Args::new(fcinfo) };
     // SAFETY: null or a memo, which is never freed.
     if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
+        && let Some(name) = args.plain_name(0)
         && *memo.name == *name
-        && let Some(value) = draw::hit(memo)
+        && let Some(value) = draw::hit_unguarded(memo)
     {
-        return value;
+        return value.into();
     }
-    next(args, name)
+    // SAFETY: as above.
+    unsafe { nextval(fcinfo) }
+}
+
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: the caller's.
+    let args = unsafe { Args::new(fcinfo) };
+    next(args, args.name(0)).into()
 }
 
 fn next(args: Args, name: &[u8]) -> i64 {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::Worker;
 use super::refill::Retries;
+use super::{Worker, put_back};
 use crate::session::Global;
 use crate::shared;
 
@@ -33,12 +33,13 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     if database != pg_sys::InvalidOid {
         // SAFETY: as core's RemoveTempRelationsCallback does first.
         unsafe { pg_sys::AbortOutOfAnyTransaction() };
-        let stopping = is_stopping();
-        let began = Instant::now();
-        while stopping && shared.sessions_in(database) > 0 && began.elapsed() < PATIENCE {
-            // SAFETY: sleeps two milliseconds; interrupts are held in an exit callback.
-            unsafe { pg_sys::pg_usleep(2_000) };
-        }
+        // A silent standby must not hold up the end, where nothing cuts that wait short: one that
+        // misses what is put back has only the higher position.
+        // SAFETY: the variable behind the setting, on this process's one thread.
+        unsafe {
+            pg_sys::synchronous_commit =
+                pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
+        };
         let now = Instant::now();
         let mut worker = Worker {
             shared,
@@ -51,6 +52,13 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
             sampled_at: now,
             active: false,
         };
+        put_back::rescue(shared);
+        let (stopping, began) = (is_stopping(), Instant::now());
+        while stopping && shared.sessions_in(database) > 0 && began.elapsed() < PATIENCE {
+            worker.make_way();
+            // SAFETY: sleeps two milliseconds; interrupts are held in an exit callback.
+            unsafe { pg_sys::pg_usleep(2_000) };
+        }
         worker.put_back_all();
     }
     shared.leave(place, process);

@@ -1,30 +1,68 @@
 //! Putting back what a pool holds: the position is lowered where it is the top of what was reserved,
 //! the rest becomes free ranges in the catalog.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering::*;
+
+use pgrx::pg_sys;
 
 use hilo_core::pool::{ALL, Ranges};
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::reserve::{self, lowest_in_memory};
-use super::transaction;
+use super::reserve::{self, Plan, lowest_in_memory};
+use super::transaction::{self, Failure};
 use crate::catalog::positions::Position;
 use crate::catalog::ranges::{self, Reason};
+use crate::catalog::table::Table;
 use crate::catalog::{self, Ids};
 use crate::errors::HiloError;
+use crate::session::Global;
 use crate::shared::{Shared, slot};
 
 /// The most slots in one transaction.
 const BATCH: usize = 512;
 
 /// What was taken out of a pool to be put back.
+#[derive(Clone)]
 struct Held {
     number: usize,
     sequence: i64,
     epoch: i64,
     serial: i64,
+    reserved_to: Option<i64>,
     ranges: Vec<Range>,
+}
+
+/// What is neither in a pool nor in the catalog: a termination of this process in the middle of a
+/// transaction leaves it here for [`rescue`].
+static IN_FLIGHT: Global<RefCell<Vec<Held>>> = Global::new(RefCell::new(Vec::new()));
+
+/// Notes ranges of `plan`'s slot that are on their way, of `epoch`.
+pub(super) fn in_flight(plan: &Plan, epoch: i64, serial: i64, ranges: Vec<Range>) {
+    if !ranges.is_empty() {
+        let (number, sequence) = (plan.number, plan.sequence);
+        IN_FLIGHT.borrow_mut().push(Held {
+            number,
+            sequence,
+            epoch,
+            serial,
+            reserved_to: None,
+            ranges,
+        });
+    }
+}
+
+/// What was on its way from or to a slot has arrived.
+pub(super) fn arrived(number: usize) {
+    IN_FLIGHT.borrow_mut().retain(|held| held.number != number);
+}
+
+/// At exit: puts back what was on its way, each in a transaction of its own.
+pub(super) fn rescue(shared: &'static Shared) {
+    for held in IN_FLIGHT.take() {
+        put_back_taken(shared, vec![held]);
+    }
 }
 
 impl Worker {
@@ -65,6 +103,15 @@ impl Worker {
         slot.refilled.broadcast();
     }
 
+    /// Puts back the slots that leaving sessions find full.
+    pub(super) fn make_way(&mut self) {
+        let wanted: Vec<usize> =
+            self.slots().into_iter().filter(|&number| self.shared.take_want(number)).collect();
+        if !wanted.is_empty() {
+            self.put_back_batch(&wanted);
+        }
+    }
+
     /// Where sessions wait for a slot, or soon would, the longest idle ones are put back.
     pub(super) fn make_room(&mut self) {
         let slots = self.shared.slots.len();
@@ -97,9 +144,31 @@ impl Worker {
         locked.active_at
     }
 
-    fn put_back_batch(&mut self, numbers: &[usize]) {
-        let held: Vec<Held> = numbers.iter().filter_map(|&number| self.take_out(number)).collect();
-        put_back_taken(self.shared, held);
+    /// Puts back what these slots hold. From when it is taken out of them until it is written down or
+    /// given again, it is nowhere else than here: interrupts are held, so that a termination waits.
+    pub(super) fn put_back_batch(&mut self, numbers: &[usize]) {
+        let mut held = Vec::new();
+        // SAFETY: a counter of this process's one thread. An error sets it to zero.
+        let interruptible = unsafe { pg_sys::InterruptHoldoffCount };
+        let done = transaction::run(c"hilo: putting back", || {
+            let ids = catalog::ids()?;
+            // Waiting for these locks can be interrupted; after this there is nothing to wait for.
+            let _tables = [
+                Table::write(ids.position)?,
+                Table::write(ids.free_range)?,
+                Table::write(ids.gap)?,
+                Table::read(ids.sequence)?,
+            ];
+            // SAFETY: as above.
+            unsafe { pg_sys::InterruptHoldoffCount += 1 };
+            held.extend(numbers.iter().filter_map(|&number| self.take_out(number)));
+            held.iter()
+                .map(|held| put_back_one(&ids, self.shared, held))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        conclude(self.shared, &held, done);
+        // SAFETY: as above.
+        unsafe { pg_sys::InterruptHoldoffCount = interruptible };
     }
 
     /// Stops a pool and takes out what it holds. A caller that finds it empty asks for a block, and is
@@ -114,34 +183,56 @@ impl Worker {
         locked.terms()?;
         let ranges: Ranges<ALL> = locked.drain();
         let (sequence, epoch, serial) = (locked.key.sequence, locked.epoch, locked.serial());
+        let reserved_to = locked.reserved_to;
         drop(locked);
-        Some(Held { number, sequence, epoch, serial, ranges: ranges.as_slice().to_vec() })
+        let ranges = ranges.as_slice().to_vec();
+        Some(Held { number, sequence, epoch, serial, reserved_to, ranges })
     }
 }
 
+/// Puts back what was taken out before.
 fn put_back_taken(shared: &'static Shared, held: Vec<Held>) {
-    if held.is_empty() {
-        return;
-    }
     let done = transaction::run(c"hilo: putting back", || {
         let ids = catalog::ids()?;
-        held.iter().map(|held| put_back_one(&ids, shared, held)).collect::<Result<Vec<bool>, _>>()
+        held.iter().map(|held| put_back_one(&ids, shared, held)).collect::<Result<Vec<_>, _>>()
     });
-    let done = done.unwrap_or_else(|_| vec![false; held.len()]);
-    for (held, _) in held.iter().zip(done).filter(|(_, done)| !done) {
-        give_again(shared, held);
+    conclude(shared, &held, done);
+}
+
+fn conclude(shared: &'static Shared, held: &[Held], done: Result<Vec<Put>, Failure>) {
+    let done = done.unwrap_or_else(|_| held.iter().map(|_| Put::Held).collect());
+    for (held, done) in held.iter().zip(done) {
+        match done {
+            Put::Held => give_again(shared, held),
+            Put::Back(next_index) => {
+                let mut locked = shared.lock_slot(held.number);
+                if locked.serial() == held.serial {
+                    locked.reserved_to = Some(next_index);
+                }
+            }
+            Put::Outdated => {}
+        }
     }
 }
 
-/// Writes down what one pool held. `false`: its row is held by another transaction.
-fn put_back_one(ids: &Ids, shared: &'static Shared, held: &Held) -> Result<bool, HiloError> {
+/// What became of what one pool held.
+enum Put {
+    /// It is in the catalog; the position is here now.
+    Back(i64),
+    /// Its row is held by another transaction.
+    Held,
+    /// The sequence was numbered anew: whoever did that has written it off.
+    Outdated,
+}
+
+/// Writes down what one pool held.
+fn put_back_one(ids: &Ids, shared: &'static Shared, held: &Held) -> Result<Put, HiloError> {
     let Some((locked, sequence)) = reserve::with_sequence(ids, held.sequence)? else {
-        return Ok(false);
+        return Ok(Put::Held);
     };
     let mut position = locked.position;
     if position.epoch != held.epoch || position.incarnation != shared.control.incarnation {
-        // Numbered anew since: whoever did that has written these off.
-        return Ok(true);
+        return Ok(Put::Outdated);
     }
     let free = lower(ids, &mut position, held, sequence.definition.ordered)?;
     if sequence.definition.ordered {
@@ -163,7 +254,7 @@ fn put_back_one(ids: &Ids, shared: &'static Shared, held: &Held) -> Result<bool,
     if position != locked.position {
         locked.update(&position);
     }
-    Ok(true)
+    Ok(Put::Back(position.next_index))
 }
 
 /// Lowers the position as far as what is free reaches down from it, and returns the other free ranges.
@@ -174,6 +265,9 @@ fn lower(
     ordered: bool,
 ) -> Result<Vec<Range>, HiloError> {
     let mut free = held.ranges.clone();
+    if let Some(reserved_to) = held.reserved_to {
+        free.push(Range::new(reserved_to, position.next_index));
+    }
     if !ordered {
         free.extend(ranges::take_free(ids, position, usize::MAX)?);
         catalog::table::next_command();

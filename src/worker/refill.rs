@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
 use super::transaction::{self, Failure};
-use super::{Worker, alarm};
+use super::{Worker, alarm, put_back};
 use crate::catalog;
 use crate::ffi;
 use crate::gucs;
@@ -144,6 +145,7 @@ impl Worker {
             demand,
             block: locked.block,
             floor: locked.floor,
+            reserved_to: locked.reserved_to,
             room: if crowded {
                 0
             } else {
@@ -151,6 +153,8 @@ impl Worker {
             },
             overflow,
         };
+        drop(locked);
+        put_back::in_flight(&plan, plan.epoch, plan.serial, plan.overflow.clone());
         Some(plan)
     }
 
@@ -176,10 +180,22 @@ impl Worker {
         })
     }
 
+    /// Interrupts are held until all has arrived: a warning, too, looks at them.
     fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
+        // SAFETY: as HOLD_INTERRUPTS; an error resets it.
+        unsafe { pg_sys::InterruptHoldoffCount += 1 };
+        let ending = transaction::is_ending();
         for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
+                Outcome::Reserved(reserved) if ending => {
+                    put_back::arrived(plan.number);
+                    let mut ranges = reserved.free;
+                    ranges.push(reserved.block);
+                    // Of no serial, so that it goes to the catalog or nowhere.
+                    put_back::in_flight(plan, reserved.epoch, 0, ranges);
+                }
                 Outcome::Reserved(reserved) => {
+                    put_back::arrived(plan.number);
                     self.retries.0.remove(&plan.number);
                     self.publish(plan, reserved);
                 }
@@ -191,6 +207,7 @@ impl Worker {
                     },
                 ),
                 Outcome::Gone => {
+                    put_back::arrived(plan.number);
                     let mut locked = self.shared.lock_slot(plan.number);
                     locked.raise(DROPPED);
                     let slot = locked.slot;
@@ -200,6 +217,8 @@ impl Worker {
                 }
             }
         }
+        // SAFETY: as above.
+        unsafe { pg_sys::InterruptHoldoffCount -= 1 };
     }
 
     fn publish(&self, plan: &Plan, reserved: Reserved) {
@@ -224,6 +243,7 @@ impl Worker {
                 locked.blocks_reserved += 1;
                 locked.blocks_prefetched += u64::from(!waited);
             }
+            locked.reserved_to = Some(reserved.block.end);
             locked.block = reserved.size;
             slot.threshold.store(reserved.threshold, Relaxed);
             slot.demand.store(0, Relaxed);
@@ -246,6 +266,7 @@ impl Worker {
                 locked.lost += range.len();
             }
         }
+        put_back::arrived(plan.number);
         let known = locked.fault.at != 0 && locked.fault.message() == failure.message;
         let since = ffi::now() - locked.fault.at;
         locked.fault = Fault::new(failure.sqlstate, &failure.message, ffi::now());

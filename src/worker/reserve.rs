@@ -28,6 +28,8 @@ pub struct Plan {
     pub demand: Demand,
     pub block: i64,
     pub floor: i64,
+    /// See [`Inner`](crate::shared::slot::Inner).
+    pub reserved_to: Option<i64>,
     /// How many ranges the slot can take back from the catalog.
     pub room: usize,
     /// Ranges to be put into the catalog for want of room.
@@ -82,25 +84,32 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
         overflow(ids, &position, &sequence, &plan.overflow)?;
     }
     take_over(ids, shared, &sequence, &mut position)?;
-    let floor = if same_epoch { plan.floor.max(position.next_index) } else { position.next_index };
-    ranges::record_gap(
-        ids,
-        &position,
-        &mapping,
-        Range::new(position.next_index, floor),
-        Reason::Discarded,
-    )?;
+    let start = start(shared, plan, &locked.position, &position);
+    let floor = if same_epoch { plan.floor.max(start) } else { start };
+    ranges::record_gap(ids, &position, &mapping, Range::new(start, floor), Reason::Discarded)?;
     let free = match sequence.definition.ordered {
         true => Vec::new(),
         false => ranges::take_free(ids, &position, plan.room)?,
     };
     let reserved = decide(&sequence, &position, plan, same_epoch, floor, free);
-    position.next_index = reserved.block.end;
+    let unpublished = start < position.next_index;
+    position.next_index = reserved.block.end.max(position.next_index);
     position.settled_index = settled(shared, plan, &position, &reserved, same_epoch);
-    if position != locked.position {
+    // What is published anew may not have been acknowledged: a commit of something makes it so.
+    if position != locked.position || unpublished {
         locked.update(&position);
     }
     Ok(Outcome::Reserved(reserved))
+}
+
+/// Where the next block begins: at the position, or before it where an earlier worker of this life has
+/// reserved what it did not publish, so that nobody was served from it.
+fn start(shared: &Shared, plan: &Plan, before: &Position, position: &Position) -> i64 {
+    let here = before.incarnation == shared.control.incarnation && before.epoch == plan.epoch;
+    match plan.reserved_to {
+        Some(reserved_to) if here => reserved_to.min(position.next_index),
+        _ => position.next_index,
+    }
 }
 
 /// The position of a node that has not drawn from this sequence before.

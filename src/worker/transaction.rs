@@ -22,7 +22,8 @@ impl From<HiloError> for Failure {
 }
 
 /// Runs `work` in a transaction and commits it; with an error it is rolled back. When this returns
-/// `Ok`, what was written is flushed, and acknowledged by the synchronous standby if there is one.
+/// `Ok`, what was written is flushed, and acknowledged by the synchronous standby if there is one,
+/// unless [`is_ending`].
 pub fn run<T>(
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
@@ -32,6 +33,13 @@ pub fn run<T>(
         .catch_others(|error| Err(failure(error)))
         .catch_rust_panic(|error| Err(failure(error)))
         .execute()
+}
+
+/// Whether this process is to end. A termination cuts the wait for the synchronous standby short, so
+/// nothing that was committed may be served any more.
+pub fn is_ending() -> bool {
+    // SAFETY: a flag that core's signal handler sets on this process's one thread.
+    unsafe { (&raw const pg_sys::ProcDiePending).read_volatile() != 0 }
 }
 
 fn attempt<T>(
@@ -47,8 +55,8 @@ fn attempt<T>(
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
     }
     let result = work.0();
-    // SAFETY: ends what was begun above. A termination during the wait for the standby leaves the
-    // commit unacknowledged; the interrupt check then ends this process before anything is served.
+    // SAFETY: ends what was begun above. Interrupts are not looked at behind the commit: what it has
+    // reserved must first arrive somewhere.
     unsafe {
         match result {
             Ok(_) => {
@@ -60,7 +68,6 @@ fn attempt<T>(
         pg_sys::pgstat_report_stat(false);
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
     }
-    pgrx::check_for_interrupts!();
     result.map_err(Failure::from)
 }
 

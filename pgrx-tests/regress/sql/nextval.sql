@@ -13,10 +13,6 @@ SELECT hilo_nextval(NULL);
 SELECT hilo_currval('one'), hilo_currval('two'), hilo_lastval();
 SELECT hilo_nextval('two');
 SELECT hilo_lastval();
-\c -
-SELECT hilo_currval('one');
-SELECT hilo_lastval();
-SELECT hilo_currval('none');
 
 -- a rolled back transaction keeps its values
 BEGIN;
@@ -43,5 +39,11 @@ SELECT * FROM hilo_nextrange('none', 5);
 
 -- the function is as core's is: volatile, strict, parallel unsafe
 SELECT proname, provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'hilo_nextval';
+
+-- in another session there is neither
+\c -
+SELECT hilo_currval('one');
+SELECT hilo_lastval();
+SELECT hilo_currval('none');
 
 SELECT hilo_drop('one'), hilo_drop('two'), hilo_drop('range');

@@ -154,7 +154,11 @@ impl Book {
             let before = last.entry((sequence.number, life.key)).or_insert(i64::MIN);
             for &value in values {
                 if *before != i64::MIN && value * sign <= *before * sign {
-                    wrong(format!("{value} after {before} in one session"));
+                    wrong(format!(
+                        "{value} after {before} in one session, which took {} at once: {:?}",
+                        values.len(),
+                        sequence.lately()
+                    ));
                 }
                 *before = value;
             }

@@ -56,7 +56,8 @@ impl Guest<'_> {
         let commit = rng.f32() < 0.7;
         let mut expected = Some(life.key);
         // The start value of classic Hi/Lo stays: the client reads it apart from its block.
-        let how = if sequence.hi_block.is_some() { [0, 1, 4, 5][rng.usize(..4)] } else { rng.u32(..6) };
+        let how =
+            if sequence.hi_block.is_some() { [0, 1, 4, 5][rng.usize(..4)] } else { rng.u32(..6) };
         self.book().note(sequence, format!("life {} by way {how}", life.key));
         let done = match how {
             0 => self.run(&format!("SELECT hilo_setval('{name}', {first}, false)")),
@@ -116,7 +117,12 @@ impl Guest<'_> {
     }
 
     /// Learns which life the server has settled on, and holds it against the one that a commit confirmed.
-    fn settle(&mut self, sequence: &Sequence, name: &str, expected: Option<(i64, u64)>) -> Option<i64> {
+    fn settle(
+        &mut self,
+        sequence: &Sequence,
+        name: &str,
+        expected: Option<(i64, u64)>,
+    ) -> Option<i64> {
         let key = self.base(name).map(|base| sequence.key(base));
         let since = expected.map_or_else(|| self.book().now(), |(_, acknowledged)| acknowledged);
         if let Some((expected, _)) = expected

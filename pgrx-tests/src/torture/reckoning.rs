@@ -213,7 +213,12 @@ fn audit_lives(
             let run = (first..count).take_while(missing).count();
             eprintln!(
                 "{name}: {here} of {count} missing in life {} (current {current}), the first {run} from {first} on, base {} {} next {} seen {:?} recorded {:?} reserved {reserved:?} {:?}",
-                life.key, books.base, books.increment, books.next_index, seen.bounds(), recorded.bounds(),
+                life.key,
+                books.base,
+                books.increment,
+                books.next_index,
+                seen.bounds(),
+                recorded.bounds(),
                 sequence.lately()
             );
         }

@@ -1,0 +1,154 @@
+//! The pool against a model that knows where every index is: each is dealt at most once, unless it was
+//! given back, and none is lost.
+#![cfg(not(loom))]
+
+use hilo_core::cursor::{Cursor, Taken};
+use hilo_core::pool::Pool;
+use hilo_core::range::Range;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const EPOCH: i64 = 1;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish {
+        len: i64,
+        skip: i64,
+    },
+    Take {
+        want: i64,
+    },
+    /// gives back the part from `keep` on of one of the slices out
+    GiveBack {
+        which: usize,
+        keep: i64,
+    },
+    TakeReturned {
+        want: i64,
+        floor: i64,
+    },
+    /// `count` indexes from a multiple of `align` on
+    Claim {
+        count: i64,
+        align: i64,
+    },
+    /// returned ranges to the catalog, and some of them back
+    Overflow {
+        back: usize,
+    },
+    Drain,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1i64..60, prop_oneof![3 => Just(0i64), 1 => 1i64..5])
+            .prop_map(|(len, skip)| Step::Publish { len, skip }),
+        6 => (1i64..20).prop_map(|want| Step::Take { want }),
+        4 => (0usize..64, 0i64..12).prop_map(|(which, keep)| Step::GiveBack { which, keep }),
+        3 => (1i64..20, 0i64..400).prop_map(|(want, floor)| Step::TakeReturned { want, floor }),
+        2 => (1i64..50, 1i64..16).prop_map(|(count, align)| Step::Claim { count, align }),
+        1 => (0usize..8).prop_map(|back| Step::Overflow { back }),
+        1 => Just(Step::Drain),
+    ]
+}
+
+fn indexes(range: Range) -> impl Iterator<Item = i64> {
+    range.start..range.end
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn deals_each_index_once_and_loses_none(steps in prop::collection::vec(step(), 1..120)) {
+        let (cursor, mut pool) = (Cursor::new(), Pool::default());
+        let mut end = 0;
+        // Where each index is: in the pool, out in a slice, or gone for good.
+        let mut inside = BTreeSet::new();
+        let mut out: Vec<Range> = Vec::new();
+        let mut dealt = 0;
+        for step in steps {
+            match step {
+                Step::Publish { len, skip } => {
+                    if !pool.has_room() {
+                        continue;
+                    }
+                    let block = Range::new(end + skip, end + skip + len);
+                    end = block.end;
+                    prop_assert!(pool.publish(block));
+                    pool.promote(&cursor, EPOCH);
+                    inside.extend(indexes(block));
+                }
+                Step::Take { want } => {
+                    pool.promote(&cursor, EPOCH);
+                    if let Taken::Range { range, .. } = cursor.take(want, EPOCH) {
+                        for index in indexes(range) {
+                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                        }
+                        dealt += range.len();
+                        out.push(range);
+                    }
+                }
+                Step::GiveBack { which, keep } => {
+                    if out.is_empty() {
+                        continue;
+                    }
+                    let mut range = out.swap_remove(which % out.len());
+                    range.take(keep);
+                    if pool.give_back(&cursor, EPOCH, range) {
+                        inside.extend(indexes(range));
+                        dealt -= range.len();
+                    }
+                }
+                Step::TakeReturned { want, floor } => {
+                    if let Some(range) = pool.take_returned(want, floor) {
+                        prop_assert!(range.start >= floor && !range.is_empty());
+                        for index in indexes(range) {
+                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                        }
+                        dealt += range.len();
+                        out.push(range);
+                    }
+                }
+                Step::Claim { count, align } => {
+                    let claimed = pool.claim(&cursor, EPOCH, |run| {
+                        let start = (run.start + align - 1) / align * align;
+                        (start + count <= run.end).then(|| Range::new(start, start + count))
+                    });
+                    if let Some(range) = claimed {
+                        prop_assert_eq!(range.len(), count);
+                        for index in indexes(range) {
+                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                        }
+                        dealt += count;
+                        out.push(range);
+                    }
+                }
+                Step::Overflow { back } => {
+                    for (at, range) in pool.drain_returned().as_slice().iter().enumerate() {
+                        if at >= back || !pool.restore(*range) {
+                            // It stays in the catalog.
+                            indexes(*range).for_each(|index| { inside.remove(&index); });
+                            continue;
+                        }
+                        // What comes from the catalog counts as neither dealt nor given back.
+                    }
+                }
+                Step::Drain => {
+                    let held = pool.drain(&cursor);
+                    let held: Vec<i64> =
+                        held.as_slice().iter().flat_map(|range| indexes(*range)).collect();
+                    let set: BTreeSet<i64> = held.iter().copied().collect();
+                    prop_assert_eq!(set.len(), held.len());
+                    prop_assert_eq!(&set, &inside);
+                    inside.clear();
+                }
+            }
+            prop_assert_eq!(pool.lowest(&cursor), inside.first().copied());
+            let inside_now = pool.available(&cursor) + pool.returned().total();
+            prop_assert_eq!(inside_now, inside.len() as i64);
+            prop_assert_eq!(pool.dealt(&cursor), dealt);
+        }
+    }
+}
