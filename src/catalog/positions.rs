@@ -131,6 +131,11 @@ impl LockedPosition {
         self.table.update(&self.row, &mut position.values());
     }
 
+    /// Whether the current transaction has written this version.
+    pub fn is_own(&self) -> bool {
+        is_current(self.row.writer())
+    }
+
     pub fn delete(&self) {
         self.table.delete(&self.row);
     }

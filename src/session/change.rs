@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Global, forget_names, memo, own};
+use super::{Global, forget_names, going_on, memo, own};
 use crate::errors::HiloError;
 use crate::shared::directory::Key;
 use crate::shared::slot::{DROPPED, Locked};
@@ -88,6 +88,7 @@ fn end() {
     DEFINED.set(false);
     NOTED.borrow_mut().clear();
     own::forget();
+    going_on::end();
     forget_names();
 }
 

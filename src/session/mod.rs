@@ -9,6 +9,7 @@ pub mod change;
 pub mod discard;
 pub mod draw;
 pub mod exit;
+pub mod going_on;
 pub mod lines;
 pub mod memo;
 pub mod own;

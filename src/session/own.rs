@@ -15,7 +15,7 @@ use pgrx::pg_sys;
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
-use super::{Global, change, draw, lines};
+use super::{Global, change, draw, going_on, lines};
 use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::{self, Position};
 use crate::errors::HiloError;
@@ -34,9 +34,21 @@ struct Own {
     slice: &'static Slice,
     position: Position,
     limit: i64,
+    /// How many indexes to load next.
+    chunk: i64,
 }
 
 impl Own {
+    /// Goes past what a line that went on from this one has served before it was rolled back.
+    fn rise_to(&self, floor: i64) {
+        if floor > self.next() {
+            let floor = floor.min(self.limit);
+            self.slice.left.store(0, Relaxed);
+            self.slice.run_end.store(floor, Relaxed);
+            self.slice.range_end.store(floor, Relaxed);
+        }
+    }
+
     /// The first index that it has not served.
     fn next(&self) -> i64 {
         self.slice.rest().start
@@ -80,8 +92,12 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
             let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
             slice.run_end.store(position.next_index, Relaxed);
             slice.range_end.store(position.next_index, Relaxed);
-            Own { entry, slice, position, limit: terms.mapping.limit() }
+            // What is loaded counts as served by a line that this one goes on from: no more than is
+            // likely to be drawn.
+            let chunk = if going_on::is_continued(sequence.id, position.epoch) { 1 } else { CHUNK };
+            Own { entry, slice, position, limit: terms.mapping.limit(), chunk }
         });
+    own.rise_to(going_on::floor(sequence.id, position.epoch));
     entry.slot.set(None);
     entry.serial.set(position.epoch);
     entry.terms.set(terms);
@@ -104,9 +120,11 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     };
     let mapping = entry.mapping();
     let next = own.next();
-    let range = Range::new(next, next.saturating_add(CHUNK).min(own.limit));
+    let range = Range::new(next, next.saturating_add(own.chunk).min(own.limit));
+    own.chunk = (own.chunk * 2).min(CHUNK);
     match mapping.run(range) {
         Some(run) => {
+            going_on::serve(entry.id, entry.serial.get(), run, mapping.increment);
             slice.load(entry.serial.get(), range, run);
             Ok(None)
         }
@@ -125,9 +143,11 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     let own =
         all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice))?;
     let claimed = fit(Range::new(own.next(), own.limit))?;
-    slice.left.store(0, Relaxed);
-    slice.run_end.store(claimed.end, Relaxed);
-    slice.range_end.store(claimed.end, Relaxed);
+    let mapping = entry.mapping();
+    mapping
+        .runs(claimed)
+        .for_each(|run| going_on::serve(entry.id, entry.serial.get(), run, mapping.increment));
+    own.rise_to(claimed.end);
     Some(claimed)
 }
 

@@ -113,6 +113,8 @@ pub struct Inner {
     pub reserved_to: Option<i64>,
     /// Indexes below this were served by a transaction that rolled its change back.
     pub floor: i64,
+    /// The epoch that the floor is of.
+    pub floor_epoch: i64,
     pub rate: Rate,
     /// The block reserved last.
     pub block: i64,
@@ -214,6 +216,7 @@ impl Inner {
             pool: Pool::default(),
             reserved_to: None,
             floor: 0,
+            floor_epoch: UNKNOWN,
             rate: Rate::default(),
             block: 0,
             block_at: 0,
@@ -294,7 +297,9 @@ impl Locked {
         self.lost += held.total();
         self.terms = None;
         self.epoch = epoch;
-        self.floor = 0;
+        if self.floor_epoch != epoch {
+            (self.floor, self.floor_epoch) = (0, UNKNOWN);
+        }
         self.reserved_to = None;
         self.warned = 0;
         self.slot.exhausted.store(0, Relaxed);
@@ -333,6 +338,19 @@ impl Locked {
         self.terms = Some(terms);
         self.slot.exhausted.store(exhausted as u32, Release);
         true
+    }
+
+    /// Nothing below `floor` is to be reserved under `epoch` any more.
+    pub fn raise_floor(&mut self, epoch: i64, floor: i64) {
+        if self.epoch <= epoch {
+            let before = if self.floor_epoch == epoch { self.floor } else { 0 };
+            (self.floor, self.floor_epoch) = (floor.max(before), epoch);
+        }
+    }
+
+    /// Whether the floor is still to be written down.
+    pub fn has_floor(&self) -> bool {
+        self.floor_epoch == self.epoch && self.reserved_to.is_none_or(|to| to < self.floor)
     }
 
     /// Enters a block that the worker has reserved under `epoch`. `false`: the epoch has gone on

@@ -20,7 +20,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::session::change::{self, Change};
-use crate::session::{memo, recall};
+use crate::session::{going_on, memo, recall};
 use crate::shared;
 
 sql_functions!(
@@ -201,8 +201,8 @@ fn lock_position(sequence: &Sequence) -> LockedPosition {
 }
 
 /// Numbers a sequence anew: under the next epoch it goes on at index `next_index` from `base`. What was
-/// reserved before and is not accounted for is written off.
-fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64) {
+/// reserved before and is not accounted for is written off. Whether it `goes_on` from the old numbers.
+fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64, goes_on: bool) {
     let ids = ids().or_raise();
     let position = locked.position;
     ranges::write_off(&ids, &position, &position.mapping(&old.definition), Reason::Altered)
@@ -220,6 +220,12 @@ fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64)
         ..position
     });
     next_command();
+    if goes_on {
+        let mapping = position.mapping(&old.definition);
+        going_on::goes_on(&position, mapping, epoch, locked.is_own()).or_raise();
+    } else {
+        going_on::begins_anew(old.id, epoch);
+    }
     change::note(old.id, Change::Epoch(epoch)).or_raise();
 }
 
@@ -256,9 +262,9 @@ fn hilo_alter(args: Args) {
     check_key_format(&new.definition, &new.name).or_raise();
     definitions::update(&owned.table, &owned.row, &new);
     match (restart, last) {
-        (Some(value), _) => renumber(&locked, &old, value, 0),
-        (None, Some(last)) => renumber(&locked, &old, last, 1),
-        (None, None) => renumber(&locked, &old, locked.position.base, 0),
+        (Some(value), _) => renumber(&locked, &old, value, 0, false),
+        (None, Some(last)) => renumber(&locked, &old, last, 1, true),
+        (None, None) => renumber(&locked, &old, locked.position.base, 0, true),
     }
 }
 
@@ -297,7 +303,7 @@ fn hilo_setval(args: Args) -> i64 {
         HiloError::SetvalBounds { name: sequence.name, value, min, max }.raise();
     }
     let locked = lock_position(&sequence);
-    renumber(&locked, &sequence, value, called as i64);
+    renumber(&locked, &sequence, value, called as i64, false);
     if called {
         memo::set_last(sequence.id, value);
     }

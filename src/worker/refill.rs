@@ -125,10 +125,11 @@ impl Worker {
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64);
         let known = locked.terms().is_some();
         let crowded = locked.pool.returned().is_crowded();
-        if known && !crowded && available >= threshold.max(need) {
+        let floored = locked.has_floor();
+        if known && !crowded && !floored && available >= threshold.max(need) {
             return None;
         }
-        if !locked.pool.has_room() && available > 0 {
+        if !locked.pool.has_room() && available > 0 && !floored {
             return None;
         }
         let demand = locked.rate.refill(now, dealt, window);
@@ -145,6 +146,7 @@ impl Worker {
             demand,
             block: locked.block,
             floor: locked.floor,
+            floor_epoch: locked.floor_epoch,
             reserved_to: locked.reserved_to,
             room: if crowded {
                 0

@@ -28,6 +28,7 @@ pub struct Plan {
     pub demand: Demand,
     pub block: i64,
     pub floor: i64,
+    pub floor_epoch: i64,
     /// See [`Inner`](crate::shared::slot::Inner).
     pub reserved_to: Option<i64>,
     /// How many ranges the slot can take back from the catalog.
@@ -85,7 +86,11 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
     }
     take_over(ids, shared, &sequence, &mut position)?;
     let start = start(shared, plan, &locked.position, &position);
-    let floor = if same_epoch { plan.floor.max(start) } else { start };
+    let limit = mapping.limit();
+    let floor = match plan.floor_epoch == position.epoch {
+        true => plan.floor.min(limit).max(start),
+        false => start,
+    };
     ranges::record_gap(ids, &position, &mapping, Range::new(start, floor), Reason::Discarded)?;
     let free = match sequence.definition.ordered {
         true => Vec::new(),
