@@ -3,13 +3,13 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG MINUTES SEED
+export PG PG_CONFIG MINUTES SEED STEADY_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture lint unit build install clean
+.PHONY: help demo test torture bench-refill lint unit build install clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PG=15 selects the major version of PostgreSQL, PG_CONFIG=… an installation of your own."
 
@@ -21,6 +21,9 @@ test: ## run every check and every test there is, in throwaway clusters
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
 	@scripts/torture
+
+bench-refill: ## show how refills behave at full speed, for STEADY_SECONDS=30
+	@scripts/bench-refill
 
 lint: ## check formatting, Rust and shell code, warnings denied
 	@scripts/lint

@@ -30,4 +30,5 @@ pub extern "C-unwind" fn _PG_init() {
         shared::init();
     }
     session::discard::init();
+    session::change::init();
 }

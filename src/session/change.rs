@@ -34,7 +34,49 @@ struct Noted {
 }
 
 static NOTED: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
+/// The extension that this transaction has dropped, and at which level.
+static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+static mut PREV_ACCESS: pg_sys::object_access_hook_type = None;
+
+/// Watches for DROP EXTENSION. To be called once, from `_PG_init`.
+pub fn init() {
+    // SAFETY: one thread, when the library is loaded.
+    unsafe {
+        PREV_ACCESS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
+    }
+}
+
+/// Whoever drops the extension, by whatever statement: its slots serve nothing any more from the
+/// moment that the commit returns.
+#[pg_guard]
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: std::ffi::c_int,
+    arg: *mut c_void,
+) {
+    // SAFETY: the hook that was there before ours.
+    unsafe {
+        if let Some(prev) = PREV_ACCESS {
+            prev(access, class, object, part, arg);
+        }
+    }
+    let dropped =
+        access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::ExtensionRelationId;
+    if dropped
+        && shared::get().is_ok()
+        && memo::key_of(0).is_ok_and(|key| key.extension == object.to_u32())
+    {
+        begin();
+        // SAFETY: reads a static of xact.c.
+        let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
+        EXTENSION.set(memo::key_of(0).ok().map(|key| (key, level)));
+    }
+}
 
 /// Registers the callbacks. To be called once a process.
 pub fn init_process() {
@@ -87,6 +129,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
 fn end() {
     DEFINED.set(false);
     NOTED.borrow_mut().clear();
+    EXTENSION.set(None);
     own::forget();
     going_on::end();
     forget_names();
@@ -109,10 +152,12 @@ unsafe extern "C-unwind" fn at_subtransaction(
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
             noted.retain(|change| change.level < level);
+            EXTENSION.set(EXTENSION.get().filter(|(_, at)| *at < level));
             forget_names();
         }
         SUBXACT_EVENT_COMMIT_SUB => {
-            noted.iter_mut().for_each(|change| change.level = change.level.min(level - 1))
+            noted.iter_mut().for_each(|change| change.level = change.level.min(level - 1));
+            EXTENSION.set(EXTENSION.get().map(|(key, at)| (key, at.min(level - 1))));
         }
         _ => {}
     }
@@ -122,8 +167,11 @@ unsafe extern "C-unwind" fn at_subtransaction(
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
-    if !noted.is_empty() {
+    if !noted.is_empty() || EXTENSION.get().is_some() {
         shared.control.definitions.fetch_add(1, SeqCst);
+    }
+    if let Some((key, _)) = EXTENSION.get() {
+        drop_all(shared, &key);
     }
     for Noted { key, change, .. } in noted.iter() {
         tell(shared, key, |locked| match *change {
@@ -137,6 +185,26 @@ fn publish() {
             Change::Sizes { slice, block } => locked.resize(slice, block),
         });
     }
+}
+
+/// Tells all slots of the extension that it is gone.
+fn drop_all(shared: &'static Shared, key: &Key) {
+    for (number, slot) in shared.slots.iter().enumerate() {
+        if slot.database.load(Acquire) != key.database {
+            continue;
+        }
+        let mut locked = shared.lock_slot(number);
+        let ours = locked.key.database == key.database && locked.key.extension == key.extension;
+        if ours {
+            locked.raise(DROPPED);
+        }
+        drop(locked);
+        if ours {
+            slot.refilled.broadcast();
+            shared.want(number);
+        }
+    }
+    shared.nudge(key.database);
 }
 
 fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {

@@ -161,13 +161,21 @@ struct Owned {
     sequence: Sequence,
 }
 
+/// A sequence that the current user owns, not locked. `None`: there is none of this name.
+fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
+    match definitions::by_name(name)? {
+        Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
+            Err(HiloError::NotOwner(found.name))
+        }
+        found => Ok(found),
+    }
+}
+
 /// Locks a sequence that the current user owns. `None`: there is none of this name.
 fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError> {
     loop {
-        let Some(found) = definitions::by_name(name)? else { return Ok(None) };
-        if owner_only && !privileges::acts_as(ffi::current_user(), found.owner) {
-            return Err(HiloError::NotOwner(found.name));
-        }
+        let found = if owner_only { find_owned(name)? } else { definitions::by_name(name)? };
+        let Some(found) = found else { return Ok(None) };
         match definitions::lock(found.id)? {
             Some((table, row, sequence)) if sequence.name.as_bytes() == name => {
                 return Ok(Some(Owned { table, row, sequence }));
@@ -179,10 +187,11 @@ fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError>
 }
 
 fn lock_existing(name: &[u8]) -> Owned {
-    lock_owned(name, true)
-        .or_raise()
-        .ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
-        .or_raise()
+    lock_owned(name, true).or_raise().ok_or_else(|| missing(name)).or_raise()
+}
+
+fn missing(name: &[u8]) -> HiloError {
+    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Locks this node's position, making it where this node has never drawn.
@@ -292,7 +301,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
+    let missing = || missing(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     serve::allow(&found, Privileges::UPDATE).or_raise();
     recall::recall(found.id).or_raise();
@@ -314,10 +323,24 @@ fn hilo_setval(args: Args) -> i64 {
 fn hilo_rename(args: Args) {
     begin_write(c"hilo_rename()");
     let (name, new_name) = (required_name(args), args.new_name(1));
+    let free = || {
+        if definitions::by_name(new_name.as_bytes()).or_raise().is_some() {
+            HiloError::Duplicate(new_name.clone()).raise();
+        }
+    };
+    find_owned(name).or_raise().ok_or_else(|| missing(name)).or_raise();
+    free();
+    let type_oid = name_type(args);
+    let rename_defaults = || {
+        for default in column_defaults::using(type_oid, name) {
+            column_defaults::rename_in(&default, type_oid, name, new_name.as_bytes());
+        }
+    };
+    // The tables are locked before the sequence: who holds a table may be waiting for the worker, and
+    // the worker for the sequence's row.
+    rename_defaults();
     let Owned { table, row, sequence } = lock_existing(name);
-    if definitions::by_name(new_name.as_bytes()).or_raise().is_some() {
-        HiloError::Duplicate(new_name).raise();
-    }
+    free();
     let renamed = Sequence { name: new_name.clone(), ..sequence };
     check_key_format(&renamed.definition, &new_name).or_raise();
     PgTryBuilder::new(AssertUnwindSafe(|| definitions::update(&table, &row, &renamed)))
@@ -325,10 +348,8 @@ fn hilo_rename(args: Args) {
             HiloError::Duplicate(new_name.clone()).raise()
         })
         .execute();
-    let type_oid = name_type(args);
-    for default in column_defaults::using(type_oid, name) {
-        column_defaults::rename_in(&default, type_oid, name, new_name.as_bytes());
-    }
+    // Those that came while we waited.
+    rename_defaults();
     change::note(renamed.id, Change::Outdated).or_raise();
 }
 
@@ -343,20 +364,29 @@ fn hilo_drop(args: Args) {
     begin_write(c"hilo_drop()");
     let (name, if_exists, cascade) =
         (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
-    let Some(Owned { table, row, sequence }) = lock_owned(name, true).or_raise() else {
-        let name = String::from_utf8_lossy(name).into_owned();
+    let absent = || {
         if !if_exists {
-            HiloError::NoSuchSequence(name).raise();
+            missing(name).raise();
         }
+        let name = String::from_utf8_lossy(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
-        return;
     };
-    let defaults = column_defaults::using(name_type(args), name);
-    if !defaults.is_empty() && !cascade {
-        let dependents = defaults.iter().map(column_defaults::describe).collect();
-        HiloError::HasDependents { name: sequence.name, dependents }.raise();
-    }
-    defaults.iter().for_each(column_defaults::drop_default);
+    let type_oid = name_type(args);
+    let drop_defaults = |name: String| {
+        let defaults = column_defaults::using(type_oid, name.as_bytes());
+        if !defaults.is_empty() && !cascade {
+            let dependents = defaults.iter().map(column_defaults::describe).collect();
+            HiloError::HasDependents { name, dependents }.raise();
+        }
+        defaults.iter().for_each(column_defaults::drop_default);
+    };
+    let Some(found) = find_owned(name).or_raise() else { return absent() };
+    // The tables first, as in hilo_rename(), and then what came while we waited.
+    drop_defaults(found.name);
+    let Some(Owned { table, row, sequence }) = lock_owned(name, true).or_raise() else {
+        return absent();
+    };
+    drop_defaults(sequence.name);
     let ids = ids().or_raise();
     for node in positions::nodes_of(&ids, sequence.id).or_raise() {
         if let Lock::Locked(locked) = positions::lock(&ids, sequence.id, node, true).or_raise() {

@@ -332,6 +332,11 @@ pub fn classify(book: &Book, sql: &str, error: &Error) -> Failure {
     let state = report.code().code();
     book.figures.refused(state);
     let timeout = report.message().contains("statement timeout");
+    // Somebody was in the middle of DROP EXTENSION and CREATE EXTENSION.
+    let dropped = report.message().contains("is not installed in this database");
+    if dropped {
+        return Failure::Refused(state.to_owned());
+    }
     if !ALLOWED.contains(&state) || timeout {
         let sql = sql.get(..120).unwrap_or(sql);
         book.figures.wrong(format!("{sql}: {state} {} {:?}", report.message(), report.detail()));
