@@ -184,7 +184,7 @@ impl HiloError {
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),
-            Self::Duplicate(_) => "Use if_not_exists => true to keep the one that exists.".into(),
+            Self::Duplicate(_) => "Choose another name; or keep the one that exists, with if_not_exists => true for hilo_create.".into(),
             Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, or let it cycle.".into(),
             Self::Recovery(_) => "Sequences are served by the primary only.".into(),
             Self::NotANumber { .. } => "Name a column of type smallint, integer, bigint or numeric.".into(),

@@ -183,11 +183,6 @@ fn ten_thousand_sequences_are_active() {
         began.elapsed() - first
     );
     assert_eq!(client.one::<i64>("SELECT count(*) FROM seen"), 2 * SEQUENCES);
-    println!("{}", cluster.psql("postgres", "SELECT served, count(*), sum(in_slices), sum(in_current), sum(in_returned) FROM hilo_stat_sequences GROUP BY 1"));
-    println!(
-        "{}",
-        cluster.psql("postgres", "SELECT value, count(*) FROM seen GROUP BY 1 ORDER BY 1")
-    );
     // Nothing was set aside for anybody on the way: what one gave back, the next got.
     assert_eq!(client.one::<i64>("SELECT max(value) FROM seen"), 2);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), SEQUENCES);

@@ -19,7 +19,25 @@ pub fn init() {
     }
 }
 
-#[pg_guard]
+mod raw {
+    use super::*;
+    unsafe extern "C-unwind" {
+        pub fn standard_ProcessUtility(
+            statement: *mut pg_sys::PlannedStmt,
+            query: *const c_char,
+            read_only_tree: bool,
+            context: pg_sys::ProcessUtilityContext::Type,
+            params: pg_sys::ParamListInfo,
+            environment: *mut pg_sys::QueryEnvironment,
+            destination: *mut pg_sys::DestReceiver,
+            completion: *mut pg_sys::QueryCompletion,
+        );
+    }
+}
+
+/// Without pgrx's guard, here and around what it calls: a guard raises each error of every utility
+/// statement on the server again, and loses its constraint's name, its position and its context. An error
+/// may therefore jump over this frame: nothing in it is ever dropped.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -52,7 +70,7 @@ unsafe extern "C-unwind" fn process_utility(
                 destination,
                 completion,
             ),
-            None => pg_sys::standard_ProcessUtility(
+            None => raw::standard_ProcessUtility(
                 statement,
                 query,
                 read_only_tree,
@@ -64,7 +82,12 @@ unsafe extern "C-unwind" fn process_utility(
             ),
         }
         if discards {
-            memo::forget_last();
+            forget();
         }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn forget() {
+    memo::forget_last();
 }
