@@ -65,16 +65,18 @@ unsafe extern "C-unwind" fn object_access(
             prev(access, class, object, part, arg);
         }
     }
-    let dropped =
-        access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::ExtensionRelationId;
-    if dropped
-        && shared::get().is_ok()
-        && memo::key_of(0).is_ok_and(|key| key.extension == object.to_u32())
-    {
+    let dropped = access == pg_sys::ObjectAccessType::OAT_DROP
+        && class == pg_sys::ExtensionRelationId
+        && shared::get().is_ok();
+    // Its tables have gone before it, so it is known by its name alone.
+    // SAFETY: a catalog look-up inside a transaction.
+    if dropped && object == unsafe { pg_sys::get_extension_oid(c"hilo".as_ptr(), true) } {
         begin();
-        // SAFETY: reads a static of xact.c.
-        let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-        EXTENSION.set(memo::key_of(0).ok().map(|key| (key, level)));
+        // SAFETY: both read statics of this backend.
+        let (level, database) =
+            unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
+        let key = Key { database: database.to_u32(), extension: object.to_u32(), ..Key::NONE };
+        EXTENSION.set(Some((key, level)));
     }
 }
 
