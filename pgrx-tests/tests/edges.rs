@@ -41,9 +41,9 @@ fn definers_wait_for_tables_before_they_hold_up_the_worker() {
         writer.run(
             "SELECT hilo_create('old', block_size => 8);
              CREATE TABLE filled (id bigint DEFAULT hilo_nextval('old'), n integer);
-             SET hilo.reserve_timeout = '30s'; SET statement_timeout = '20s';
-             BEGIN; INSERT INTO filled (n) VALUES (0)",
+             SET hilo.reserve_timeout = '10s'; SET statement_timeout = '20s'",
         );
+        writer.run("BEGIN; INSERT INTO filled (n) VALUES (0)");
         let mut definer = cluster.connect("postgres");
         let mut watcher = cluster.connect("postgres");
         let definer = thread::spawn(move || definer.run(definition));
