@@ -68,30 +68,30 @@ fn without_a_free_worker_slot_callers_get_an_error() {
     client.run("BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own'); COMMIT");
 }
 
-/// A worker slot that becomes free in time serves the caller who waits for it.
+/// Where another database's worker has taken the only slot, a caller waits, and is served as soon
+/// as that worker has nothing to do, though its database's sessions are still there.
 #[test]
-fn a_worker_slot_that_becomes_free_is_taken() {
+fn databases_take_turns_with_the_only_worker_slot() {
     let cluster = Cluster::builder()
         // One for the launcher of logical replication, one for a worker of ours.
         .config("max_worker_processes", "2")
-        .config("hilo.worker_idle_timeout", "100ms")
         .config("hilo.reserve_timeout", "60s")
         .start_with_hilo();
     let mut first = cluster.connect("postgres");
-    first.run("SELECT hilo_create('taken')");
     first.run("CREATE DATABASE second");
-    draw(&mut first, "taken", 1);
-    cluster.wait_for_worker("postgres");
     let mut second = cluster.connect("second");
     second.run("CREATE EXTENSION hilo");
-    second.run("SELECT hilo_create('waited')");
-    let waiter = second.backend_pid();
-    thread::scope(|scope| {
-        let call = scope.spawn(move || draw(&mut second, "waited", 1));
-        wait_until_waiting(&cluster, waiter);
-        drop(first);
-        assert_eq!(call.join().unwrap(), [1]);
-    });
+    for client in [&mut first, &mut second] {
+        client.run("SELECT hilo_create('shared', block_size => 10)");
+    }
+    let mut next = 1;
+    for _ in 0..3 {
+        for client in [&mut first, &mut second] {
+            assert_eq!(draw(client, "shared", 100), (next..next + 100).collect::<Vec<_>>());
+        }
+        next += 100;
+    }
+    cluster.finish();
 }
 
 /// While a sequence's row is held, callers whose pool is empty wait, and leave when
