@@ -83,10 +83,10 @@ impl Guest<'_> {
         let sequence = self.sequences[rng.usize(..self.sequences.len())];
         match rng.u32(..1000) {
             ..20 if sequence.mutable => self.define(sequence, rng),
-            ..30 => self.run("DISCARD ALL"),
-            ..36 => self.look(rng),
-            ..40 => self.check_currval(sequence),
-            ..300 => self.transaction(rng),
+            20..30 => self.run("DISCARD ALL"),
+            30..36 => self.look(rng),
+            36..40 => self.check_currval(sequence),
+            40..300 => self.transaction(rng),
             _ => self.draw(sequence, rng),
         }
     }
@@ -109,7 +109,7 @@ impl Guest<'_> {
                 self.run("SAVEPOINT s")?;
             }
             // The sequence with the table is inserted into.
-            if !(read_only && !sequence.mutable) {
+            if !read_only || sequence.mutable {
                 self.draw(sequence, rng)?;
             }
             if savepoint {
