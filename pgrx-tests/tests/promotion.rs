@@ -17,6 +17,39 @@ fn a_promoted_synchronous_standby_repeats_nothing() {
     sources.iter().for_each(Source::assert_kept);
 }
 
+/// An asynchronous standby may lack reservations that were served from. It has a timeline of its own
+/// after its promotion, so hilo.failover_skip values are passed over, once, and recorded.
+#[test]
+fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
+    let primary = Cluster::builder().config("hilo.failover_skip", "5000").start_with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('lagging', block_size => 100)");
+    client.run("SELECT hilo_nextval('lagging') FROM generate_series(1, 250)");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    let replayed: i64 = standby
+        .connect("postgres")
+        .one("SELECT max_reserved FROM hilo_sequences WHERE name = 'lagging'");
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    assert_eq!(
+        client.one::<i64>("SELECT hilo_nextval('lagging')"),
+        replayed + 5_000 + 1,
+        "the next value is the one behind what was skipped"
+    );
+    assert_eq!(
+        client.one::<i64>(
+            "SELECT count FROM hilo_gaps WHERE name = 'lagging' AND reason = 'discarded' AND count = 5000"
+        ),
+        5_000
+    );
+    drop(client);
+    standby.restart();
+    let mut client = standby.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), replayed + 5_000 + 2);
+}
+
 /// A standby refuses to serve, as core refuses nextval there, and starts no worker.
 #[test]
 fn a_standby_does_not_serve() {
