@@ -18,7 +18,8 @@ const WARM_UP: Duration = Duration::from_secs(3);
 
 /// How long full speed is kept up; `STEADY_SECONDS` says it.
 fn steady_time() -> Duration {
-    let seconds = env::var("STEADY_SECONDS").map_or(4, |text| text.parse().expect("seconds"));
+    let set = env::var("STEADY_SECONDS").ok().filter(|text| !text.is_empty());
+    let seconds = set.map_or(4, |text| text.parse().expect("seconds"));
     Duration::from_secs(seconds)
 }
 

@@ -68,29 +68,35 @@ fn without_a_free_worker_slot_callers_get_an_error() {
     client.run("BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own'); COMMIT");
 }
 
-/// Where another database's worker has taken the only slot, a caller waits, and is served as soon
-/// as that worker has nothing to do, though its database's sessions are still there.
+/// Where another database's worker has taken the only slot, a caller waits, and is served when that
+/// worker has nothing to do, or, where sessions hold slices of its, when they have left.
 #[test]
-fn databases_take_turns_with_the_only_worker_slot() {
+fn a_worker_slot_that_becomes_free_is_taken() {
     let cluster = Cluster::builder()
         // One for the launcher of logical replication, one for a worker of ours.
         .config("max_worker_processes", "2")
+        .config("hilo.worker_idle_timeout", "100ms")
         .config("hilo.reserve_timeout", "60s")
         .start_with_hilo();
     let mut first = cluster.connect("postgres");
+    first.run("SELECT hilo_create('turns')");
     first.run("CREATE DATABASE second");
     let mut second = cluster.connect("second");
     second.run("CREATE EXTENSION hilo");
-    for client in [&mut first, &mut second] {
-        client.run("SELECT hilo_create('shared', block_size => 10)");
-    }
-    let mut next = 1;
-    for _ in 0..3 {
-        for client in [&mut first, &mut second] {
-            assert_eq!(draw(client, "shared", 100), (next..next + 100).collect::<Vec<_>>());
-        }
-        next += 100;
-    }
+    second.run("SELECT hilo_create('turns')");
+
+    assert_eq!(draw(&mut first, "turns", 1), [1]);
+    assert_eq!(draw(&mut second, "turns", 2), [1, 2]);
+    let waiter = first.backend_pid();
+    thread::scope(|scope| {
+        let call = scope.spawn(|| draw(&mut first, "turns", 1));
+        let mut watch = cluster.connect("second");
+        wait_until("the call waits, or need not", LONG, || {
+            call.is_finished() || is_waiting(&mut watch, waiter)
+        });
+        drop(second);
+        assert_eq!(call.join().unwrap(), [2]);
+    });
     cluster.finish();
 }
 
@@ -151,10 +157,14 @@ fn draw(client: &mut Client, name: &str, count: i64) -> Vec<i64> {
 
 /// Waits until backend `pid` is in the middle of a statement and waits for something.
 fn wait_until_waiting(cluster: &Cluster, pid: i32) {
+    let mut client = cluster.connect("postgres");
+    wait_until("the call waits", LONG, || is_waiting(&mut client, pid));
+}
+
+fn is_waiting(client: &mut Client, pid: i32) -> bool {
     let waiting = format!(
         "SELECT state = 'active' AND wait_event_type IN ('Extension', 'IPC')
          FROM pg_stat_activity WHERE pid = {pid}"
     );
-    let mut client = cluster.connect("postgres");
-    wait_until("the call waits", LONG, || client.one::<Option<bool>>(&waiting) == Some(true));
+    client.one::<Option<bool>>(&waiting) == Some(true)
 }
