@@ -349,6 +349,7 @@ fn checks_the_server() {
     client.refusal("SELECT hilo_nextval('stuck')").is("55P03");
     assert_eq!(found(&mut client), ["sequence \"stuck\""]);
     holder.run("ROLLBACK");
+    client.run("RESET hilo.reserve_timeout");
     client.run("SELECT hilo_nextval('stuck')");
     assert_eq!(found(&mut client), Vec::<String>::new());
     cluster.finish();
