@@ -59,28 +59,17 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
-        match PREV {
-            Some(next) => next(
-                statement,
-                query,
-                read_only_tree,
-                context,
-                params,
-                environment,
-                destination,
-                completion,
-            ),
-            None => raw::standard_ProcessUtility(
-                statement,
-                query,
-                read_only_tree,
-                context,
-                params,
-                environment,
-                destination,
-                completion,
-            ),
-        }
+        let next = PREV.unwrap_or(raw::standard_ProcessUtility);
+        next(
+            statement,
+            query,
+            read_only_tree,
+            context,
+            params,
+            environment,
+            destination,
+            completion,
+        );
         if discards {
             forget();
         }
