@@ -98,6 +98,19 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
+/// The same, where there must be one.
+///
+/// # Errors
+/// `NoSuchSequence`.
+pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
+    by_name(name)?.ok_or_else(|| missing(name))
+}
+
+/// The error of a name that no sequence has.
+pub fn missing(name: &[u8]) -> HiloError {
+    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
+}
+
 /// The sequence with this id as of now.
 pub fn by_id(ids: &Ids, id: i64) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;

@@ -168,13 +168,14 @@ pub fn look_up(
 }
 
 fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
-    let mut found = definitions::by_name(name)?;
-    if found.is_none() && gucs::auto_create() {
+    if let Some(found) = definitions::by_name(name)? {
+        return Ok(found);
+    }
+    if gucs::auto_create() {
         privileges::may_create()?;
         ask::create(name)?;
-        found = definitions::by_name(name)?;
     }
-    found.ok_or_else(|| HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned()))
+    definitions::existing(name)
 }
 
 fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {

@@ -187,11 +187,7 @@ fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError>
 }
 
 fn lock_existing(name: &[u8]) -> Owned {
-    lock_owned(name, true).or_raise().ok_or_else(|| missing(name)).or_raise()
-}
-
-fn missing(name: &[u8]) -> HiloError {
-    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
+    lock_owned(name, true).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
 }
 
 /// Locks this node's position, making it where this node has never drawn.
@@ -301,7 +297,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || missing(name);
+    let missing = || definitions::missing(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     serve::allow(&found, Privileges::UPDATE).or_raise();
     recall::recall(found.id).or_raise();
@@ -328,7 +324,7 @@ fn hilo_rename(args: Args) {
             HiloError::Duplicate(new_name.clone()).raise();
         }
     };
-    find_owned(name).or_raise().ok_or_else(|| missing(name)).or_raise();
+    find_owned(name).or_raise().ok_or_else(|| definitions::missing(name)).or_raise();
     free();
     let type_oid = name_type(args);
     let rename_defaults = || {
@@ -366,7 +362,7 @@ fn hilo_drop(args: Args) {
         (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let absent = || {
         if !if_exists {
-            missing(name).raise();
+            definitions::missing(name).raise();
         }
         let name = String::from_utf8_lossy(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");

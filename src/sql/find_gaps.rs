@@ -71,8 +71,7 @@ fn hilo_find_gaps(
 }
 
 fn readable(name: &[u8]) -> Sequence {
-    let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
-    let sequence = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    let sequence = definitions::existing(name).or_raise();
     if privileges::of(&sequence, ffi::current_user()).or_raise() == Privileges::NONE {
         HiloError::Permission { name: sequence.name, needs: "USAGE, SELECT or UPDATE" }.raise();
     }

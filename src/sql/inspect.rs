@@ -311,9 +311,7 @@ fn node_id() -> i32 {
 fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {
-        let name = args.name(0);
-        let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
-        let sequence = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+        let sequence = definitions::existing(args.name(0)).or_raise();
         if !privileges::acts_as(ffi::current_user(), sequence.owner) {
             HiloError::NotOwner(sequence.name).raise();
         }

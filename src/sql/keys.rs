@@ -85,8 +85,7 @@ fn hilo_nextkey(args: Args) -> pg_sys::Datum {
 }
 
 fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
-    let missing = || HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned());
-    let sequence = definitions::by_name(name)?.ok_or_else(missing)?;
+    let sequence = definitions::existing(name)?;
     super::serve::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(sequence)
 }

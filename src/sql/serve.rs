@@ -172,12 +172,7 @@ fn hilo_currval(args: Args) -> i64 {
             memo.entry().and_then(|entry| entry.last.get())
         }
         _ => {
-            let sequence = definitions::by_name(name)
-                .or_raise()
-                .ok_or_else(|| {
-                    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
-                })
-                .or_raise();
+            let sequence = definitions::existing(name).or_raise();
             allow(&sequence, needs).or_raise();
             memo::last_of(sequence.id)
         }
