@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::refill::Retries;
 use super::{Worker, put_back};
 use crate::session::Global;
 use crate::shared;
@@ -40,18 +39,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
             pg_sys::synchronous_commit =
                 pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
         };
-        let now = Instant::now();
-        let mut worker = Worker {
-            shared,
-            database,
-            place,
-            process,
-            retries: Retries::default(),
-            alone_since: None,
-            busy_at: now,
-            sampled_at: now,
-            active: false,
-        };
+        let mut worker = Worker::new(shared, database, place, process);
         put_back::rescue(shared);
         let (stopping, began) = (is_stopping(), Instant::now());
         while stopping && shared.sessions_in(database) > 0 && began.elapsed() < PATIENCE {

@@ -79,19 +79,7 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     settings();
     crate::catalog::init_process();
     shared.retake_requests(database);
-    let now = Instant::now();
-    Worker {
-        shared,
-        database,
-        place,
-        process,
-        retries: refill::Retries::default(),
-        alone_since: None,
-        busy_at: now,
-        sampled_at: now,
-        active: true,
-    }
-    .run();
+    Worker::new(shared, database, place, process).run();
 }
 
 fn signals() {
@@ -130,6 +118,21 @@ fn settings() {
 }
 
 impl Worker {
+    fn new(shared: &'static Shared, database: pg_sys::Oid, place: usize, process: usize) -> Worker {
+        let now = Instant::now();
+        Worker {
+            shared,
+            database,
+            place,
+            process,
+            retries: refill::Retries::default(),
+            alone_since: None,
+            busy_at: now,
+            sampled_at: now,
+            active: true,
+        }
+    }
+
     fn run(mut self) {
         loop {
             self.interrupts();
