@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 
 mod raw {
     use pgrx::pg_sys;
+    // SAFETY: as miscadmin.h, latch.h and timestamp.h declare them.
     unsafe extern "C" {
         pub fn GetUserId() -> pg_sys::Oid;
         pub fn SetLatch(latch: *mut pg_sys::Latch);
@@ -37,11 +38,34 @@ pub fn now() -> i64 {
     unsafe { raw::GetCurrentTimestamp() }
 }
 
+// SAFETY: as tcopprot.h and interrupt.h declare them.
 unsafe extern "C-unwind" {
     /// Core's handler of SIGTERM for backends.
     pub fn die(signal: std::ffi::c_int);
     /// Core's handler of SIGHUP for background processes.
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
+}
+
+/// Holds a cancel or a termination back for as long as it lives. An error lets it through, and is
+/// caught by then.
+pub struct HoldInterrupts(u32);
+
+impl HoldInterrupts {
+    pub fn new() -> HoldInterrupts {
+        // SAFETY: a counter of this process's one thread.
+        unsafe {
+            let before = pg_sys::InterruptHoldoffCount;
+            pg_sys::InterruptHoldoffCount = before + 1;
+            HoldInterrupts(before)
+        }
+    }
+}
+
+impl Drop for HoldInterrupts {
+    fn drop(&mut self) {
+        // SAFETY: as above. Set rather than counted down, since an error sets it to zero.
+        unsafe { pg_sys::InterruptHoldoffCount = self.0 }
+    }
 }
 
 /// A signal handler that does nothing.

@@ -21,6 +21,7 @@ pub fn init() {
 
 mod raw {
     use super::*;
+    // SAFETY: as utility.h declares it.
     unsafe extern "C-unwind" {
         pub fn standard_ProcessUtility(
             statement: *mut pg_sys::PlannedStmt,

@@ -122,7 +122,7 @@ pub struct Inner {
     pub block_at: i64,
     /// When something was last seen to be dealt, and how much had been by then.
     pub active_at: i64,
-    pub seen_dealt: i64,
+    seen_dealt: i64,
     pub blocks_reserved: u64,
     pub blocks_prefetched: u64,
     pub lost: i64,
@@ -441,6 +441,17 @@ impl Locked {
     /// Indexes dealt so far.
     pub fn dealt(&self) -> i64 {
         self.pool.dealt(self.slot.cursor())
+    }
+
+    /// Notes at `now` whether anything was dealt since this was asked last, and says so.
+    pub fn see_activity(&mut self, now: i64) -> bool {
+        let dealt = self.dealt();
+        let active = dealt != self.seen_dealt;
+        if active {
+            self.seen_dealt = dealt;
+            self.active_at = now;
+        }
+        active
     }
 
     /// What can be dealt in order now.

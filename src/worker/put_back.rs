@@ -4,8 +4,6 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::*;
 
-use pgrx::pg_sys;
-
 use hilo_core::pool::{ALL, Ranges};
 use hilo_core::range::Range;
 
@@ -17,6 +15,7 @@ use crate::catalog::ranges::{self, Reason};
 use crate::catalog::table::Table;
 use crate::catalog::{self, Ids};
 use crate::errors::HiloError;
+use crate::ffi::{self, HoldInterrupts};
 use crate::session::Global;
 use crate::shared::{Shared, slot};
 
@@ -136,11 +135,7 @@ impl Worker {
     /// When a slot was last seen to be used, in microseconds.
     fn last_active(&self, number: usize) -> i64 {
         let mut locked = self.shared.lock_slot(number);
-        let dealt = locked.dealt();
-        if dealt != locked.seen_dealt {
-            locked.seen_dealt = dealt;
-            locked.active_at = crate::ffi::now();
-        }
+        locked.see_activity(ffi::now());
         locked.active_at
     }
 
@@ -148,8 +143,7 @@ impl Worker {
     /// given again, it is nowhere else than here: interrupts are held, so that a termination waits.
     pub(super) fn put_back_batch(&mut self, numbers: &[usize]) {
         let mut held = Vec::new();
-        // SAFETY: a counter of this process's one thread. An error sets it to zero.
-        let interruptible = unsafe { pg_sys::InterruptHoldoffCount };
+        let mut hold = None;
         let done = transaction::run(c"hilo: putting back", || {
             let ids = catalog::ids()?;
             // Waiting for these locks can be interrupted; after this there is nothing to wait for.
@@ -159,16 +153,14 @@ impl Worker {
                 Table::write(ids.gap)?,
                 Table::read(ids.sequence)?,
             ];
-            // SAFETY: as above.
-            unsafe { pg_sys::InterruptHoldoffCount += 1 };
+            hold = Some(HoldInterrupts::new());
             held.extend(numbers.iter().filter_map(|&number| self.take_out(number)));
             held.iter()
                 .map(|held| put_back_one(&ids, self.shared, held))
                 .collect::<Result<Vec<_>, _>>()
         });
         conclude(self.shared, &held, done);
-        // SAFETY: as above.
-        unsafe { pg_sys::InterruptHoldoffCount = interruptible };
+        drop(hold);
     }
 
     /// Stops a pool and takes out what it holds. A caller that finds it empty asks for a block, and is

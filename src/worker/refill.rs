@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
@@ -14,7 +13,7 @@ use super::reserve::{self, Outcome, Plan, Reserved};
 use super::transaction::{self, Failure};
 use super::{Worker, alarm, put_back};
 use crate::catalog;
-use crate::ffi;
+use crate::ffi::{self, HoldInterrupts};
 use crate::gucs;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault};
@@ -184,8 +183,7 @@ impl Worker {
 
     /// Interrupts are held until all has arrived: a warning, too, looks at them.
     fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
-        // SAFETY: as HOLD_INTERRUPTS; an error resets it.
-        unsafe { pg_sys::InterruptHoldoffCount += 1 };
+        let _hold = HoldInterrupts::new();
         let ending = transaction::is_ending();
         for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
@@ -219,8 +217,6 @@ impl Worker {
                 }
             }
         }
-        // SAFETY: as above.
-        unsafe { pg_sys::InterruptHoldoffCount -= 1 };
     }
 
     fn publish(&self, plan: &Plan, reserved: Reserved) {

@@ -32,9 +32,7 @@ impl Worker {
         let window = gucs::window().as_micros() as i64;
         let mut locked = self.shared.lock_slot(number);
         let dealt = locked.dealt();
-        if dealt != locked.seen_dealt {
-            locked.seen_dealt = dealt;
-            locked.active_at = now;
+        if locked.see_activity(now) {
             self.busy_at = Instant::now();
         }
         locked.rate.sample(now, dealt, window);
