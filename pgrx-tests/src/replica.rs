@@ -23,13 +23,7 @@ impl Cluster {
         // The copy would otherwise wait for a standby of its own after its promotion.
         standby.configure("synchronous_standby_names", "");
         standby.start();
-        let streaming = format!(
-            "SELECT count(*) FROM pg_stat_replication \
-             WHERE application_name = '{}' AND state = 'streaming'",
-            standby.name
-        );
-        let mut client = self.connect("postgres");
-        wait_until("the standby streams", LONG, || client.one::<i64>(&streaming) == 1);
+        self.wait_for_replication(&standby, "state", "streaming");
         standby
     }
 
@@ -39,14 +33,22 @@ impl Cluster {
         let standby = self.clone_by_base_backup();
         self.configure("synchronous_standby_names", &standby.name);
         self.reload();
-        let synchronous = format!(
+        self.wait_for_replication(&standby, "sync_state", "sync");
+        standby
+    }
+
+    /// Waits until this server sees `standby` with `column` of pg_stat_replication being `value`.
+    #[track_caller]
+    fn wait_for_replication(&self, standby: &Cluster, column: &str, value: &str) {
+        let seen = format!(
             "SELECT count(*) FROM pg_stat_replication \
-             WHERE application_name = '{}' AND sync_state = 'sync'",
+             WHERE application_name = '{}' AND {column} = '{value}'",
             standby.name
         );
         let mut client = self.connect("postgres");
-        wait_until("the standby is synchronous", LONG, || client.one::<i64>(&synchronous) == 1);
-        standby
+        wait_until(&format!("the standby's {column} is {value}"), LONG, || {
+            client.one::<i64>(&seen) == 1
+        });
     }
 
     /// Waits until `standby` has replayed all that this server has written so far.
