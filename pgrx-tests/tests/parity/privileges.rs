@@ -1,0 +1,220 @@
+//! Who may do what.
+
+use super::{Case, different, same};
+
+pub const CASES: &[Case] = &[
+    same(
+        "granted-nothing",
+        "CREATE SEQUENCE s
+         SELECT nextval('s')
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT currval('s')
+         > SELECT lastval()
+         > SELECT setval('s', 5)",
+        "SELECT hilo_create('s')
+         SELECT hilo_nextval('s')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_currval('s')
+         > SELECT hilo_lastval()
+         > SELECT hilo_setval('s', 5)",
+        "42501 42501 42501 42501",
+    ),
+    same(
+        "granted-usage",
+        "CREATE SEQUENCE s
+         GRANT USAGE ON SEQUENCE s TO parity_role
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT currval('s')
+         > SELECT lastval()
+         > SELECT setval('s', 5)",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'USAGE')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_currval('s')
+         > SELECT hilo_lastval()
+         > SELECT hilo_setval('s', 5)",
+        "1 1 1 42501",
+    ),
+    same(
+        "granted-select",
+        "CREATE SEQUENCE s
+         GRANT SELECT ON SEQUENCE s TO parity_role
+         SELECT nextval('s')
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT currval('s')
+         > SELECT lastval()
+         > SELECT setval('s', 5)",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'SELECT')
+         SELECT hilo_nextval('s')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_currval('s')
+         > SELECT hilo_lastval()
+         > SELECT hilo_setval('s', 5)",
+        "42501 1 1 42501",
+    ),
+    same(
+        "granted-update",
+        "CREATE SEQUENCE s
+         GRANT UPDATE ON SEQUENCE s TO parity_role
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT currval('s')
+         > SELECT lastval()
+         > SELECT setval('s', 5)",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'UPDATE')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_currval('s')
+         > SELECT hilo_lastval()
+         > SELECT hilo_setval('s', 5)",
+        "1 42501 42501 5",
+    ),
+    same(
+        "granted-all",
+        "CREATE SEQUENCE s
+         GRANT ALL ON SEQUENCE s TO parity_role
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT currval('s')
+         > SELECT setval('s', 5)",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'ALL')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_currval('s')
+         > SELECT hilo_setval('s', 5)",
+        "1 1 5",
+    ),
+    same(
+        "granted-to-public",
+        "CREATE SEQUENCE s
+         GRANT USAGE ON SEQUENCE s TO PUBLIC
+         SET ROLE parity_role
+         > SELECT nextval('s')",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'PUBLIC', 'USAGE')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')",
+        "1",
+    ),
+    same(
+        "granted-to-a-group",
+        "CREATE SEQUENCE s
+         GRANT USAGE ON SEQUENCE s TO parity_role
+         SET ROLE parity_member
+         > SELECT nextval('s')",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'USAGE')
+         SET ROLE parity_member
+         > SELECT hilo_nextval('s')",
+        "1",
+    ),
+    same(
+        "revoked",
+        "CREATE SEQUENCE s
+         GRANT USAGE ON SEQUENCE s TO parity_role
+         B: SET ROLE parity_role
+         B: > SELECT nextval('s')
+         REVOKE USAGE ON SEQUENCE s FROM parity_role
+         B: > SELECT nextval('s')",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'USAGE')
+         B: SET ROLE parity_role
+         B: > SELECT hilo_nextval('s')
+         SELECT hilo_revoke('s', 'parity_role', 'USAGE')
+         B: > SELECT hilo_nextval('s')",
+        "1 42501",
+    ),
+    same(
+        "owners-only",
+        "CREATE SEQUENCE s
+         GRANT ALL ON SEQUENCE s TO parity_role
+         GRANT CREATE ON SCHEMA parity TO parity_role
+         SET ROLE parity_role
+         ? ALTER SEQUENCE s INCREMENT BY 2
+         ? ALTER SEQUENCE s RENAME TO r
+         ? DROP SEQUENCE s",
+        "SELECT hilo_create('s')
+         SELECT hilo_grant('s', 'parity_role', 'ALL')
+         SET ROLE parity_role
+         ? SELECT hilo_alter('s', increment => 2)
+         ? SELECT hilo_rename('s', 'r')
+         ? SELECT hilo_drop('s')",
+        "42501 42501 42501",
+    ),
+    same(
+        "create-needs-the-schema",
+        "SET ROLE parity_role
+         ? CREATE SEQUENCE s",
+        "SET ROLE parity_role
+         ? SELECT hilo_create('s')",
+        "42501",
+    ),
+    same(
+        "grant-to-nobody",
+        "CREATE SEQUENCE s
+         ? GRANT USAGE ON SEQUENCE s TO parity_nobody",
+        "SELECT hilo_create('s')
+         ? SELECT hilo_grant('s', 'parity_nobody', 'USAGE')",
+        "42704",
+    ),
+    different(
+        "grant-of-something-else",
+        ["CREATE SEQUENCE s\n? GRANT DELETE ON SEQUENCE s TO parity_role", "0LP01"],
+        ["SELECT hilo_create('s')\n? SELECT hilo_grant('s', 'parity_role', 'DELETE')", "22023"],
+    ),
+    same(
+        "default-asks-the-inserter",
+        "CREATE SEQUENCE s
+         CREATE TABLE t (id bigint DEFAULT nextval('s'), n integer)
+         GRANT INSERT, SELECT ON t TO parity_role
+         SET ROLE parity_role
+         ? INSERT INTO t (n) VALUES (0)",
+        "SELECT hilo_create('s')
+         CREATE TABLE t (id bigint DEFAULT hilo_nextval('s'), n integer)
+         GRANT INSERT, SELECT ON t TO parity_role
+         SET ROLE parity_role
+         ? INSERT INTO t (n) VALUES (0)",
+        "42501",
+    ),
+    different(
+        "identity-asks-nobody",
+        [
+            "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, n integer)
+             GRANT INSERT ON t TO parity_role
+             SET ROLE parity_role
+             ? INSERT INTO t (n) VALUES (0)",
+            "ok",
+        ],
+        [
+            "SELECT hilo_create('s')
+             CREATE TABLE t (id bigint NOT NULL DEFAULT hilo_nextval('s'), n integer)
+             GRANT INSERT ON t TO parity_role
+             SET ROLE parity_role
+             ? INSERT INTO t (n) VALUES (0)",
+            "42501",
+        ],
+    ),
+    same(
+        "security-definer",
+        "CREATE SEQUENCE s
+         CREATE FUNCTION f() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$ SELECT nextval('s') $$
+         SET ROLE parity_role
+         > SELECT f()
+         > SELECT nextval('s')",
+        "SELECT hilo_create('s')
+         CREATE FUNCTION f() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$ SELECT hilo_nextval('s') $$
+         SET ROLE parity_role
+         > SELECT f()
+         > SELECT hilo_nextval('s')",
+        "1 42501",
+    ),
+];
