@@ -7,6 +7,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use thiserror::Error;
 
+use crate::catalog::version;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
@@ -19,6 +20,11 @@ pub enum HiloError {
     NotInstalled,
     #[error("the catalog of extension \"hilo\" lacks {0}")]
     CatalogMismatch(String),
+    #[error(
+        "extension \"hilo\" is version {installed} in this database, but the library in the server's memory is version {}",
+        version::LIBRARY
+    )]
+    Version { installed: String, newer: bool },
     #[error("hilo sequence \"{0}\" does not exist")]
     NoSuchSequence(String),
     #[error("hilo sequence \"{0}\" already exists")]
@@ -105,9 +111,10 @@ impl fmt::Display for Cause {
 impl HiloError {
     fn code(&self) -> Code {
         match self {
-            Self::NotPreloaded | Self::NotInstalled | Self::CatalogMismatch(_) => {
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
-            }
+            Self::NotPreloaded
+            | Self::NotInstalled
+            | Self::CatalogMismatch(_)
+            | Self::Version { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
             Self::Permission { .. } | Self::NotOwner(_) | Self::NoCreate(_) => {
@@ -156,8 +163,9 @@ impl HiloError {
             Self::Cycles(_) => Some("Each of its values comes again, so that none is missing for good.".into()),
             Self::NotPreloaded => Some("Its shared memory can only be set up then.".into()),
             Self::CatalogMismatch(_) => {
-                Some("The library and the extension's SQL objects are of different versions.".into())
+                Some("Its tables are not as its version made them.".into())
             }
+            Self::Version { .. } => Some("Nothing is served unless both are of one version.".into()),
             Self::Permission { needs, .. } => Some(format!("The operation needs {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
             Self::HasDependents { name, dependents } => Some(
@@ -182,7 +190,9 @@ impl HiloError {
             Self::Name(error) => return error.hint(),
             Self::NotPreloaded => "Add \"shared_preload_libraries = 'hilo'\" to postgresql.conf (after a comma, if others stand there) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
-            Self::CatalogMismatch(_) => "Run ALTER EXTENSION hilo UPDATE.".into(),
+            Self::CatalogMismatch(_) => "Undo the change that was made to them; hilo's tables are written by its library only.".into(),
+            Self::Version { newer: true, .. } => "Restart the server with the library of that version installed. A server keeps the library that it has loaded at its start.".into(),
+            Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),
             Self::Duplicate(_) => "Choose another name; or keep the one that exists, with if_not_exists => true for hilo_create.".into(),
             Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, or let it cycle.".into(),

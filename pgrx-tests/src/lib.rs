@@ -6,6 +6,7 @@
 
 mod client;
 mod cluster;
+pub mod extension;
 mod faults;
 mod files;
 mod load;

@@ -48,6 +48,11 @@ impl Server {
         command
     }
 
+    /// Where the installation keeps what does not depend on the machine.
+    pub fn share_directory(&self) -> PathBuf {
+        PathBuf::from(ask(&self.pg_config, "--sharedir"))
+    }
+
     /// One of the installation's programs, as the account that may run a server.
     pub fn command(&self, program: &str) -> Command {
         self.command_at(&self.bindir.join(program))

@@ -11,6 +11,7 @@ pub mod positions;
 pub mod privileges;
 pub mod ranges;
 pub mod table;
+pub mod version;
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -43,7 +44,8 @@ static IDS: Global<Cell<Option<Ids>>> = Global::new(Cell::new(None));
 /// The tables of the extension in this database.
 ///
 /// # Errors
-/// `NotInstalled` where it is not there, `CatalogMismatch` where a table is missing.
+/// `NotInstalled` where it is not there, `Version` where it is not the library's, `CatalogMismatch` where
+/// a table is missing.
 pub fn ids() -> Result<Ids, HiloError> {
     if let Some(ids) = IDS.get() {
         return Ok(ids);
@@ -64,6 +66,7 @@ fn look_up() -> Result<Ids, HiloError> {
     if extension == pg_sys::InvalidOid || schema == pg_sys::InvalidOid {
         return Err(HiloError::NotInstalled);
     }
+    version::check(extension)?;
     let of = |name: &CStr| {
         // SAFETY: as above.
         match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {

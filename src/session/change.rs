@@ -9,7 +9,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::{Global, forget_names, going_on, memo, own};
-use crate::errors::HiloError;
+use crate::catalog::version;
+use crate::errors::{HiloError, OrRaise};
 use crate::shared::directory::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -40,7 +41,7 @@ static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 static mut PREV_ACCESS: pg_sys::object_access_hook_type = None;
 
-/// Watches for DROP EXTENSION. To be called once, from `_PG_init`.
+/// Watches for DROP, CREATE and ALTER EXTENSION. To be called once, from `_PG_init`.
 pub fn init() {
     // SAFETY: one thread, when the library is loaded.
     unsafe {
@@ -49,7 +50,8 @@ pub fn init() {
     }
 }
 
-/// Whoever drops the extension, by whatever statement: its slots serve nothing any more from the
+/// A version that the library does not know is refused before its script runs. And whoever drops the
+/// extension, by whatever statement: its slots serve nothing any more from the
 /// moment that the commit returns.
 #[pg_guard]
 unsafe extern "C-unwind" fn object_access(
@@ -64,6 +66,11 @@ unsafe extern "C-unwind" fn object_access(
         if let Some(prev) = PREV_ACCESS {
             prev(access, class, object, part, arg);
         }
+    }
+    let defined = access == pg_sys::ObjectAccessType::OAT_POST_CREATE
+        || access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
+    if defined && class == pg_sys::ExtensionRelationId && part == 0 {
+        version::refuse_newer(object).or_raise();
     }
     let dropped = access == pg_sys::ObjectAccessType::OAT_DROP
         && class == pg_sys::ExtensionRelationId

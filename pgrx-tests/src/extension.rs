@@ -1,0 +1,39 @@
+//! The extension as a catalog: what it consists of, and older releases of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use postgres::Client;
+
+use crate::client::ClientExt;
+use crate::server::SERVER;
+
+/// A line for each property of each object of the extension in this database.
+pub fn objects(client: &mut Client) -> BTreeSet<String> {
+    client.all::<String>(include_str!("extension.sql")).into_iter().collect()
+}
+
+/// Fails the test, with the properties that only one of them has, unless both are equal.
+#[track_caller]
+pub fn assert_equal_objects(expected: &BTreeSet<String>, found: &BTreeSet<String>) {
+    let lacks = expected.difference(found).map(|line| format!("- {line}\n"));
+    let has = found.difference(expected).map(|line| format!("+ {line}\n"));
+    let difference: String = lacks.chain(has).collect();
+    assert!(difference.is_empty(), "- is missing, + is too much:\n{difference}");
+    assert!(expected.len() > 100, "only {} properties were compared", expected.len());
+}
+
+/// A file of a release, as it was published.
+pub fn release(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("releases").join(file)
+}
+
+/// Puts a script where the test server looks for the extension's. It must be a copy of a server.
+pub fn install_script(name: &str, sql: &str) {
+    let directory = SERVER.share_directory().join("extension");
+    // Others may be reading it, or doing the same.
+    let written = directory.join(format!(".{name}.{}", fastrand::u64(..)));
+    fs::write(&written, sql).expect("cannot write into the server's directory of extensions");
+    fs::rename(&written, directory.join(name)).expect("cannot put the script into its place");
+}

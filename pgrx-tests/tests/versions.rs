@@ -1,0 +1,195 @@
+//! Versions: an older database becomes a new one, and where library and SQL objects are of different
+//! versions nothing is served.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use hilo_tests::extension::{assert_equal_objects, install_script, objects, release};
+use hilo_tests::{Client, ClientExt, Cluster};
+
+const OLDEST: &str = "0.1.0";
+const CURRENT: &str = env!("CARGO_PKG_VERSION");
+
+/// A cluster with the roles of the database that release 0.1.0 dumped.
+fn cluster() -> Cluster {
+    let script = fs::read_to_string(release("hilo--0.1.0.sql")).expect("cannot read the release");
+    install_script("hilo--0.1.0.sql", &script);
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE shop_owner; CREATE ROLE shop_clerk; CREATE ROLE \"Shop Reader\"");
+    admin.run("CREATE DATABASE shop");
+    cluster
+}
+
+/// That database: it had served 1 to 100, and some of 499 to 522, of orders.
+fn shop() -> String {
+    fs::read_to_string(release("shop-0.1.0.sql")).expect("cannot read the dump")
+}
+
+/// The same with the extension of that release.
+fn old_shop(cluster: &Cluster) -> Client {
+    const CREATE: &str = "CREATE EXTENSION IF NOT EXISTS hilo WITH SCHEMA public";
+    let dump = shop().replace(CREATE, &format!("{CREATE} VERSION '{OLDEST}'"));
+    cluster.restore("shop", &dump);
+    let mut client = cluster.connect("shop");
+    assert_eq!(version(&mut client), OLDEST);
+    client
+}
+
+fn version(client: &mut Client) -> String {
+    client.one("SELECT extversion FROM pg_extension WHERE extname = 'hilo'")
+}
+
+/// Each sequence of the shop goes on behind what it had served, or with what was free.
+fn assert_serves_on(client: &mut Client) {
+    let mut expect = |name: &str, count: usize, free: &[i64], next: i64| {
+        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
+        for value in client.all::<i64>(&sql) {
+            let on = if next < 0 { value <= next } else { value >= next };
+            assert!(on || free.contains(&value), "{name} has served {value}");
+        }
+    };
+    expect("orders", 300, &[514, 515, 516, 517, 518, 519], 523);
+    expect("set", 300, &[5116, 5117, 5118, 5119, 5120, 5121], 5125);
+    expect("invoices", 10, &[], 1114);
+    expect("falling", 100, &[], -2179);
+    expect("owned", 10, &[], 119);
+    expect("unused", 1, &[], 1);
+    assert_eq!(
+        client.all::<String>(
+            "SELECT grantee::text || ' ' || privilege FROM hilo.privilege ORDER BY 1"
+        ),
+        ["\"Shop Reader\" SELECT", "public SELECT", "shop_clerk USAGE"]
+    );
+    assert_eq!(
+        client.one::<String>("SELECT owner::text FROM hilo_sequences WHERE name = 'owned'"),
+        "shop_owner"
+    );
+    client.run("INSERT INTO orders (customer) SELECT 'Grace' FROM generate_series(1, 100)");
+    let key: String = client.one("INSERT INTO invoices DEFAULT VALUES RETURNING key");
+    assert!(key.as_str() > "T-000114", "{key}");
+}
+
+/// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its
+/// sequences go on.
+#[test]
+fn an_upgraded_catalog_equals_a_fresh_one() {
+    let cluster = cluster();
+    let mut fresh = cluster.connect("postgres");
+    fresh.run("CREATE EXTENSION hilo");
+    let mut upgraded = old_shop(&cluster);
+    upgraded.run("ALTER EXTENSION hilo UPDATE");
+    assert_eq!(version(&mut upgraded), CURRENT);
+    assert_equal_objects(&objects(&mut fresh), &objects(&mut upgraded));
+    assert_serves_on(&mut upgraded);
+    cluster.finish();
+}
+
+/// A dump that the first release has made is restored into this one.
+#[test]
+fn a_dump_of_the_first_release_is_restored() {
+    let cluster = cluster();
+    cluster.restore("shop", &shop());
+    let mut client = cluster.connect("shop");
+    assert_eq!(version(&mut client), CURRENT);
+    assert_serves_on(&mut client);
+    cluster.finish();
+}
+
+/// Where the SQL objects are older than the library, every call says so and how to update them; then it
+/// works, in the sessions that were refused too.
+#[test]
+fn older_objects_are_refused_until_they_are_updated() {
+    let cluster = cluster();
+    let mut client = old_shop(&cluster);
+    assert_refused(&mut client, "ALTER EXTENSION hilo UPDATE");
+    cluster.connect("shop").run("ALTER EXTENSION hilo UPDATE");
+    assert_serves_on(&mut client);
+    cluster.finish();
+}
+
+/// Where the SQL objects are newer than the library, every call says so; and a running server, which
+/// keeps its library whatever is installed on the disk, refuses to create them or to update to them.
+#[test]
+fn newer_objects_are_refused() {
+    let cluster = cluster();
+    let mut client = cluster.connect("shop");
+    client.run("CREATE EXTENSION hilo; SELECT hilo_create('orders', block_size => 10)");
+    client.run("SELECT hilo_nextval('orders')");
+    install_script(&format!("hilo--{CURRENT}--999.0.sql"), "SELECT 1/0;");
+    install_script("hilo--999.0.sql", "SELECT 1/0;");
+    for change in [
+        "ALTER EXTENSION hilo UPDATE TO '999.0'",
+        "DROP EXTENSION hilo CASCADE; CREATE EXTENSION hilo VERSION '999.0'",
+    ] {
+        client.refusal(change).is("55000").says("999.0").details("one version").hints("estart");
+    }
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('orders')"), 2);
+    client.run("UPDATE pg_extension SET extversion = '999.0' WHERE extname = 'hilo'");
+    let mut another = cluster.connect("shop");
+    assert_refused(&mut another, "estart");
+    client.run(&format!("UPDATE pg_extension SET extversion = '{CURRENT}' WHERE extname = 'hilo'"));
+    let mut seen = BTreeSet::from([1, 2]);
+    for session in [&mut another, &mut client] {
+        for value in session.all::<i64>("SELECT hilo_nextval('orders') FROM generate_series(1, 50)")
+        {
+            assert!(seen.insert(value), "{value} twice");
+        }
+    }
+    cluster.finish();
+}
+
+/// Every way in is refused with what to do, and none ends the session.
+fn assert_refused(client: &mut Client, hint: &str) {
+    for call in [
+        "hilo_nextval('orders')",
+        "hilo_nextvals('orders', 3)",
+        "hilo_nextrange('orders', 3)",
+        "hilo_next_hi('orders')",
+        "hilo_nextkey('orders')",
+        "hilo_currval('orders')",
+        "hilo_key('orders', 1)",
+        "hilo_key_value('orders', 'orders/1')",
+        "hilo_setval('orders', 7)",
+        "hilo_create('another')",
+        "hilo_alter('orders', increment => 2)",
+        "hilo_rename('orders', 'another')",
+        "hilo_drop('orders')",
+        "hilo_grant('orders', 'public', 'ALL')",
+        "hilo_revoke('orders', 'public', 'ALL')",
+        "hilo_stat_reset('orders')",
+        "hilo_check()",
+    ] {
+        let refusal = client.refusal(&format!("SELECT {call}"));
+        refusal.is("55000").says(CURRENT).details("one version").hints(hint);
+    }
+    for view in ["hilo_stat_sequences", "hilo_stat_backends", "hilo_blocks"] {
+        let refusal = client.refusal(&format!("SELECT * FROM {view}"));
+        refusal.is("55000").says(CURRENT).details("one version").hints(hint);
+    }
+    client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
+}
+
+/// A function of the library keeps its arguments and its result for good: objects of an older version
+/// still call it.
+#[test]
+fn a_function_of_the_library_keeps_its_signature() {
+    let cluster = cluster();
+    let signatures = |client: &mut Client| -> BTreeSet<String> {
+        let sql = "SELECT p.prosrc || '(' || p.proargtypes::regtype[]::text || ') ' || pg_get_function_result(p.oid)
+                     FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+                    WHERE l.lanname = 'c' AND p.probin LIKE '%hilo%'";
+        client.all(sql).into_iter().collect()
+    };
+    let mut fresh = cluster.connect("postgres");
+    fresh.run("CREATE EXTENSION hilo");
+    let new = signatures(&mut fresh);
+    let old = signatures(&mut old_shop(&cluster));
+    let symbol = |signature: &str| signature.split('(').next().unwrap_or_default().to_owned();
+    let symbols: BTreeSet<String> = new.iter().map(|signature| symbol(signature)).collect();
+    let changed: Vec<&String> =
+        old.difference(&new).filter(|signature| symbols.contains(&symbol(signature))).collect();
+    assert!(changed.is_empty(), "{changed:#?}");
+    assert!(old.len() > 30, "{old:?}");
+    cluster.finish();
+}

@@ -1,0 +1,1 @@
+-- From 0.1.0 to 0.2.0. What an install script of 0.2.0 makes anew, this makes of what is there.

@@ -1,0 +1,56 @@
+//! Which version the SQL objects of the extension are of. Nothing is served unless the library is of the
+//! same one: it would take the tables for what they are not.
+//!
+//! A function of the library that a release has used keeps its name, arguments and result: the objects
+//! of an older version still find it, and fail by what is checked here.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use super::table::{Equals, Row, See, Table};
+use crate::errors::HiloError;
+
+/// The library's own.
+pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
+
+/// Fixed by core's initial catalog; pgrx has no name for it.
+const EXTENSION_OID_INDEX: pg_sys::Oid = pg_sys::Oid::from_u32(3080);
+const OID: i16 = 1;
+const NAME: usize = 2;
+const VERSION: usize = 6;
+
+fn row(extension: pg_sys::Oid, see: See) -> Result<Row, HiloError> {
+    Table::read(pg_sys::ExtensionRelationId)?
+        .find(EXTENSION_OID_INDEX, &[(OID, Equals::Oid(extension))], see)
+        .ok_or(HiloError::NotInstalled)
+}
+
+fn difference(row: &Row) -> Option<HiloError> {
+    let installed = row.text(VERSION).unwrap_or_default();
+    let newer = parts(&installed).is_none_or(|installed| Some(installed) > parts(LIBRARY));
+    (installed != LIBRARY).then_some(HiloError::Version { installed, newer })
+}
+
+fn parts(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+/// # Errors
+/// `Version` where the objects are of another version than the library.
+pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
+    difference(&row(extension, See::Newest)?).map_or(Ok(()), Err)
+}
+
+/// Refuses that `extension`, which is just being created or updated, becomes newer than the library.
+pub fn refuse_newer(extension: pg_sys::Oid) -> Result<(), HiloError> {
+    let row = row(extension, See::Current)?;
+    // SAFETY: the column is a name, never null, and lives as long as the row.
+    let ours = row
+        .datum(NAME)
+        .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
+    match difference(&row) {
+        Some(error @ HiloError::Version { newer: true, .. }) if ours => Err(error),
+        _ => Ok(()),
+    }
+}
