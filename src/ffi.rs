@@ -1,7 +1,7 @@
 //! Postgres functions that the hot path calls without pgrx's guard.
 //!
-//! A guard costs a `sigsetjmp`. Leaving it out is sound only for a function that can never raise an
-//! error, since its `longjmp` would skip over Rust frames.
+//! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an error, and
+//! for one whose error's `longjmp` passes over frames only that have nothing to drop.
 
 use pgrx::pg_sys;
 
@@ -12,6 +12,10 @@ mod raw {
         pub fn GetUserId() -> pg_sys::Oid;
         pub fn SetLatch(latch: *mut pg_sys::Latch);
         pub fn GetCurrentTimestamp() -> pg_sys::TimestampTz;
+    }
+    // SAFETY: as palloc.h declares it.
+    unsafe extern "C-unwind" {
+        pub fn palloc(size: usize) -> *mut std::ffi::c_void;
     }
 }
 
@@ -30,6 +34,16 @@ pub fn current_user() -> pg_sys::Oid {
 pub unsafe fn set_latch(latch: *mut pg_sys::Latch) {
     // SAFETY: the caller's; it stores a flag and sends a signal, and never raises an error.
     unsafe { raw::SetLatch(latch) }
+}
+
+/// Memory of the current context.
+///
+/// # Safety
+/// When memory is out it raises an error past the caller, whose frame must have nothing to drop.
+#[inline(always)]
+pub unsafe fn palloc(size: usize) -> *mut std::ffi::c_void {
+    // SAFETY: the caller's.
+    unsafe { raw::palloc(size) }
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.

@@ -180,10 +180,6 @@ pub fn node() -> (i32, i32) {
     (NODE_ID.get(), NODE_COUNT.get())
 }
 
-pub fn server_prefix() -> String {
-    SERVER_PREFIX.get().map(|prefix| prefix.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
 /// The prefix where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
     let prefix = SERVER_PREFIX.as_ptr();

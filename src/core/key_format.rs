@@ -244,28 +244,35 @@ impl KeyFormat {
         Ok(())
     }
 
-    /// Appends the key to `out`; allocates only where `out` must grow.
-    pub fn format_into(&self, name: &[u8], server: &[u8], value: i64, out: &mut Vec<u8>) {
-        for part in &self.before {
-            out.extend_from_slice(part.text(name, server));
-        }
-        let mut buffer = [0; 20];
-        out.extend_from_slice(self.number(value, &mut buffer));
-        for part in &self.behind {
-            out.extend_from_slice(part.text(name, server));
-        }
+    /// The format with a name and a prefix set in.
+    pub fn frame(&self, name: &[u8], server: &[u8]) -> Frame {
+        let text = |parts: &[Part]| {
+            parts.iter().flat_map(|part| part.text(name, server)).copied().collect()
+        };
+        Frame { before: text(&self.before), width: self.width, behind: text(&self.behind) }
+    }
+}
+
+/// A format with a name and a prefix set in: all of a key but its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    before: Vec<u8>,
+    width: u8,
+    behind: Vec<u8>,
+}
+
+impl Frame {
+    /// The key of `value`, in three parts to be set one behind the other. Allocates nothing.
+    #[inline]
+    pub fn key<'a>(&'a self, value: i64, buffer: &'a mut [u8; 20]) -> [&'a [u8]; 3] {
+        [&self.before, self.number(value, buffer), &self.behind]
     }
 
-    /// The value of a key: the exact inverse of [`format_into`](Self::format_into) for the same name
-    /// and prefix. What it would not have written (`+1`, `01`) it does not read.
-    pub fn read(&self, name: &[u8], server: &[u8], key: &[u8]) -> Result<i64, KeyReadError> {
-        let mut rest = key;
-        for part in &self.before {
-            rest = rest.strip_prefix(part.text(name, server)).ok_or(KeyReadError::Begin)?;
-        }
-        for part in self.behind.iter().rev() {
-            rest = rest.strip_suffix(part.text(name, server)).ok_or(KeyReadError::End)?;
-        }
+    /// The value of a key: the exact inverse of [`key`](Self::key). What it would not have written
+    /// (`+1`, `01`) it does not read.
+    pub fn read(&self, key: &[u8]) -> Result<i64, KeyReadError> {
+        let rest = key.strip_prefix(&*self.before).ok_or(KeyReadError::Begin)?;
+        let rest = rest.strip_suffix(&*self.behind).ok_or(KeyReadError::End)?;
         let value = parse_number(rest)?;
         if self.number(value, &mut [0; 20]) == rest {
             Ok(value)

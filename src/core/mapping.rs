@@ -172,9 +172,15 @@ impl Mapping {
     /// One node, no cycle, no division: the hot path.
     #[inline]
     fn bounded(&self, index: i64) -> Option<i64> {
-        let value = self.base as i128 + self.increment as i128 * index as i128;
-        let bounds = self.min_value as i128..=self.max_value as i128;
-        if bounds.contains(&value) { Some(value as i64) } else { None }
+        let narrow = self.increment.checked_mul(index).and_then(|way| self.base.checked_add(way));
+        let value = match narrow {
+            Some(value) => value,
+            // Between the two ends of the type a way can be longer than the type is wide.
+            None => {
+                i64::try_from(self.base as i128 + self.increment as i128 * index as i128).ok()?
+            }
+        };
+        if (self.min_value..=self.max_value).contains(&value) { Some(value) } else { None }
     }
 
     /// How many indexes from `index` (which has a value) on are in step.

@@ -46,18 +46,11 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
     Some(value)
 }
 
-impl Entry {
-    #[inline(always)]
-    pub fn increment(&self) -> i64 {
-        // SAFETY-free projection: `Terms` is Copy, the compiler reads the one field.
-        self.terms.get().mapping.increment
-    }
-}
-
 /// One value of an ordered sequence, straight from the pool: the usual case only.
 #[inline(always)]
 fn single(entry: &Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
-    let terms = entry.terms.get();
+    // SAFETY: nothing below sets the terms.
+    let terms = unsafe { &*entry.terms.as_ptr() };
     if !terms.ordered {
         return None;
     }

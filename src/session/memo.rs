@@ -1,12 +1,12 @@
 //! What a name means to this backend: which sequence, how it is numbered, what the user may do.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 
-use hilo_core::key_format::KeyFormat;
+use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
 
 use super::{GENERATION, Global, ask, draw, lines, own, wait};
@@ -50,7 +50,9 @@ pub struct Memo {
     generation: Cell<u64>,
     user: Cell<pg_sys::Oid>,
     privileges: Cell<Privileges>,
-    key_format: RefCell<KeyFormat>,
+    pub key_format: RefCell<KeyFormat>,
+    /// The prefix, and all of a key but its value.
+    keys: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
 /// The version of what only this transaction knows.
@@ -88,8 +90,17 @@ impl Memo {
         String::from_utf8_lossy(&self.name).into_owned()
     }
 
-    pub fn key_format(&self) -> Ref<'_, KeyFormat> {
-        self.key_format.borrow()
+    /// What the keys are made with under this server prefix, if that was asked for last.
+    #[inline(always)]
+    pub fn key_frame(&'static self, prefix: &[u8]) -> Option<&'static Frame> {
+        // SAFETY: replaced by `frame_keys` and `resolve` only, and no caller keeps it as far as there.
+        let (made_with, frame) = unsafe { self.keys.try_borrow_unguarded() }.ok()?.as_ref()?;
+        (**made_with == *prefix).then_some(frame)
+    }
+
+    /// Makes what the keys are made with under this prefix, which has been checked.
+    pub fn frame_keys(&self, format: &KeyFormat, prefix: &[u8]) {
+        self.keys.replace(Some((prefix.into(), format.frame(&self.name, prefix))));
     }
 
     /// The version of the slot that it was made with; for a pin to be compared with.
@@ -142,10 +153,10 @@ pub fn for_each_entry(mut visit: impl FnMut(&'static Entry)) {
     }
 }
 
-/// The memo of a name, which may be out of date.
+/// The memo of a name, which may be out of date. Calls nothing of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Memo> {
-    MEMOS.borrow().as_ref().and_then(|memos| memos.get(name).copied())
+    MEMOS.try_borrow().ok()?.as_ref()?.get(name).copied()
 }
 
 /// The memo of a name, good for the user of now, who has one of `needs`.
@@ -215,6 +226,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         memo.user.set(user);
         memo.privileges.set(privileges);
         memo.key_format.replace(keys::format_of(&sequence.definition));
+        memo.keys.replace(None);
         memo.generation.set(generation);
         return Ok(memo);
     }
@@ -230,6 +242,7 @@ fn remember(name: &[u8]) -> &'static Memo {
         user: Cell::new(pg_sys::InvalidOid),
         privileges: Cell::new(Privileges::NONE),
         key_format: RefCell::default(),
+        keys: RefCell::default(),
     }));
     MEMOS.borrow_mut().get_or_insert_default().insert(&memo.name, memo);
     memo
@@ -283,6 +296,11 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, 
 }
 
 impl Entry {
+    #[inline(always)]
+    pub fn increment(&self) -> i64 {
+        self.terms.get().mapping.increment
+    }
+
     pub fn mapping(&self) -> Mapping {
         self.terms.get().mapping
     }

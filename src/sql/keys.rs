@@ -1,21 +1,25 @@
 //! Text keys: a value set into the sequence's key format.
 
-use std::cell::RefCell;
-
 use pgrx::pg_sys;
 
-use hilo_core::key_format::KeyFormat;
+use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::options::{Definition, OptionError};
 
 use super::args::{Args, sql_functions};
+use super::raw_function::raw_functions;
+use super::serve::known;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
 use crate::gucs;
-use crate::session::{draw, memo};
+use crate::session::draw;
+use crate::session::memo::{self, Memo};
 
-sql_functions!(hilo_nextkey, hilo_key, hilo_key_value);
+sql_functions!(hilo_key, hilo_key_value);
+
+raw_functions!(hilo_nextkey_wrapper);
 
 /// The key format of a definition; a stored one has been checked.
 pub fn format_of(definition: &Definition) -> KeyFormat {
@@ -53,35 +57,67 @@ fn check_prefix(
     })
 }
 
-fn key(
-    format: &KeyFormat,
-    name: &[u8],
-    value: i64,
-    negative: bool,
-) -> Result<pg_sys::Datum, HiloError> {
-    thread_local! {
-        // Kept, so that a key allocates nothing but its datum.
-        static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+/// `hilo_nextkey(name)`: the next value as a key. A hit is that of `hilo_nextval`, set into what is
+/// remembered of the key; all that it can raise is that memory is out, and nothing here has a destructor.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres calls it with what it was declared to take.
+    let args = unsafe { Args::new(fcinfo) };
+    if let Some(memo) = known(args)
+        && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
+        && let Some(value) = draw::hit_unguarded(memo)
+    {
+        return text_unguarded(frame, value);
     }
-    let prefix = gucs::server_prefix_bytes();
-    check_prefix(format, name, prefix, negative)?;
-    KEY.with_borrow_mut(|key| {
-        key.clear();
-        format.format_into(name, prefix, value, key);
-        Ok(text_datum(key))
-    })
+    // SAFETY: as above.
+    unsafe { nextkey(fcinfo) }
 }
 
-/// `hilo_nextkey(name)`: the next value as a key.
-fn hilo_nextkey(args: Args) -> pg_sys::Datum {
+/// Where it is no hit. A prefix that does not go with the sequence is refused before a value is drawn.
+#[pgrx::pg_guard]
+#[cold]
+unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: the caller's.
+    let args = unsafe { Args::new(fcinfo) };
     let name = args.name(0);
-    let known = memo::find(name).and_then(|memo| Some((memo, draw::hit(memo)?)));
-    let (memo, value) = match known {
-        Some(found) => found,
-        None => draw::next(name).or_raise(),
-    };
-    let negative = memo.entry().is_some_and(|entry| entry.mapping().min_value < 0);
-    key(&memo.key_format(), name, value, negative).or_raise()
+    let (memo, _) = memo::look_up(name, draw::DRAW).or_raise();
+    frame_of(memo).or_raise();
+    let (memo, value) = draw::next(name).or_raise();
+    args.set_extra(memo);
+    let frame = frame_of(memo).or_raise();
+    text_datum(&frame.key(value, &mut [0; 20]).concat())
+}
+
+fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
+    let prefix = gucs::server_prefix_bytes();
+    if memo.key_frame(prefix).is_none() {
+        let negative = memo.entry().is_some_and(|entry| entry.mapping().min_value < 0);
+        let format = memo.key_format.borrow();
+        check_prefix(&format, &memo.name, prefix, negative)?;
+        memo.frame_keys(&format, prefix);
+    }
+    Ok(memo.key_frame(prefix).expect("just made"))
+}
+
+/// A text datum, made outside pgrx's guard.
+#[inline(always)]
+fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
+    let mut buffer = [0; 20];
+    let parts = frame.key(value, &mut buffer);
+    let length = pg_sys::VARHDRSZ + parts.iter().map(|part| part.len()).sum::<usize>();
+    // SAFETY: room for the header and for all parts.
+    unsafe {
+        let datum: *mut u8 = ffi::palloc(length).cast();
+        pgrx::set_varsize_4b(datum.cast(), length as i32);
+        let mut to = datum.add(pg_sys::VARHDRSZ);
+        for part in parts {
+            std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+            to = to.add(part.len());
+        }
+        datum.into()
+    }
 }
 
 fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
@@ -90,22 +126,28 @@ fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
     Ok(sequence)
 }
 
+/// The frame of a sequence's keys on this server, for who may read it.
+fn readable_frame(name: &[u8]) -> Result<(Sequence, Frame), HiloError> {
+    let sequence = readable(name)?;
+    let (format, prefix) = (format_of(&sequence.definition), gucs::server_prefix_bytes());
+    let frame = format.frame(name, prefix);
+    Ok((sequence, frame))
+}
+
 /// `hilo_key(name, value)`: a value as a key, as this server would make it.
 fn hilo_key(args: Args) -> pg_sys::Datum {
-    let sequence = readable(args.name(0)).or_raise();
-    let negative = sequence.definition.min_value < 0;
-    key(&format_of(&sequence.definition), args.name(0), args.int8(1).unwrap_or(0), negative)
-        .or_raise()
+    let (sequence, frame) = readable_frame(args.name(0)).or_raise();
+    check(&sequence.definition, &sequence.name).or_raise();
+    let value = args.int8(1).unwrap_or(0);
+    text_datum(&frame.key(value, &mut [0; 20]).concat())
 }
 
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
 fn hilo_key_value(args: Args) -> i64 {
-    let name = args.name(0);
-    let sequence = readable(name).or_raise();
+    let (sequence, frame) = readable_frame(args.name(0)).or_raise();
     let key = args.text(1).unwrap_or_default();
-    let prefix = gucs::server_prefix();
-    format_of(&sequence.definition)
-        .read(name, prefix.as_bytes(), key.as_bytes())
+    frame
+        .read(key.as_bytes())
         .map_err(|error| HiloError::Key { key, name: sequence.name, reason: error.to_string() })
         .or_raise()
 }

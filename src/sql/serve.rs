@@ -15,6 +15,22 @@ sql_functions!(hilo_nextvals, hilo_nextrange, hilo_currval, hilo_lastval, hilo_n
 
 raw_functions!(hilo_nextval_wrapper);
 
+/// The memo of the name that is asked for, if this session has one: the one that this call site has
+/// asked for last, or else found by its name.
+#[inline(always)]
+pub fn known(args: Args) -> Option<&'static Memo> {
+    let name = args.plain_name(0)?;
+    // SAFETY: null or a memo, which is never freed.
+    if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
+        && *memo.name == *name
+    {
+        return Some(memo);
+    }
+    let memo = memo::find(name)?;
+    args.set_extra(memo);
+    Some(memo)
+}
+
 /// `hilo_nextval(name)`: the next value. A hit compares the name with the one this call site asked for
 /// last, checks that what is remembered of it still holds, and adds one.
 ///
@@ -26,35 +42,22 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres calls it with what it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
-    // SAFETY: null or a memo, which is never freed.
-    if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
-        && let Some(name) = args.plain_name(0)
-        && *memo.name == *name
-        && let Some(value) = draw::hit_unguarded(memo)
-    {
+    if let Some(value) = known(args).and_then(draw::hit_unguarded) {
         return value.into();
     }
     // SAFETY: as above.
     unsafe { nextval(fcinfo) }
 }
 
+/// Where it is no hit.
 #[pgrx::pg_guard]
+#[cold]
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the caller's.
     let args = unsafe { Args::new(fcinfo) };
-    next(args, args.name(0)).into()
-}
-
-fn next(args: Args, name: &[u8]) -> i64 {
-    if let Some(memo) = memo::find(name) {
-        args.set_extra(memo);
-        if let Some(value) = draw::hit(memo) {
-            return value;
-        }
-    }
-    let (memo, value) = draw::next(name).or_raise();
+    let (memo, value) = draw::next(args.name(0)).or_raise();
     args.set_extra(memo);
-    value
+    value.into()
 }
 
 /// What `hilo_nextvals` keeps between its rows.

@@ -5,13 +5,12 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 fn key(format: &KeyFormat, name: &str, server: &str, value: i64) -> String {
-    let mut out = Vec::new();
-    format.format_into(name.as_bytes(), server.as_bytes(), value, &mut out);
-    String::from_utf8(out).unwrap()
+    let frame = format.frame(name.as_bytes(), server.as_bytes());
+    String::from_utf8(frame.key(value, &mut [0; 20]).concat()).unwrap()
 }
 
 fn read(format: &KeyFormat, name: &str, server: &str, key: &str) -> Result<i64, KeyReadError> {
-    format.read(name.as_bytes(), server.as_bytes(), key.as_bytes())
+    format.frame(name.as_bytes(), server.as_bytes()).read(key.as_bytes())
 }
 
 fn parsed(format: &str) -> KeyFormat {
