@@ -3,10 +3,10 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG MINUTES SEED STEADY_SECONDS
+export PG PG_CONFIG MINUTES SEED STEADY_SECONDS QUICK AGAIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture bench-refill lint unit build install clean
+.PHONY: help demo test torture bench bench-refill lint unit build install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ test: ## run every check and every test there is, in throwaway clusters
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
 	@scripts/torture
+
+bench: ## measure hilo beside core's sequences, write docs/benchmarks.md; QUICK=1 only tries it
+	@scripts/bench
 
 bench-refill: ## show how refills behave at full speed, for STEADY_SECONDS=30
 	@scripts/bench-refill

@@ -4,6 +4,7 @@
 //! operator or an accident would. A cluster that goes out of scope stops, removes its files, and
 //! fails its test if the server's log holds a crash that the test did not ask for.
 
+pub mod bench;
 mod client;
 mod cluster;
 pub mod extension;

@@ -1,0 +1,43 @@
+//! First calls: of a session, and of a server.
+
+use std::time::Instant;
+
+use postgres::Client;
+
+use super::Bench;
+use super::contenders::*;
+use crate::client::ClientExt;
+
+pub const FIRST: [&Contender; 5] = [&FLOOR_HILO, &CORE_1, &CORE_1000, &HILO, &ORDERED];
+
+fn microseconds(client: &mut Client, contender: &Contender) -> f64 {
+    let sql = format!("SELECT {}", contender.call);
+    let began = Instant::now();
+    client.run(&sql);
+    began.elapsed().as_secs_f64() * 1e6
+}
+
+/// `first/connect/ID`, `first/start/ID`: microseconds from sending the first call to having its answer;
+/// `first/second/ID`: the same for the next call.
+pub fn measure(bench: &mut Bench) {
+    // Somebody is there, as on a server in use.
+    let mut onlooker = bench.connect();
+    onlooker.run("SELECT hilo_nextval('hilo'), hilo_nextval('ordered')");
+    for round in 0..20 * bench.plan.restarts {
+        for contender in rotated(&FIRST, round) {
+            let mut client = bench.connect();
+            let first = microseconds(&mut client, contender);
+            let second = microseconds(&mut client, contender);
+            bench.results.push(format!("first/connect/{}", contender.id), first);
+            bench.results.push(format!("first/second/{}", contender.id), second);
+        }
+    }
+    drop(onlooker);
+    for round in 0..bench.plan.restarts {
+        for contender in rotated(&FIRST, round) {
+            bench.cluster.restart();
+            let cost = microseconds(&mut bench.connect(), contender);
+            bench.results.push(format!("first/start/{}", contender.id), cost);
+        }
+    }
+}

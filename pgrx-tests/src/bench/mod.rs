@@ -1,0 +1,185 @@
+//! Everything side by side: hilo, core's sequences, and what else people take for numbers. See
+//! docs/benchmarks.md, which this writes.
+//!
+//! Measuring puts samples into [`results::Results`]; reporting reads nothing else, so that a document
+//! can be written again from the samples of an earlier run.
+
+mod calls;
+mod chart;
+mod contenders;
+mod document;
+mod first;
+mod footprint;
+mod inserts;
+mod latency;
+mod machine;
+mod many;
+mod pictures;
+mod results;
+mod sections;
+mod targets;
+mod throughput;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use crate::client::ClientExt;
+use crate::cluster::Cluster;
+use results::Results;
+
+/// How much to measure.
+pub struct Plan {
+    /// Rounds, of which each goes through all contenders.
+    pub rounds: usize,
+    /// Rounds of what takes seconds each time.
+    pub few_rounds: usize,
+    /// Calls in a long SELECT, and rows in a long INSERT.
+    pub calls: u64,
+    /// How long sessions draw at a time.
+    pub time: Duration,
+    /// How long they draw beforehand, where blocks have to reach the size that the rate wants.
+    pub warm_up: Duration,
+    pub sequences: u64,
+    pub connections: usize,
+    pub restarts: usize,
+    /// How long pgbench works at a time.
+    pub pgbench: [&'static str; 2],
+}
+
+impl Plan {
+    /// For the record: some twelve minutes.
+    pub fn full() -> Plan {
+        Plan {
+            rounds: 11,
+            few_rounds: 5,
+            calls: 1_000_000,
+            time: Duration::from_millis(500),
+            warm_up: Duration::from_secs(3),
+            sequences: 10_000,
+            connections: 1_000,
+            restarts: 7,
+            pgbench: ["-T", "1"],
+        }
+    }
+
+    /// Whether it works: about a minute.
+    pub fn quick() -> Plan {
+        Plan {
+            rounds: 2,
+            few_rounds: 1,
+            calls: 50_000,
+            time: Duration::from_millis(60),
+            warm_up: Duration::from_millis(300),
+            sequences: 1_200,
+            connections: 50,
+            restarts: 1,
+            pgbench: ["-t", "20"],
+        }
+    }
+
+    /// Some sizes up to `sequences`.
+    pub fn crowds(&self) -> [u64; 4] {
+        [1, 64, 1_000, self.sequences]
+    }
+}
+
+/// A run: the server, how much to measure, and what was.
+pub struct Bench {
+    cluster: Cluster,
+    plan: Plan,
+    results: Results,
+}
+
+/// What a measurement is called, and what takes it.
+type Measurement = (&'static str, fn(&mut Bench));
+
+/// A restart throws everybody out, so it comes last.
+const MEASUREMENTS: [Measurement; 11] = [
+    ("the cost of a call", calls::single),
+    ("the cost of many numbers at once", calls::bulk),
+    ("sessions that draw at once", throughput::long_selects),
+    ("sessions that draw one at a time", throughput::statements),
+    ("how long calls take", latency::measure),
+    ("INSERT", inserts::measure),
+    ("WAL", footprint::wal),
+    ("short connections", footprint::burned),
+    ("many sequences", many::measure),
+    ("memory", footprint::memory),
+    ("first calls", first::measure),
+];
+
+impl Bench {
+    fn start(plan: Plan) -> Bench {
+        let cluster = machine::SETTINGS
+            .iter()
+            .fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
+            .start_with_hilo();
+        contenders::create(&cluster);
+        Bench { cluster, plan, results: Results::default() }
+    }
+
+    fn connect(&self) -> Client {
+        self.cluster.connect("postgres")
+    }
+
+    /// `names` of sequences in hilo's statistics.
+    fn count(&self, what: &str, names: &[&str]) -> f64 {
+        let names = names.join("', '");
+        self.connect().one(&format!(
+            "SELECT coalesce(sum({what}), 0)::double precision FROM hilo_stat_sequences
+             WHERE name::text IN ('{names}')"
+        ))
+    }
+}
+
+/// Measures everything. A measurement that fails is named in the results, and leaves the others alone.
+pub fn measure(plan: Plan) -> Results {
+    let began = Instant::now();
+    let mut bench = Bench::start(plan);
+    machine::describe(&mut bench);
+    let mut failed = Vec::new();
+    for (what, take) in MEASUREMENTS {
+        let before = Instant::now();
+        eprintln!("{:4.0} s  {what}", began.elapsed().as_secs_f64());
+        if catch_unwind(AssertUnwindSafe(|| take(&mut bench))).is_err() {
+            failed.push(what);
+        }
+        bench.results.push(format!("time/{what}"), before.elapsed().as_secs_f64());
+    }
+    machine::describe_end(&mut bench, began.elapsed());
+    bench.results.say("failed", failed.join(", "));
+    eprintln!("{:4.0} s  done", began.elapsed().as_secs_f64());
+    let Bench { cluster, results, .. } = bench;
+    cluster.finish();
+    results
+}
+
+/// Where the document, its pictures and its samples go.
+pub struct Places {
+    /// The root of the checkout, or a place that looks like it.
+    pub root: PathBuf,
+    /// The README that gets the short table.
+    pub readme: PathBuf,
+}
+
+/// Writes the document of a run; says what is wrong with it.
+pub fn report(results: &Results, places: &Places) -> Vec<String> {
+    pictures::draw(results, &places.root.join("docs/images"));
+    document::write(results, places)
+}
+
+/// Measures, or reads the samples of the last run, and writes the document.
+pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
+    let samples = places.root.join("docs/benchmarks.tsv");
+    let results = if again {
+        Results::load(&samples)
+    } else {
+        let results = measure(plan);
+        results.save(&samples);
+        results
+    };
+    report(&results, places)
+}

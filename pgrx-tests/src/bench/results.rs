@@ -1,0 +1,148 @@
+//! What was measured: samples by name. A file of them is enough to write the document again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The middle of some samples, and how far they spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stat {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Stat {
+    /// The median and the quartiles; none of nothing.
+    pub fn of(samples: &[f64]) -> Option<Stat> {
+        if samples.is_empty() {
+            return None;
+        }
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |fraction: f64| {
+            let place = fraction * (sorted.len() - 1) as f64;
+            let (low, part) = (place.floor() as usize, place.fract());
+            sorted[low] * (1.0 - part) + sorted[(low + 1).min(sorted.len() - 1)] * part
+        };
+        Some(Stat { median: at(0.5), low: at(0.25), high: at(0.75) })
+    }
+
+    /// In another unit.
+    pub fn times(self, factor: f64) -> Stat {
+        Stat { median: self.median * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
+
+/// Samples and remarks, by name.
+#[derive(Default)]
+pub struct Results {
+    samples: BTreeMap<String, Vec<f64>>,
+    words: BTreeMap<String, String>,
+}
+
+impl Results {
+    pub fn push(&mut self, name: impl Into<String>, value: f64) {
+        self.samples.entry(name.into()).or_default().push(value);
+    }
+
+    pub fn say(&mut self, name: &str, words: impl Into<String>) {
+        self.words.insert(name.to_owned(), words.into());
+    }
+
+    pub fn samples(&self, name: &str) -> &[f64] {
+        self.samples.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn words(&self, name: &str) -> &str {
+        self.words.get(name).map_or("?", String::as_str)
+    }
+
+    pub fn stat(&self, name: &str) -> Option<Stat> {
+        Stat::of(self.samples(name))
+    }
+
+    pub fn median(&self, name: &str) -> Option<f64> {
+        self.stat(name).map(|stat| stat.median)
+    }
+
+    pub fn sum(&self, name: &str) -> Option<f64> {
+        let samples = self.samples(name);
+        (!samples.is_empty()).then(|| samples.iter().sum())
+    }
+
+    pub fn max(&self, name: &str) -> Option<f64> {
+        self.samples(name).iter().copied().reduce(f64::max)
+    }
+
+    /// What `name` has more than `floor`, round by round: both were measured in the same rounds, so
+    /// what slows a whole round down drops out.
+    pub fn over(&self, name: &str, floor: &str) -> Option<Stat> {
+        let pairs = self.samples(name).iter().zip(self.samples(floor));
+        Stat::of(&pairs.map(|(value, floor)| value - floor).collect::<Vec<_>>())
+    }
+
+    /// Writes everything as lines of a name, a tab, and values or words.
+    pub fn save(&self, file: &Path) {
+        let mut text = String::new();
+        for (name, words) in &self.words {
+            text += &format!("{name}\t\"{words}\n");
+        }
+        for (name, samples) in &self.samples {
+            let values: Vec<String> = samples.iter().map(|value| format!("{value:.6}")).collect();
+            text += &format!("{name}\t{}\n", values.join(" "));
+        }
+        write(file, &text);
+    }
+
+    /// Reads what [`Results::save`] wrote.
+    pub fn load(file: &Path) -> Results {
+        let text = fs::read_to_string(file)
+            .unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
+        let mut results = Results::default();
+        for line in text.lines() {
+            let (name, rest) = line.split_once('\t').expect("a line is a name, a tab and values");
+            match rest.strip_prefix('"') {
+                Some(words) => results.say(name, words),
+                None => rest
+                    .split(' ')
+                    .for_each(|value| results.push(name, value.parse().expect("a number"))),
+            }
+        }
+        results
+    }
+}
+
+/// Writes a file, and the directory that it is in.
+pub fn write(file: &Path, text: &str) {
+    let folder = file.parent().expect("a file is in a folder");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(file, text))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_are_interpolated() {
+        let stat = Stat::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!((stat.low, stat.median, stat.high), (1.75, 2.5, 3.25));
+        assert_eq!(Stat::of(&[]), None);
+    }
+
+    #[test]
+    fn what_was_saved_is_read_again() {
+        let mut results = Results::default();
+        results.push("a/b", 1.5);
+        results.push("a/b", 2.0);
+        results.say("machine", "two cores");
+        let file = std::env::temp_dir().join(format!("results-{}.tsv", std::process::id()));
+        results.save(&file);
+        let read = Results::load(&file);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(read.samples("a/b"), [1.5, 2.0]);
+        assert_eq!(read.words("machine"), "two cores");
+    }
+}

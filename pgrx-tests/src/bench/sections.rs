@@ -1,0 +1,372 @@
+//! The document's sections: for each measurement what it is, a table, and a picture.
+
+use super::chart::short;
+use super::contenders::*;
+use super::pictures::{bulk_sizes, crowds};
+use super::results::{Results, Stat};
+use super::{first, footprint, inserts, latency, throughput};
+
+/// A section of the document.
+pub struct Section {
+    pub title: &'static str,
+    pub text: String,
+    pub tables: Vec<Table>,
+    /// The name of a picture, and what it shows.
+    pub picture: Option<(&'static str, &'static str)>,
+}
+
+/// A table in Markdown: the first column are words, the others numbers.
+pub struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(head: &[&str]) -> Table {
+        Table { head: head.iter().map(|&name| name.to_owned()).collect(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, label: &str, cells: impl IntoIterator<Item = String>) {
+        self.rows.push([label.to_owned()].into_iter().chain(cells).collect());
+    }
+
+    pub fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule = vec!["---:".to_owned(); self.head.len() - 1];
+        let rule: Vec<String> = ["---".to_owned()].into_iter().chain(rule).collect();
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!("{}{}{rows}", line(&self.head), line(&rule))
+    }
+}
+
+/// A value, or a dash where there is none.
+fn cell(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), short)
+}
+
+/// A median with its quartiles.
+fn spread(stat: Option<Stat>) -> String {
+    stat.map_or_else(
+        || "–".to_owned(),
+        |stat| format!("{} ({} … {})", short(stat.median), short(stat.low), short(stat.high)),
+    )
+}
+
+pub fn all(results: &Results) -> Vec<Section> {
+    vec![
+        call(results),
+        bulk(results),
+        sessions(results),
+        statements(results),
+        insert(results),
+        long_calls(results),
+        wal(results),
+        burned(results),
+        many(results),
+        first_calls(results),
+        memory(results),
+    ]
+}
+
+/// The short table, for the README too: cost, throughput, WAL, numbers burned.
+pub fn summary(results: &Results) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "ns for a call",
+        "million/s, 8 sessions",
+        "µs for a row of a long INSERT",
+        "WAL for a million, kB",
+        "burned by 1,000 short connections",
+    ]);
+    if results.words("connections") != "1000" {
+        table.head[5] = format!("burned by {} short connections", results.words("connections"));
+    }
+    for contender in [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED] {
+        let id = contender.id;
+        let median = |key: String, factor: f64| cell(results.median(&key).map(|m| m * factor));
+        let over = results.over(&format!("call/{id}"), &format!("call/{}", contender.floor));
+        table.row(
+            contender.label,
+            [
+                cell(over.map(|stat| stat.median)),
+                median(format!("throughput/{id}/8"), 1e-6),
+                median(format!("insert/{id}"), 1e-3),
+                median(format!("wal/bytes/{id}"), 1e-3),
+                median(format!("burned/{id}"), 1.0),
+            ],
+        );
+    }
+    table
+}
+
+fn call(results: &Results) -> Section {
+    let mut table = Table::new(&["", "ns over the floor", "ns in all", "against CACHE 1000"]);
+    let over =
+        |who: &Contender| results.over(&format!("call/{}", who.id), &format!("call/{}", who.floor));
+    let core = over(&CORE_1000).map(|stat| stat.median);
+    for contender in CALLED {
+        let cost = over(contender);
+        let ratio = cost.and_then(|stat| Some(stat.median / core?));
+        let total = results.stat(&format!("call/{}", contender.id));
+        table.row(contender.label, [spread(cost), spread(total), cell(ratio)]);
+    }
+    for floor in FLOORS {
+        let total = results.stat(&format!("call/{}", floor.id));
+        table.row(floor.label, ["–".to_owned(), spread(total), "–".to_owned()]);
+    }
+    let counter = results.stat("call/counter");
+    table.row(
+        "counter table, a transaction each",
+        [spread(counter), spread(counter), "–".to_owned()],
+    );
+    let text = format!(
+        "`SELECT count(CALL) FROM generate_series(1, {})` by one session. A floor is a C function of core's own \
+         that takes the same argument and only looks at it: what it takes is what the executor takes for a row \
+         and a call of anything. hilo's floor takes a `hilo_sequence`, core's a `regclass`. Over the floor: the \
+         difference within each round, and the median of those.",
+        results.words("calls")
+    );
+    let picture = Some(("call", "What a number costs over a function that does nothing"));
+    Section { title: "The cost of a call", text, tables: vec![table], picture }
+}
+
+fn bulk(results: &Results) -> Section {
+    let sizes = bulk_sizes(results);
+    let heads: Vec<String> = sizes.iter().map(|n| format!("{n} numbers, µs")).collect();
+    let mut head = vec![""];
+    head.extend(heads.iter().map(String::as_str));
+    let mut table = Table::new(&head);
+    let ways = [
+        ("nextval", "`hilo_nextval` for each row of `generate_series`"),
+        ("nextvals", "`SELECT count(*) FROM hilo_nextvals('s', n)`"),
+        ("nextrange_rows", "`hilo_nextrange`, made rows by `generate_series`"),
+        ("nextrange", "`SELECT * FROM hilo_nextrange('s', n)`"),
+        ("generate_series", "`generate_series(1, n)` alone: the rows themselves"),
+    ];
+    for (way, label) in ways {
+        let stat = |n: &u64| results.stat(&format!("bulk/{way}/{n}"));
+        table.row(label, sizes.iter().map(|n| spread(stat(n).map(|stat| stat.times(1e-3)))));
+    }
+    Section {
+        title: "Many numbers at once",
+        text: "Whole statements, prepared, with their round trip to the client.".to_owned(),
+        tables: vec![table],
+        picture: Some(("bulk", "What n numbers cost, by way of getting them")),
+    }
+}
+
+fn rates(results: &Results, key: &str, who: &[&Contender], sessions: &[usize], unit: f64) -> Table {
+    let heads: Vec<String> = sessions.iter().map(usize::to_string).collect();
+    let mut head = vec!["sessions"];
+    head.extend(heads.iter().map(String::as_str));
+    let mut table = Table::new(&head);
+    for contender in who {
+        let stat = |n: &usize| results.stat(&format!("{key}/{}/{n}", contender.id));
+        let cells = sessions.iter().map(|n| spread(stat(n).map(|stat| stat.times(unit))));
+        table.row(contender.label, cells);
+    }
+    table
+}
+
+fn sessions(results: &Results) -> Section {
+    let who: Vec<&Contender> = CALLED.into_iter().chain([&FLOOR_HILO]).collect();
+    let table = rates(results, "throughput", &who, &throughput::SESSIONS, 1e-6);
+    let mut steady =
+        Table::new(&["in steady state, 8 sessions", "numbers", "blocks reserved", "waits"]);
+    for contender in [&HILO, &ORDERED] {
+        let count = |what| cell(results.sum(&format!("steady/{what}/{}", contender.id)));
+        steady.row(contender.label, ["served", "blocks_reserved", "waits"].map(count));
+    }
+    let text = format!(
+        "Millions of numbers a second of all sessions together, from one sequence, by long SELECTs. In these phases hilo served {} numbers, of which {} had to wait for a block \
+         (each phase begins anew after others, so the load jumps); the second table is of a load that stays.",
+        cell(results.sum("throughput/served")),
+        cell(results.sum("throughput/waits")),
+    );
+    let picture = Some(("throughput", "Numbers a second by the number of sessions"));
+    Section { title: "Sessions that draw at once", text, tables: vec![table, steady], picture }
+}
+
+fn statements(results: &Results) -> Section {
+    let who =
+        [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &KEYS, &UUID, &COUNTER, &FLOOR_HILO];
+    let table = rates(results, "statements", &who, &throughput::PGBENCH_SESSIONS, 1e-3);
+    Section {
+        title: "One statement for each number",
+        text: "Thousands a second of all sessions together, by `pgbench -M prepared`: a round trip for each \
+               number, which is most of the time. CACHE 1 and the counter table also wait for the disk when they \
+               commit what they have logged."
+            .to_owned(),
+        tables: vec![table],
+        picture: Some(("statements", "Numbers a second, one statement for each")),
+    }
+}
+
+fn insert(results: &Results) -> Section {
+    let mut table = Table::new(&[
+        "default of the primary key",
+        "µs for a row of a long INSERT",
+        "against no default",
+        "rows/s, 8 sessions, single rows",
+        "the same, `synchronous_commit = off`",
+    ]);
+    let floor = results.median("insert/floor");
+    let labels = inserts::DEFAULTS.iter().map(|who| (who.id, who.label));
+    let others = [("counter", "counter table, in a WITH"), ("floor", "none: the number is there")];
+    for (id, label) in labels.chain(others) {
+        let cost = results.stat(&format!("insert/{id}"));
+        let ratio = cost.and_then(|cost| Some(cost.median / floor?));
+        let rows = |commit| spread(results.stat(&format!("rows/{id}/{commit}")));
+        let cost = spread(cost.map(|cost| cost.times(1e-3)));
+        table.row(label, [cost, cell(ratio), rows("on"), rows("off")]);
+    }
+    let text = format!(
+        "`INSERT INTO t (v) SELECT n FROM generate_series(1, {}) n` into an empty table with a primary key, by one \
+         session; and single rows through `pgbench -M prepared`, a transaction each. The number is a small part \
+         of a row, and a commit that waits for the disk is nearly all of a transaction. Against the number, a key \
+         is a `text` column: its rows and its index are wider, which is most of what it costs more.",
+        results.words("calls")
+    );
+    let picture = Some(("insert", "Microseconds for a row, by the default of its key"));
+    Section { title: "INSERT", text, tables: vec![table], picture }
+}
+
+fn long_calls(results: &Results) -> Section {
+    let table = |sessions: usize| {
+        let first = format!("{sessions} session{}, µs", if sessions == 1 { "" } else { "s" });
+        let mut head = vec![first.as_str()];
+        head.extend(latency::PERCENTILES.map(|(name, _)| name));
+        head.extend(["calls", "blocks", "waits"]);
+        let mut table = Table::new(&head);
+        for (id, label, _) in latency::TIMED {
+            let key = format!("latency/{sessions}/{id}");
+            let times = latency::PERCENTILES.map(|(name, _)| {
+                let name = format!("{key}/{name}");
+                if name.ends_with("max") { results.max(&name) } else { results.median(&name) }
+            });
+            let counts = ["calls", "blocks_reserved", "waits"];
+            let counts = counts.map(|what| results.sum(&format!("{key}/{what}")));
+            table.row(label, times.into_iter().chain(counts).map(cell));
+        }
+        table
+    };
+    Section {
+        title: "How long calls take, to the longest",
+        text: "The server's clock is read before and after each call, in one SELECT; it counts whole microseconds, \
+               so 0 is less than one. Medians of the rounds; the longest is that of all rounds. With more sessions \
+               than cores a call can be interrupted in its middle while others have the core: that is in the \
+               floor too, where only a clock is read, and is most of every maximum. Blocks are those that hilo \
+               reserved in this time, waits the calls that waited for one."
+            .to_owned(),
+        tables: latency::SESSIONS.map(table).into(),
+        picture: Some(("latency", "How long calls take, by percentile")),
+    }
+}
+
+fn wal(results: &Results) -> Section {
+    let mut table = Table::new(&[
+        "for a million numbers",
+        "bytes",
+        "records",
+        "commits",
+        "writes to hilo's catalog",
+    ]);
+    let cold = Contender { id: "cold", label: "hilo, the first million of a sequence", ..HILO };
+    for contender in CALLED.into_iter().chain([&cold, &COUNTER]) {
+        let stat = |what| results.stat(&format!("wal/{what}/{}", contender.id));
+        let cells = [spread(stat("bytes")), spread(stat("records")), spread(stat("commits"))];
+        let hilo = contender.floor == "floor_hilo";
+        let blocks = if hilo { spread(stat("blocks")) } else { "–".to_owned() };
+        table.row(contender.label, cells.into_iter().chain([blocks]));
+    }
+    Section {
+        title: "WAL and catalog writes",
+        text: "Of one session, by `pg_current_wal_insert_lsn()` and `pg_waldump --stats`. A write to hilo's catalog \
+               is one update of a row of `hilo.position`, for each block reserved. The counter table is measured \
+               over fewer numbers, a transaction each, and scaled up."
+            .to_owned(),
+        tables: vec![table],
+        picture: Some(("wal", "WAL for a million numbers")),
+    }
+}
+
+fn burned(results: &Results) -> Section {
+    let mut table = Table::new(&["", "numbers that nobody got"]);
+    for contender in footprint::SHORT {
+        table.row(contender.label, [cell(results.median(&format!("burned/{}", contender.id)))]);
+    }
+    let text = format!(
+        "{} connections, four at a time, take one number each from each sequence and leave. What lies between the \
+         numbers that they got, and nobody got, is burned; with hilo it is given back and served to the next.",
+        results.words("connections")
+    );
+    let picture = Some(("burned", "Numbers burned by short connections"));
+    Section { title: "Short connections", text, tables: vec![table], picture }
+}
+
+fn many(results: &Results) -> Section {
+    let mut table =
+        Table::new(&["sequences", "hilo, ns", "hilo in all, ns", "core, ns", "core in all, ns"]);
+    for n in crowds(results) {
+        let over = |way: &str| {
+            spread(results.over(&format!("many/{way}/{n}"), &format!("many/floor_{way}/{n}")))
+        };
+        let total = |way: &str| spread(results.stat(&format!("many/{way}/{n}")));
+        table.row(&n.to_string(), [over("hilo"), total("hilo"), over("core"), total("core")]);
+    }
+    Section {
+        title: "Many sequences at random",
+        text: "One session calls `hilo_nextval('tenant-' || (1 + floor(random() * n))::integer)`, and \
+               `nextval(('tenant_' || …)::regclass)` of core's sequences with CACHE 32. Over the same expression \
+               without drawing, and in all. A session has slices of `hilo.max_backend_slices` (64) sequences."
+            .to_owned(),
+        tables: vec![table],
+        picture: Some(("many", "The cost of a call by the number of sequences")),
+    }
+}
+
+fn first_calls(results: &Results) -> Section {
+    let mut table = Table::new(&[
+        "",
+        "after connecting, ms",
+        "the call after that, ms",
+        "after the server's start, ms",
+    ]);
+    for contender in first::FIRST {
+        let stat = |when| results.stat(&format!("first/{when}/{}", contender.id));
+        let cells =
+            ["connect", "second", "start"].map(|when| spread(stat(when).map(|s| s.times(1e-3))));
+        table.row(contender.label, cells);
+    }
+    Section {
+        title: "First calls",
+        text: "From sending a session's first statement to having its answer: catalog caches are empty, and \
+               hilo's library is loaded by the server already. After the server's start the first call also waits \
+               for a worker to start, connect, and reserve a block."
+            .to_owned(),
+        tables: vec![table],
+        picture: Some(("first", "First calls")),
+    }
+}
+
+fn memory(results: &Results) -> Section {
+    let crowds = crowds(results);
+    let heads: Vec<String> = crowds.iter().map(|n| format!("{n}, kB")).collect();
+    let mut head = vec!["a session more, by number of sequences"];
+    head.extend(heads.iter().map(String::as_str));
+    let mut table = Table::new(&head);
+    for (kind, label) in [("hilo", "hilo"), ("core", "core"), ("floor", "only making the names")] {
+        let stat = |n: &u64| results.stat(&format!("memory/{kind}/{n}"));
+        table.row(
+            label,
+            crowds.iter().map(|n| spread(stat(n).map(|stat| stat.times(1.0 / 1024.0)))),
+        );
+    }
+    let text = format!(
+        "Shared memory is {} MB with `hilo.max_sequences = 12000`, which is {} bytes for each slot. A session's \
+         own is what `/proc/PID/smaps_rollup` calls anonymous, over what it was after a first query.",
+        cell(results.median("memory/shared").map(|bytes| bytes / 1048576.0)),
+        cell(results.median("memory/slot")),
+    );
+    Section { title: "Memory", text, tables: vec![table], picture: None }
+}

@@ -1,0 +1,170 @@
+//! What was to be reached, as ratios within one run, and what was.
+
+use super::results::Results;
+
+/// Whether a ratio is to be at most or at least so much.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// One goal.
+pub struct Target {
+    pub goal: &'static str,
+    limit: Limit,
+    ratio: fn(&Results) -> Option<f64>,
+    /// Why it falls short, where it does. Written by hand; printed only if a run misses the goal.
+    why: &'static str,
+}
+
+/// A goal, held against a run.
+pub struct Verdict {
+    pub goal: &'static str,
+    pub limit: String,
+    pub measured: String,
+    /// None where it was not measured.
+    pub reached: Option<bool>,
+    pub why: &'static str,
+}
+
+fn cost(results: &Results, id: &str, floor: &str) -> Option<f64> {
+    Some(results.over(&format!("call/{id}"), &format!("call/{floor}"))?.median)
+}
+
+fn costs(results: &Results, hilo: &str, core: &str) -> Option<f64> {
+    Some(cost(results, hilo, "floor_hilo")? / cost(results, core, "floor_core")?)
+}
+
+fn rates(results: &Results, hilo: &str, core: &str) -> Option<f64> {
+    let rate = |id| results.median(&format!("throughput/{id}/8"));
+    Some(rate(hilo)? / rate(core)?)
+}
+
+fn inserts(results: &Results, core: &str) -> Option<f64> {
+    Some(results.median("insert/hilo")? / results.median(&format!("insert/{core}"))?)
+}
+
+fn waits(results: &Results) -> Option<f64> {
+    Some(results.sum("steady/waits/hilo")? + results.sum("steady/waits/ordered")?)
+}
+
+fn crowd(results: &Results) -> Option<f64> {
+    let cost = |n: &str| {
+        Some(results.over(&format!("many/hilo/{n}"), &format!("many/floor_hilo/{n}"))?.median)
+    };
+    Some(cost(results.words("sequences"))? / cost("1")?)
+}
+
+pub const TARGETS: [Target; 11] = [
+    Target {
+        goal: "cost of a call over the floor, against core's CACHE 1000",
+        limit: Limit::AtMost(1.0 / 5.0),
+        ratio: |results| costs(results, "hilo", "core1000"),
+        why: "",
+    },
+    Target {
+        goal: "the same, against CACHE 1",
+        limit: Limit::AtMost(1.0 / 12.0),
+        ratio: |results| costs(results, "hilo", "core1"),
+        why: "",
+    },
+    Target {
+        goal: "the same of an ordered sequence, against CACHE 1000",
+        limit: Limit::AtMost(1.0 / 3.0),
+        ratio: |results| costs(results, "ordered", "core1000"),
+        why: "",
+    },
+    Target {
+        goal: "numbers a second of 8 sessions on one sequence, against CACHE 1",
+        limit: Limit::AtLeast(5.0),
+        ratio: |results| rates(results, "hilo", "core1"),
+        why: "",
+    },
+    Target {
+        goal: "the same, against CACHE 100",
+        limit: Limit::AtLeast(1.0),
+        ratio: |results| rates(results, "hilo", "core100"),
+        why: "",
+    },
+    Target {
+        goal: "the same of an ordered sequence, against CACHE 1",
+        limit: Limit::AtLeast(3.0),
+        ratio: |results| rates(results, "ordered", "core1"),
+        why: "",
+    },
+    Target {
+        goal: "INSERT … SELECT, time against CACHE 1000",
+        limit: Limit::AtMost(1.0),
+        ratio: |results| inserts(results, "core1000"),
+        why: "",
+    },
+    Target {
+        goal: "the same, against CACHE 1: the worst quartile of hilo against the best of core",
+        limit: Limit::AtMost(1.0),
+        ratio: |results| {
+            Some(results.stat("insert/hilo")?.high / results.stat("insert/core1")?.low)
+        },
+        why: "",
+    },
+    Target {
+        goal: "calls that wait, of 8 sessions in steady state",
+        limit: Limit::AtMost(0.0),
+        ratio: waits,
+        why: "",
+    },
+    Target {
+        goal: "bytes of WAL for a million numbers, against CACHE 1",
+        limit: Limit::AtMost(1.0 / 100.0),
+        ratio: |results| {
+            Some(results.median("wal/bytes/hilo")? / results.median("wal/bytes/core1")?)
+        },
+        why: "",
+    },
+    Target {
+        goal: "cost of a call over the floor, 10,000 sequences at random against one",
+        limit: Limit::AtMost(2.0),
+        ratio: crowd,
+        why: "",
+    },
+];
+
+impl Target {
+    pub fn judge(&self, results: &Results) -> Verdict {
+        let ratio = (self.ratio)(results);
+        let (limit, reached) = match self.limit {
+            Limit::AtMost(most) => {
+                (format!("at most {}", decimals(most)), ratio.map(|r| r <= most))
+            }
+            Limit::AtLeast(least) => {
+                (format!("at least {}", decimals(least)), ratio.map(|r| r >= least))
+            }
+        };
+        let measured = ratio.map_or_else(|| "not measured".to_owned(), decimals);
+        Verdict { goal: self.goal, limit, measured, reached, why: self.why }
+    }
+}
+
+/// Three decimals, as far as they say anything.
+fn decimals(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_missed_or_reached_or_not_measured() {
+        let judge = |hilo: f64| {
+            let mut results = Results::default();
+            results.push("wal/bytes/hilo", hilo);
+            results.push("wal/bytes/core1", 3_000_000.0);
+            let wal = TARGETS.iter().find(|target| target.goal.contains("WAL")).unwrap();
+            wal.judge(&results).reached
+        };
+        assert_eq!((judge(300.0), judge(300_000.0)), (Some(true), Some(false)));
+        assert!(TARGETS.iter().all(|target| target.judge(&Results::default()).reached.is_none()));
+    }
+}
