@@ -272,3 +272,18 @@ fn a_full_directory_neither_repeats_nor_loses() {
     assert_eq!(reserved - free, served.len() as i64, "{reserved} reserved, {free} free");
     cluster.finish();
 }
+
+/// As many sequences as `hilo.max_sequences` says stay in memory, so that none is put back while all
+/// are drawn from in turn.
+#[test]
+fn a_directory_holds_as_many_as_it_says() {
+    let cluster = Cluster::builder().config("hilo.max_sequences", "640").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('held/' || n) FROM generate_series(1, 640) n");
+    for _ in 0..3 {
+        client.run("SELECT hilo_nextval('held/' || n) FROM generate_series(1, 640) n");
+    }
+    let held = "SELECT count(*) FROM hilo_stat_sequences WHERE served = 3";
+    assert_eq!(client.one::<i64>(held), 640);
+    cluster.finish();
+}

@@ -179,7 +179,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
         }
         if patience.is_over() {
             Condition::cancel();
-            return Err(HiloError::DirectoryFull(shared.slots.len()));
+            return Err(HiloError::DirectoryFull(gucs::max_sequences()));
         }
         shared.control.slots_wanted.store(1, Release);
         patience.wake(shared);

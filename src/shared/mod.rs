@@ -181,8 +181,10 @@ impl Layout {
     fn from_settings() -> Layout {
         // SAFETY: both are set before the library's hooks run.
         let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
+        // A few to spare, so that as many as the setting says can be active while others are put back.
+        let sequences = gucs::max_sequences();
         Layout {
-            slots: gucs::max_sequences(),
+            slots: sequences + sequences / 32,
             backends: backends as usize,
             slices_per_backend: gucs::max_backend_slices(),
             workers: workers as usize + 1,
