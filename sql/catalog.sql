@@ -69,7 +69,7 @@ COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds wh
 COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
 COMMENT ON COLUMN hilo.position.stripe IS 'Values in a stripe, which the nodes take in turn';
 COMMENT ON COLUMN hilo.position.system_id IS 'System identifier of the cluster that reserved last, to know a restored or cloned one by';
-COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by';
+COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by; -1: the row came by logical replication';
 
 -- Rows come and go: as above, without the room for updates.
 CREATE TABLE hilo.free_range (
@@ -154,3 +154,35 @@ ALTER TABLE hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
 CREATE TRIGGER missing_grantee BEFORE INSERT ON hilo.privilege
     FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();
 ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
+
+-- What logical replication brings, from whatever publication: the triggers fire for its workers alone
+-- (session_replication_role = replica), and not in a restore. What they take and what they keep out:
+-- docs/multi-node.md.
+
+CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_sequence';
+COMMENT ON FUNCTION hilo.replicated_sequence() IS 'Takes a replicated definition, but for what this server has numbered by';
+CREATE FUNCTION hilo.replicated_position() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_position';
+COMMENT ON FUNCTION hilo.replicated_position() IS 'Takes the replicated positions of other nodes, and our own where this server has not reserved yet';
+CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_privilege';
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Takes a replicated privilege that is not there yet';
+CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
+COMMENT ON FUNCTION hilo.replicated_free_range() IS 'Keeps out what is for another server to serve';
+REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
+    hilo.replicated_privilege(), hilo.replicated_free_range() FROM PUBLIC;
+
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_sequence();
+ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_position();
+ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_privilege();
+ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
+ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;

@@ -1,1 +1,35 @@
 -- From 0.1.0 to 0.2.0. What an install script of 0.2.0 makes anew, this makes of what is there.
+
+COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by; -1: the row came by logical replication';
+
+-- What logical replication brings, from whatever publication: the triggers fire for its workers alone
+-- (session_replication_role = replica), and not in a restore. What they take and what they keep out:
+-- docs/multi-node.md.
+
+CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_sequence';
+COMMENT ON FUNCTION hilo.replicated_sequence() IS 'Takes a replicated definition, but for what this server has numbered by';
+CREATE FUNCTION hilo.replicated_position() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_position';
+COMMENT ON FUNCTION hilo.replicated_position() IS 'Takes the replicated positions of other nodes, and our own where this server has not reserved yet';
+CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_privilege';
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Takes a replicated privilege that is not there yet';
+CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
+COMMENT ON FUNCTION hilo.replicated_free_range() IS 'Keeps out what is for another server to serve';
+REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
+    hilo.replicated_privilege(), hilo.replicated_free_range() FROM PUBLIC;
+
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_sequence();
+ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_position();
+ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_privilege();
+ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
+ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;

@@ -11,6 +11,10 @@ use crate::catalog::version;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
+/// What the worker meets when a sequence is not dealt to this node.
+const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
+const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id, number it anew on every node: hilo_alter(…, restart_with => …), with the same value beyond all that any node has reserved.";
+
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
 pub enum HiloError {
@@ -67,6 +71,18 @@ pub enum HiloError {
     NeedsBlockSize(String),
     #[error("setting hilo.node_id = {id} does not fit hilo.node_count = {count}")]
     NodeId { id: i32, count: i32 },
+    #[error(
+        "hilo sequence \"{name}\" is dealt among {count} nodes, and hilo.node_id = {id} is none of them"
+    )]
+    NotAmongNodes { name: String, id: i32, count: i32 },
+    #[error(
+        "hilo sequence \"{0}\" is dealt among several nodes, so that it must be said where it goes on"
+    )]
+    NodesRestart(String),
+    #[error(
+        "cannot number hilo sequence \"{name}\" from {base} on: node {node} has reserved up to {value}"
+    )]
+    Reserved { name: String, node: i32, base: i64, value: i64 },
     #[error("cannot find the gaps of hilo sequence \"{0}\" because it cycles")]
     Cycles(String),
     #[error("relation with OID {0} does not exist")]
@@ -145,6 +161,9 @@ impl HiloError {
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::HasDependents { .. } => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
+            Self::NotAmongNodes { .. } | Self::NodesRestart(_) | Self::Reserved { .. } => {
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
+            }
             Self::NoSuchPrivilege(_) => Code::ERRCODE_INVALID_PARAMETER_VALUE,
         }
     }
@@ -177,6 +196,12 @@ impl HiloError {
             ),
             Self::RangeTooLarge { .. } => Some("A range does not run over the bounds or from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("All of them are in use or wait to be put back to the catalog.".into()),
+            Self::NodesRestart(_) => {
+                Some("Each node stands elsewhere in the sequence; all must number it from the same value on.".into())
+            }
+            Self::Reserved { .. } => {
+                Some("Numbered so, another node could deal values that were dealt before.".into())
+            }
             Self::Prepare => {
                 Some("What it has reserved for itself is kept in this session's memory until it commits.".into())
             }
@@ -203,12 +228,16 @@ impl HiloError {
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "See what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
+            Self::Fault { sqlstate, .. } if *sqlstate == NOT_SO_NUMBERED => NUMBER_ANEW.into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::NeedsBlockSize(_) => "Set one with hilo_alter(…, block_size => …).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
+            Self::NotAmongNodes { .. } => NUMBER_ANEW.into(),
+            Self::NodesRestart(_) => "Use restart_with, with the same value beyond all that any node has reserved, on every node.".into(),
+            Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it anew.".into(),
             Self::NodeId { .. } => "Set hilo.node_id to 0 … hilo.node_count - 1.".into(),
             Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE or ALL.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),

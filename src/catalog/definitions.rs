@@ -20,7 +20,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    fn from_row(row: &Row) -> Sequence {
+    pub fn from_row(row: &Row) -> Sequence {
         let definition = Definition {
             data_type: data_type(row.oid(3)),
             start_value: row.int8(4),
@@ -138,6 +138,13 @@ pub fn lock(id: i64) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
         let sequence = Sequence::from_row(&row);
         (table, row, sequence)
     }))
+}
+
+/// Locks the row of a sequence if nobody holds it, and gives its newest version. `Err`: it is held.
+pub fn lock_now(ids: &Ids, id: i64) -> Result<Result<Option<Sequence>, ()>, HiloError> {
+    let table = Table::write(ids.sequence)?;
+    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id))], false);
+    Ok(found.map(|row| row.map(|row| Sequence::from_row(&row))))
 }
 
 /// Replaces the row that [`lock`] gave.

@@ -7,10 +7,12 @@
 
 pub mod column_defaults;
 pub mod definitions;
+pub mod numbering;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;
 pub mod table;
+pub mod take_over;
 pub mod version;
 
 use std::cell::Cell;

@@ -31,7 +31,7 @@ pub struct Position {
 }
 
 impl Position {
-    fn from_row(row: &Row) -> Position {
+    pub fn from_row(row: &Row) -> Position {
         Position {
             sequence: row.int8(1),
             node: row.int4(2),
@@ -50,6 +50,7 @@ impl Position {
     /// Where a new sequence begins on this node.
     pub fn first(sequence: &Sequence) -> Position {
         let (node, nodes) = gucs::node();
+        let (system_id, timeline) = server();
         Position {
             sequence: sequence.id,
             node,
@@ -60,9 +61,29 @@ impl Position {
             incarnation: 0,
             nodes,
             stripe: stripe(sequence.definition.block_size),
-            system_id: 0,
-            timeline: 0,
+            system_id,
+            timeline,
         }
+    }
+
+    /// Whether this server has reserved from it, or made it.
+    pub fn is_ours(&self) -> bool {
+        self.system_id == server().0
+    }
+
+    /// Whether it came from another server by logical replication.
+    pub fn is_replicated(&self) -> bool {
+        self.timeline == REPLICATED
+    }
+
+    /// Whether reservations may be missing from it that values were served from: it came by
+    /// replication, or this server was promoted or set back to an earlier time.
+    pub fn may_lack(&self) -> bool {
+        let (system_id, timeline) = server();
+        self.is_replicated()
+            || (self.system_id != 0
+                && self.timeline != timeline
+                && (self.next_index > 0 || self.system_id == system_id))
     }
 
     fn values(&self) -> [Option<pg_sys::Datum>; 11] {
@@ -107,8 +128,24 @@ impl Position {
     }
 }
 
+/// The timeline of a row that came by logical replication.
+pub const REPLICATED: i32 = -1;
+
+/// The system identifier and the timeline of this server; the latter 0 in recovery.
+pub fn server() -> (i64, i32) {
+    // SAFETY: both read shared memory that every process is attached to; in recovery the timeline of
+    // the insertions is not set, and not asked for.
+    unsafe {
+        let timeline = match pg_sys::RecoveryInProgress() {
+            true => 0,
+            false => pg_sys::GetWALInsertionTimeLine() as i32,
+        };
+        (pg_sys::GetSystemIdentifier() as i64, timeline)
+    }
+}
+
 /// Indexes in a stripe: a whole number of blocks, so that a block lies within one.
-fn stripe(block_size: Option<i64>) -> i64 {
+pub fn stripe(block_size: Option<i64>) -> i64 {
     const LEAST: i64 = 1024;
     let block = block_size.unwrap_or(1).max(1);
     block.saturating_mul((LEAST / block).max(1))
@@ -173,15 +210,34 @@ pub fn insert(position: &Position) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// The nodes that have a row for this sequence.
-pub fn nodes_of(ids: &Ids, sequence: i64) -> Result<Vec<i32>, HiloError> {
+/// Puts a row in the place of the one that the same node has.
+pub fn replace(ids: &Ids, position: &Position) -> Result<(), HiloError> {
+    match lock(ids, position.sequence, position.node, true)? {
+        Lock::Locked(locked) => locked.update(position),
+        _ => insert(position)?,
+    }
+    Ok(())
+}
+
+/// The rows of all nodes for this sequence.
+pub fn of_all_nodes(ids: &Ids, sequence: i64) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;
-    let mut nodes = Vec::new();
+    let mut all = Vec::new();
     table.scan(ids.position_pkey, &keys(sequence, 0)[..1], See::Newest, |row| {
-        nodes.push(row.int4(2));
+        all.push(Position::from_row(&row));
         true
     });
-    Ok(nodes)
+    Ok(all)
+}
+
+/// Deletes the rows of all nodes for a sequence that is dropped.
+pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
+    for position in of_all_nodes(ids, sequence)? {
+        if let Lock::Locked(locked) = lock(ids, sequence, position.node, true)? {
+            locked.delete();
+        }
+    }
+    Ok(())
 }
 
 /// A node's row, with the (sub)transaction that wrote it, if that belongs to the current transaction.

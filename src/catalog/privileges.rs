@@ -4,7 +4,7 @@ use pgrx::pg_sys;
 
 use super::definitions::Sequence;
 use super::ids;
-use super::table::{Equals, See, Table, next_command, text_datum};
+use super::table::{Equals, Row, See, Table, next_command, text_datum};
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::sql::role_type::PUBLIC;
@@ -105,6 +105,18 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     }
     next_command();
     Ok(())
+}
+
+/// Whether the table has this row of its own already, whoever granted it.
+pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
+    let ids = ids()?;
+    let name = row.text(3).unwrap_or_default();
+    let keys = [
+        (1, Equals::Int8(row.int8(1))),
+        (2, Equals::Oid(row.oid(2))),
+        (3, Equals::Text(name.as_bytes())),
+    ];
+    Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, See::Newest).is_some())
 }
 
 /// Takes privileges from `grantee`.

@@ -47,6 +47,21 @@ pub struct Row {
 }
 
 impl Row {
+    /// A copy of a tuple, taken apart.
+    ///
+    /// # Safety
+    /// `tuple` must be one of the table that `columns` describes.
+    pub unsafe fn of(tuple: pg_sys::HeapTuple, columns: pg_sys::TupleDesc) -> Row {
+        // SAFETY: the caller's; both vectors have a place for every column.
+        unsafe {
+            let count = (*columns).natts as usize;
+            let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); count], vec![true; count]);
+            let tuple = pg_sys::heap_copytuple(tuple);
+            pg_sys::heap_deform_tuple(tuple, columns, values.as_mut_ptr(), nulls.as_mut_ptr());
+            Row { tuple, values, nulls }
+        }
+    }
+
     /// Column `number` (from 1), `None` where NULL.
     pub fn datum(&self, number: usize) -> Option<pg_sys::Datum> {
         (!self.nulls[number - 1]).then(|| self.values[number - 1])
@@ -135,19 +150,8 @@ impl Table {
     }
 
     fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
-        let count = self.columns();
-        let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); count], vec![true; count]);
-        // SAFETY: both have a place for every column. The copy outlives the scan's buffer pin.
-        unsafe {
-            let tuple = pg_sys::heap_copytuple(tuple);
-            pg_sys::heap_deform_tuple(
-                tuple,
-                (*self.relation).rd_att,
-                values.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            );
-            Row { tuple, values, nulls }
-        }
+        // SAFETY: a tuple of this relation. The copy outlives the scan's buffer pin.
+        unsafe { Row::of(tuple, (*self.relation).rd_att) }
     }
 
     /// Visits the rows whose columns (numbers from 1, the first ones of `index`) equal `keys`, in the

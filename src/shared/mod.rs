@@ -47,6 +47,8 @@ pub struct Control {
     pub slots_wanted: AtomicU32,
     /// When (microseconds) a session last found no place for its database's worker.
     pub workers_wanted_at: AtomicI64,
+    /// When (microseconds) it was last seen that another server reserves as this node.
+    pub twin_seen_at: AtomicI64,
     /// Wakes who waits for a free slot.
     pub slot_freed: Condition,
     /// Wakes who waits for a sequence to be created.

@@ -293,6 +293,18 @@ impl Locked {
         if self.epoch >= epoch {
             return false;
         }
+        self.begin(epoch);
+        true
+    }
+
+    /// This server is another node now: all that is held was reserved as the former one.
+    pub fn disown(&mut self) {
+        if self.epoch != DROPPED {
+            self.begin(UNKNOWN);
+        }
+    }
+
+    fn begin(&mut self, epoch: i64) {
         let held = self.drain();
         self.lost += held.total();
         self.terms = None;
@@ -305,7 +317,6 @@ impl Locked {
         self.slot.exhausted.store(0, Relaxed);
         self.slot.serial.fetch_add(1, SeqCst);
         self.outdate();
-        true
     }
 
     /// Gives a free slot to `key`, or frees one ([`Key::NONE`]).

@@ -1,4 +1,4 @@
-//! Definitions: create, alter, rename, drop, setval. Ordinary transactional writes to the catalog.
+//! Definitions: create, rename, drop, grant. Ordinary transactional writes to the catalog.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -9,32 +9,22 @@ use pgrx::prelude::*;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
-use super::serve;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::positions::{self, Lock, LockedPosition, Position};
+use crate::catalog::numbering;
+use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{Row, Table, next_command};
 use crate::catalog::{column_defaults, ids, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
-use crate::gucs;
 use crate::session::change::{self, Change};
-use crate::session::{going_on, memo, recall};
 use crate::shared;
 
-sql_functions!(
-    hilo_create,
-    hilo_alter,
-    hilo_setval,
-    hilo_rename,
-    hilo_drop,
-    hilo_grant,
-    hilo_revoke
-);
+sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
 
 /// Nothing can be defined without shared memory, in a standby, or in a read-only transaction.
-fn begin_write(what: &CStr) {
+pub(super) fn begin_write(what: &CStr) {
     shared::get().or_raise();
     // SAFETY: each raises an error or does nothing.
     unsafe {
@@ -46,7 +36,7 @@ fn begin_write(what: &CStr) {
 
 /// The options as `hilo_create` and `hilo_alter` have them, in the order of their arguments from
 /// `start_value` to `key_format`.
-fn options(args: Args) -> Options {
+pub(super) fn options(args: Args) -> Options {
     let data_type = args.oid(5).map(|oid| {
         definitions::data_type_from(oid).unwrap_or_else(|| {
             HiloError::Argument(
@@ -70,7 +60,7 @@ fn options(args: Args) -> Options {
     }
 }
 
-fn check_key_format(definition: &Definition, name: &str) -> Result<(), HiloError> {
+pub(super) fn check_key_format(definition: &Definition, name: &str) -> Result<(), HiloError> {
     super::keys::check(definition, name)
 }
 
@@ -85,6 +75,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let definition = Definition::create(&options(args)).or_raise();
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
+    numbering::node().or_raise();
     let if_not_exists = args.bool(11).unwrap_or(false);
     if definitions::by_name(name.as_bytes()).or_raise().is_some() {
         exists(name, if_not_exists);
@@ -155,10 +146,10 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
 }
 
 /// A sequence's row, locked to be changed by its owner.
-struct Owned {
-    table: Table,
-    row: Row,
-    sequence: Sequence,
+pub(super) struct Owned {
+    pub table: Table,
+    pub row: Row,
+    pub sequence: Sequence,
 }
 
 /// A sequence that the current user owns, not locked. `None`: there is none of this name.
@@ -172,7 +163,7 @@ fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
 }
 
 /// Locks a sequence that the current user owns. `None`: there is none of this name.
-fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError> {
+pub(super) fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError> {
     loop {
         let found = if owner_only { find_owned(name)? } else { definitions::by_name(name)? };
         let Some(found) = found else { return Ok(None) };
@@ -186,133 +177,16 @@ fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError>
     }
 }
 
-fn lock_existing(name: &[u8]) -> Owned {
+pub(super) fn lock_existing(name: &[u8]) -> Owned {
     lock_owned(name, true).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
 }
 
-/// Locks this node's position, making it where this node has never drawn.
-fn lock_position(sequence: &Sequence) -> LockedPosition {
-    let ids = ids().or_raise();
-    let node = gucs::node().0;
-    loop {
-        match positions::lock(&ids, sequence.id, node, true).or_raise() {
-            Lock::Locked(locked) => return locked,
-            _ => {
-                positions::insert(&Position::first(sequence)).or_raise();
-                next_command();
-            }
-        }
-    }
-}
-
-/// Numbers a sequence anew: under the next epoch it goes on at index `next_index` from `base`. What was
-/// reserved before and is not accounted for is written off. Whether it `goes_on` from the old numbers.
-fn renumber(locked: &LockedPosition, old: &Sequence, base: i64, next_index: i64, goes_on: bool) {
-    let ids = ids().or_raise();
-    let position = locked.position;
-    ranges::write_off(&ids, &position, &position.mapping(&old.definition), Reason::Altered)
-        .or_raise();
-    let epoch = position.epoch + 1;
-    let first = Position::first(old);
-    locked.update(&Position {
-        epoch,
-        base,
-        next_index,
-        settled_index: next_index,
-        incarnation: 0,
-        nodes: first.nodes,
-        stripe: first.stripe,
-        ..position
-    });
-    next_command();
-    if goes_on {
-        let mapping = position.mapping(&old.definition);
-        going_on::goes_on(&position, mapping, epoch, locked.is_own()).or_raise();
-    } else {
-        going_on::begins_anew(old.id, epoch);
-    }
-    change::note(old.id, Change::Epoch(epoch)).or_raise();
-}
-
-/// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
-fn hilo_alter(args: Args) {
-    begin_write(c"hilo_alter()");
-    let name = required_name(args);
-    let (options, restart) = (options(args), args.int8(11));
-    let before = lock_existing(name).sequence;
-    // Better to learn of an error before anything is called back.
-    before.definition.alter(&options, None, restart).or_raise();
-    let renumbers = renumbers(&before.definition, &options) || restart.is_some();
-    if renumbers {
-        recall::recall(before.id).or_raise();
-    }
-    let owned = lock_existing(name);
-    let old = owned.sequence.clone();
-    let mut new = old.clone();
-    if !renumbers {
-        new.definition = old.definition.alter(&options, None, None).or_raise();
-        check_key_format(&new.definition, &new.name).or_raise();
-        definitions::update(&owned.table, &owned.row, &new);
-        let sizes = Change::Sizes {
-            slice: new.definition.slice_size.unwrap_or(0),
-            block: new.definition.block_size.unwrap_or(0),
-        };
-        change::note(old.id, sizes).or_raise();
-        return;
-    }
-    let locked = lock_position(&old);
-    let last = locked.position.last_value(&old.definition);
-    let current = last.or(Some(locked.position.base));
-    new.definition = old.definition.alter(&options, current, restart).or_raise();
-    check_key_format(&new.definition, &new.name).or_raise();
-    definitions::update(&owned.table, &owned.row, &new);
-    match (restart, last) {
-        (Some(value), _) => renumber(&locked, &old, value, 0, false),
-        (None, Some(last)) => renumber(&locked, &old, last, 1, true),
-        (None, None) => renumber(&locked, &old, locked.position.base, 0, true),
-    }
-}
-
-/// Whether these options change which numbers there are, or how they are dealt.
-fn renumbers(old: &Definition, options: &Options) -> bool {
-    options.data_type.is_some_and(|new| new != old.data_type)
-        || options.start_value.is_some_and(|new| new != old.start_value)
-        || options.increment.is_some_and(|new| new != old.increment)
-        || options.min_value.is_some_and(|new| new != old.min_value)
-        || options.max_value.is_some_and(|new| new != old.max_value)
-        || options.cycle.is_some_and(|new| new != old.cycle)
-        || options.ordered.is_some_and(|new| new != old.ordered)
-}
-
-fn required_name(args: Args) -> &'static [u8] {
+pub(super) fn required_name(args: Args) -> &'static [u8] {
     if args.datum(0).is_none() {
         HiloError::Argument("name of a hilo sequence must not be null".into(), "Name a sequence.")
             .raise();
     }
     args.name(0)
-}
-
-/// `hilo_setval(name, value, is_called)`: goes on behind `value`, or with it. Returns the value.
-fn hilo_setval(args: Args) -> i64 {
-    begin_write(c"hilo_setval()");
-    let (name, value, called) =
-        (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || definitions::missing(name);
-    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
-    serve::allow(&found, Privileges::UPDATE).or_raise();
-    recall::recall(found.id).or_raise();
-    let Owned { sequence, .. } = lock_owned(name, false).or_raise().ok_or_else(missing).or_raise();
-    serve::allow(&sequence, Privileges::UPDATE).or_raise();
-    let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
-    if value < min || value > max {
-        HiloError::SetvalBounds { name: sequence.name, value, min, max }.raise();
-    }
-    let locked = lock_position(&sequence);
-    renumber(&locked, &sequence, value, called as i64, false);
-    if called {
-        memo::set_last(sequence.id, value);
-    }
-    value
 }
 
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
@@ -384,11 +258,7 @@ fn hilo_drop(args: Args) {
     };
     drop_defaults(sequence.name);
     let ids = ids().or_raise();
-    for node in positions::nodes_of(&ids, sequence.id).or_raise() {
-        if let Lock::Locked(locked) = positions::lock(&ids, sequence.id, node, true).or_raise() {
-            locked.delete();
-        }
-    }
+    positions::forget(&ids, sequence.id).or_raise();
     ranges::forget(&ids, sequence.id).or_raise();
     definitions::delete(&table, &row);
     change::note(sequence.id, Change::Dropped).or_raise();

@@ -8,6 +8,8 @@ pub mod inspect;
 pub mod keys;
 pub mod query;
 pub mod raw_function;
+pub mod renumber;
+pub mod replicated;
 pub mod role_type;
 pub mod sequence_type;
 pub mod serve;

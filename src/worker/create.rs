@@ -7,6 +7,7 @@ use hilo_core::options::{Definition, Options};
 use super::Worker;
 use super::transaction;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -40,6 +41,7 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
         if definitions::by_name(name)?.is_some() {
             return Ok(());
         }
+        numbering::node()?;
         let sequence = Sequence {
             id: random_id(),
             name: String::from_utf8_lossy(name).into_owned(),

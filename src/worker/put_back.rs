@@ -8,6 +8,7 @@ use hilo_core::pool::{ALL, Ranges};
 use hilo_core::range::Range;
 
 use super::Worker;
+use super::refill;
 use super::reserve::{self, Plan, lowest_in_memory};
 use super::transaction::{self, Failure};
 use crate::catalog::positions::Position;
@@ -173,6 +174,9 @@ impl Worker {
             return None;
         }
         locked.terms()?;
+        if refill::disown_other(&mut locked) {
+            return None;
+        }
         let ranges: Ranges<ALL> = locked.drain();
         let (sequence, epoch, serial) = (locked.key.sequence, locked.epoch, locked.serial());
         let reserved_to = locked.reserved_to;

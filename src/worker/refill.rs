@@ -16,7 +16,7 @@ use crate::catalog;
 use crate::ffi::{self, HoldInterrupts};
 use crate::gucs;
 use crate::shared::random_id;
-use crate::shared::slot::{DROPPED, Fault};
+use crate::shared::slot::{DROPPED, Fault, Locked};
 
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
@@ -57,6 +57,17 @@ impl Retries {
         self.0.insert(number, Retry { failed, at: Instant::now() + wait });
         false
     }
+}
+
+/// What is held for another node than this server is now (`hilo.node_id` has changed) is let go. Whether
+/// it was.
+pub(super) fn disown_other(locked: &mut Locked) -> bool {
+    let here = gucs::node().0 as u32;
+    let other = locked.terms().is_some_and(|(terms, _)| terms.mapping.stripes.node != here);
+    if other {
+        locked.disown();
+    }
+    other
 }
 
 impl Worker {
@@ -115,6 +126,7 @@ impl Worker {
             self.shared.free(number);
             return None;
         }
+        disown_other(&mut locked);
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;
         let (available, dealt) = (locked.available(), locked.dealt());

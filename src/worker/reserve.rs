@@ -1,7 +1,5 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
-use pgrx::pg_sys;
-
 use hilo_core::policy::{self, Room};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
@@ -9,7 +7,8 @@ use hilo_core::rate::Demand;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Lock, LockedPosition, Position};
 use crate::catalog::ranges::{self, Reason};
-use crate::catalog::{Ids, table};
+use crate::catalog::take_over::take_over;
+use crate::catalog::{Ids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::own;
@@ -64,27 +63,31 @@ pub struct Reserved {
 
 /// Reserves for one sequence.
 pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcome, HiloError> {
-    let (node, nodes) = gucs::node();
-    if node >= nodes {
-        return Err(HiloError::NodeId { id: node, count: nodes });
-    }
-    let locked = match positions::lock(ids, plan.sequence, node, false)? {
+    let locked = match positions::lock(ids, plan.sequence, numbering::node()?, false)? {
         Lock::Held => return Ok(Outcome::Held),
-        Lock::Missing => return first_on_node(ids, plan.sequence),
+        Lock::Missing => return first_on_node(ids, shared, plan),
         Lock::Locked(locked) => locked,
     };
-    // Read after the row was locked: who changes the definition's numbers holds that lock.
-    let Some(sequence) = definitions::by_id(ids, plan.sequence)? else { return Ok(Outcome::Gone) };
+    // Read after the row was locked: who changes the definition's numbers holds that lock. Until the
+    // position is ours, replication may change them, which locks the definition.
+    let sequence = match locked.position.is_ours() {
+        true => definitions::by_id(ids, plan.sequence)?,
+        false => match definitions::lock_now(ids, plan.sequence)? {
+            Ok(found) => found,
+            Err(()) => return Ok(Outcome::Held),
+        },
+    };
+    let Some(sequence) = sequence else { return Ok(Outcome::Gone) };
     if locked.position.epoch < plan.epoch {
         return Ok(Outcome::Held);
     }
     let mut position = locked.position;
     let mapping = position.mapping(&sequence.definition);
-    let same_epoch = position.epoch == plan.epoch;
-    if same_epoch {
+    if position.epoch == plan.epoch {
         overflow(ids, &position, &sequence, &plan.overflow)?;
     }
-    take_over(ids, shared, &sequence, &mut position)?;
+    take_over(ids, shared.control.incarnation, &sequence, &mut position)?;
+    let same_epoch = position.epoch == plan.epoch;
     let start = start(shared, plan, &locked.position, &position);
     let limit = mapping.limit();
     let floor = match plan.floor_epoch == position.epoch {
@@ -117,13 +120,18 @@ fn start(shared: &Shared, plan: &Plan, before: &Position, position: &Position) -
     }
 }
 
-/// The position of a node that has not drawn from this sequence before.
-fn first_on_node(ids: &Ids, id: i64) -> Result<Outcome, HiloError> {
-    let Some(sequence) = definitions::by_id(ids, id)? else { return Ok(Outcome::Gone) };
-    positions::insert(&Position::first(&sequence))?;
-    table::next_command();
-    // The next round finds it.
-    Ok(Outcome::Held)
+/// A node that has not drawn from this sequence before gets its position. The definition is locked
+/// until that is there: see `sql::replicated`.
+fn first_on_node(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcome, HiloError> {
+    match definitions::lock_now(ids, plan.sequence)? {
+        Err(()) => Ok(Outcome::Held),
+        Ok(None) => Ok(Outcome::Gone),
+        Ok(Some(sequence)) => {
+            positions::insert(&numbering::joined(ids, &sequence)?)?;
+            table::next_command();
+            reserve(ids, shared, plan)
+        }
+    }
 }
 
 /// Ranges that found no place in memory: kept for later, or for an ordered sequence, which never goes
@@ -141,54 +149,6 @@ fn overflow(
     ranges.iter().try_for_each(|range| {
         ranges::record_gap(ids, position, &mapping, *range, Reason::Discarded)
     })
-}
-
-/// The first reservation in this life of the server: what an earlier one had in memory is gone.
-fn take_over(
-    ids: &Ids,
-    shared: &Shared,
-    sequence: &Sequence,
-    position: &mut Position,
-) -> Result<(), HiloError> {
-    // SAFETY: both read shared memory, which a worker is attached to.
-    let (system_id, timeline) =
-        unsafe { (pg_sys::GetSystemIdentifier() as i64, pg_sys::GetWALInsertionTimeLine() as i32) };
-    let mapping = position.mapping(&sequence.definition);
-    let same_server = position.system_id == system_id && position.timeline == timeline;
-    if position.incarnation != shared.control.incarnation {
-        if position.incarnation != 0 {
-            let outstanding = Range::new(position.settled_index, position.next_index);
-            let reason = if same_server { Reason::Crash } else { Reason::Discarded };
-            let free = ranges::take_free(ids, position, usize::MAX)?;
-            for lost in ranges::without(outstanding, &free) {
-                ranges::record_gap(ids, position, &mapping, lost, reason)?;
-            }
-            table::next_command();
-            ranges::put_free(ids, position, &free)?;
-            table::next_command();
-        }
-        position.incarnation = shared.control.incarnation;
-        position.settled_index = position.next_index;
-    }
-    if position.system_id != 0 && position.timeline != timeline && position.next_index > 0 {
-        skip(ids, sequence, position)?;
-    }
-    position.system_id = system_id;
-    position.timeline = timeline;
-    Ok(())
-}
-
-/// A promotion may have lost reservations that were served from: go past them.
-fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
-    let settings = gucs::refill(sequence.definition.block_size);
-    let skip = gucs::failover_skip().unwrap_or(settings.fixed.unwrap_or(settings.max_block));
-    let mapping = position.mapping(&sequence.definition);
-    let end = position.next_index.saturating_add(skip).min(mapping.limit());
-    let skipped = Range::new(position.next_index, end);
-    ranges::record_gap(ids, position, &mapping, skipped, Reason::Discarded)?;
-    position.next_index = end.max(position.next_index);
-    position.settled_index = position.next_index;
-    Ok(())
 }
 
 /// How much to reserve.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hilo_core::policy::{self, Room};
 
-use super::Worker;
+use super::{Worker, refill};
 use crate::ffi;
 use crate::gucs;
 
@@ -31,6 +31,7 @@ impl Worker {
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;
         let mut locked = self.shared.lock_slot(number);
+        refill::disown_other(&mut locked);
         let dealt = locked.dealt();
         if locked.see_activity(now) {
             self.busy_at = Instant::now();

@@ -1,0 +1,137 @@
+//! Which numbers the nodes deal. A sequence is dealt round in stripes from its base, so all nodes must
+//! have the same base, number of nodes and stripe; each keeps them in its own row of `hilo.position`.
+//!
+//! What a node knows of the others are the rows that replication has brought, if there is any. Where
+//! those say that values could be dealt twice, a change is refused.
+
+use hilo_core::options::Definition;
+
+use super::definitions::Sequence;
+use super::positions::{self, Position};
+use super::{Ids, ids};
+use crate::errors::HiloError;
+use crate::gucs;
+
+/// What all nodes of a sequence must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbering {
+    pub base: i64,
+    pub nodes: i32,
+    pub stripe: i64,
+}
+
+impl Position {
+    pub fn numbering(&self) -> Numbering {
+        Numbering { base: self.base, nodes: self.nodes, stripe: self.stripe }
+    }
+
+    /// The last value that this node has reserved, or the bound where that cannot be told; `None`: it
+    /// has reserved nothing.
+    fn reach(&self, definition: &Definition) -> Option<i64> {
+        let bound =
+            if definition.increment > 0 { definition.max_value } else { definition.min_value };
+        (self.next_index > 0).then(|| self.last_value(definition).unwrap_or(bound))
+    }
+
+    /// The value, if this node has reserved one at or beyond `base`, seen in the direction of the
+    /// numbers.
+    fn reserved_from(&self, definition: &Definition, base: i64, rising: bool) -> Option<i64> {
+        let reach = self.reach(definition)?;
+        match rising {
+            true => Some(reach.max(self.base)).filter(|value| *value >= base),
+            false => Some(reach.min(self.base)).filter(|value| *value <= base),
+        }
+    }
+}
+
+/// This server's node id.
+///
+/// # Errors
+/// `NodeId` where it does not fit `hilo.node_count`.
+pub fn node() -> Result<i32, HiloError> {
+    let (id, count) = gucs::node();
+    if id < count { Ok(id) } else { Err(HiloError::NodeId { id, count }) }
+}
+
+/// Where a node begins that has no position yet. If others have one, it joins them: it takes over the
+/// numbering that begins furthest.
+///
+/// # Errors
+/// `NotAmongNodes` where that leaves no stripe for it, `Reserved` where a node has reserved beyond it
+/// under another numbering.
+pub fn joined(ids: &Ids, sequence: &Sequence) -> Result<Position, HiloError> {
+    let first = Position::first(sequence);
+    let rising = sequence.definition.increment > 0;
+    let others = positions::of_all_nodes(ids, sequence.id)?;
+    let furthest = others.iter().max_by_key(|other| {
+        (if rising { other.base as i128 } else { -(other.base as i128) }, other.nodes)
+    });
+    let Some(&Position { base, nodes, stripe, .. }) = furthest else { return Ok(first) };
+    if first.node >= nodes {
+        return Err(HiloError::NotAmongNodes {
+            name: sequence.name.clone(),
+            id: first.node,
+            count: nodes,
+        });
+    }
+    check_others(sequence, &others, Numbering { base, nodes, stripe }, rising)?;
+    Ok(Position { base, nodes, stripe, ..first })
+}
+
+/// The numbering from `base` on, with the settings of now, for a sequence that becomes `new`. Where
+/// several nodes deal it, it must lie beyond all that any node is known to have reserved, but for
+/// those that are numbered so already.
+///
+/// # Errors
+/// `NodeId`, `Reserved`.
+pub fn anew(
+    sequence: &Sequence,
+    own: &Position,
+    new: &Definition,
+    base: i64,
+) -> Result<Numbering, HiloError> {
+    let node = node()?;
+    let nodes = gucs::node().1;
+    let mut others = positions::of_all_nodes(&ids()?, sequence.id)?;
+    others.retain(|other| other.node != node);
+    let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
+    let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
+    let numbering = Numbering { base, nodes, stripe };
+    // A sequence that cycles promises nothing.
+    if new.cycle || sequence.definition.cycle {
+        return Ok(numbering);
+    }
+    let rising = new.increment > 0;
+    if nodes > 1 || own.nodes > 1 {
+        check(sequence, own, base, rising)?;
+    }
+    check_others(sequence, &others, numbering, rising)?;
+    Ok(numbering)
+}
+
+fn check_others(
+    sequence: &Sequence,
+    others: &[Position],
+    numbering: Numbering,
+    rising: bool,
+) -> Result<(), HiloError> {
+    let different = others.iter().filter(|other| other.numbering() != numbering);
+    different.clone().try_for_each(|other| check(sequence, other, numbering.base, rising))
+}
+
+fn check(
+    sequence: &Sequence,
+    position: &Position,
+    base: i64,
+    rising: bool,
+) -> Result<(), HiloError> {
+    match position.reserved_from(&sequence.definition, base, rising) {
+        None => Ok(()),
+        Some(value) => Err(HiloError::Reserved {
+            name: sequence.name.clone(),
+            node: position.node,
+            base,
+            value,
+        }),
+    }
+}

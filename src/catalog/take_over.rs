@@ -1,0 +1,104 @@
+//! A position that another life of this server, or another server, has left behind.
+
+use std::cell::Cell;
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use hilo_core::range::Range;
+
+use super::definitions::Sequence;
+use super::positions::{self, Position};
+use super::ranges::{self, Reason};
+use super::{Ids, table};
+use crate::errors::HiloError;
+use crate::gucs;
+use crate::session::Global;
+
+/// Makes a position that is locked this server's, for the life `incarnation`. What an earlier life had
+/// in memory is gone; what another server may have reserved besides is passed over.
+///
+/// # Errors
+/// Those of writing to the catalog.
+pub fn take_over(
+    ids: &Ids,
+    incarnation: i64,
+    sequence: &Sequence,
+    position: &mut Position,
+) -> Result<(), HiloError> {
+    let (system_id, timeline) = positions::server();
+    if position.incarnation != incarnation {
+        if position.is_replicated() {
+            // Free ranges may have been served there; under a new epoch none of them is ever taken.
+            let mapping = position.mapping(&sequence.definition);
+            ranges::write_off(ids, position, &mapping, Reason::Discarded)?;
+            position.epoch += 1;
+        } else if position.incarnation != 0 {
+            write_off_memory(ids, sequence, position)?;
+        }
+        position.incarnation = incarnation;
+        position.settled_index = position.next_index;
+    }
+    if position.may_lack() {
+        skip(ids, sequence, position)?;
+    }
+    (position.system_id, position.timeline) = (system_id, timeline);
+    Ok(())
+}
+
+/// Records what an earlier life had in memory. Its free ranges stay.
+fn write_off_memory(ids: &Ids, sequence: &Sequence, position: &Position) -> Result<(), HiloError> {
+    let mapping = position.mapping(&sequence.definition);
+    let same_server = (position.system_id, position.timeline) == positions::server();
+    let reason = if same_server { Reason::Crash } else { Reason::Discarded };
+    let outstanding = Range::new(position.settled_index, position.next_index);
+    let free = ranges::take_free(ids, position, usize::MAX)?;
+    for lost in ranges::without(outstanding, &free) {
+        ranges::record_gap(ids, position, &mapping, lost, reason)?;
+    }
+    table::next_command();
+    ranges::put_free(ids, position, &free)?;
+    table::next_command();
+    Ok(())
+}
+
+/// Goes past the reservations that may be missing from a position.
+///
+/// # Errors
+/// Those of writing to the catalog.
+pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
+    let settings = gucs::refill(sequence.definition.block_size);
+    let skip = gucs::failover_skip().unwrap_or(settings.fixed.unwrap_or(settings.max_block));
+    let mapping = position.mapping(&sequence.definition);
+    let end = position.next_index.saturating_add(skip).min(mapping.limit());
+    let skipped = Range::new(position.next_index, end);
+    warn(sequence, position, skipped.len());
+    ranges::record_gap(ids, position, &mapping, skipped, Reason::Discarded)?;
+    position.next_index = end.max(position.next_index);
+    position.settled_index = position.next_index;
+    Ok(())
+}
+
+/// Once a process: after a failover it would be said of every sequence.
+fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
+    static WARNED: Global<Cell<bool>> = Global::new(Cell::new(false));
+    if WARNED.replace(true) {
+        return;
+    }
+    let from = match position.is_replicated() {
+        true => "was reserved by another server, of which this one is a replica",
+        false => "was reserved before this server was promoted, restored or copied",
+    };
+    let message = format!(
+        "hilo sequence \"{}\" {from}: its next {skipped} values are passed over",
+        sequence.name
+    );
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
+        .set_detail(format!(
+            "Values may have been served whose reservation has not arrived here. The same goes for all \
+             sequences of node {} that this server has not used since.",
+            position.node
+        ))
+        .set_hint("If the other server still runs, stop it, or give this one a hilo.node_id of its own.")
+        .report(PgLogLevel::WARNING);
+}

@@ -1,0 +1,363 @@
+//! What logical replication brings to the tables of schema `hilo`. Its workers write past the library,
+//! so triggers that fire for them alone (sql/catalog.sql) see to it that no number is dealt twice
+//! through it, that memory learns of what has changed, and that no row stops the worker for good.
+//!
+//! A position is its node's. Rows of other nodes are taken, and marked as [`REPLICATED`]; those of our
+//! own node only where this server has not reserved yet, as a replica that is to take over. Once it
+//! has, neither the position nor what the numbers are made of is replaced from elsewhere.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use hilo_core::options::{DataType, Definition};
+
+use super::raw_function::raw_functions;
+use super::role_type::NOBODY;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::positions::{self, Position, REPLICATED};
+use crate::catalog::table::Row;
+use crate::catalog::{ids, privileges, ranges};
+use crate::errors::{HiloError, OrRaise};
+use crate::session::Global;
+use crate::session::change::{self, Change};
+use crate::{ffi, gucs, shared};
+
+raw_functions!(
+    hilo_replicated_sequence,
+    hilo_replicated_position,
+    hilo_replicated_privilege,
+    hilo_replicated_free_range,
+);
+
+/// `hilo.replicated_sequence() RETURNS trigger`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_sequence(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call.
+    unsafe { Fired::new(fcinfo) }.answer(sequence)
+}
+
+/// `hilo.replicated_position() RETURNS trigger`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_position(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call.
+    unsafe { Fired::new(fcinfo) }.answer(position)
+}
+
+/// `hilo.replicated_privilege() RETURNS trigger`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_privilege(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call.
+    unsafe { Fired::new(fcinfo) }.answer(privilege)
+}
+
+/// `hilo.replicated_free_range() RETURNS trigger`: what another server gave back is for it to serve.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_free_range(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call.
+    unsafe { Fired::new(fcinfo) }.answer(|_| Ok(Verdict::KeepOut))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// What becomes of a row that has arrived.
+enum Verdict {
+    Accept,
+    KeepOut,
+    /// It is stored with these columns (numbers from 1) replaced.
+    With(Vec<(usize, Option<pg_sys::Datum>)>),
+}
+
+/// A row trigger that is being run before the change of a row.
+struct Fired {
+    trigger: *mut pg_sys::TriggerData,
+    event: Event,
+}
+
+impl Fired {
+    /// # Safety
+    /// `fcinfo` must be a live call.
+    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
+        // SAFETY: a call's context is null or a node, whose tag tells what it is.
+        unsafe {
+            let context = (*fcinfo).context;
+            if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {
+                let trigger: *mut pg_sys::TriggerData = context.cast();
+                let before_row = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE;
+                let kind = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+                let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+                    pg_sys::TRIGGER_EVENT_INSERT => Some(Event::Insert),
+                    pg_sys::TRIGGER_EVENT_UPDATE => Some(Event::Update),
+                    pg_sys::TRIGGER_EVENT_DELETE => Some(Event::Delete),
+                    _ => None,
+                };
+                if let Some(event) = event
+                    && (*trigger).tg_event & kind == before_row
+                {
+                    return Fired { trigger, event };
+                }
+            }
+        }
+        ereport!(
+            ERROR,
+            PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+            "this function is a trigger of the catalog of hilo"
+        );
+    }
+
+    /// The row that is there, where one is changed or deleted.
+    fn old(&self) -> Row {
+        // SAFETY: a tuple of the trigger's relation; both live as long as the call.
+        unsafe { Row::of((*self.trigger).tg_trigtuple, (*(*self.trigger).tg_relation).rd_att) }
+    }
+
+    fn new_tuple(&self) -> pg_sys::HeapTuple {
+        // SAFETY: as in `old`.
+        unsafe {
+            match self.event {
+                Event::Update => (*self.trigger).tg_newtuple,
+                _ => (*self.trigger).tg_trigtuple,
+            }
+        }
+    }
+
+    /// The row that is to be, where one is inserted or changed.
+    fn new_row(&self) -> Row {
+        // SAFETY: as in `old`.
+        unsafe { Row::of(self.new_tuple(), (*(*self.trigger).tg_relation).rd_att) }
+    }
+
+    fn answer(self, judge: impl FnOnce(&Fired) -> Result<Verdict, HiloError>) -> pg_sys::Datum {
+        match judge(&self).or_raise() {
+            Verdict::KeepOut => pg_sys::Datum::null(),
+            Verdict::Accept => self.new_tuple().into(),
+            Verdict::With(columns) if columns.is_empty() => self.new_tuple().into(),
+            Verdict::With(columns) => {
+                let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| *at as i32).collect();
+                let mut values: Vec<pg_sys::Datum> = columns
+                    .iter()
+                    .map(|(_, value)| value.unwrap_or(pg_sys::Datum::null()))
+                    .collect();
+                let mut nulls: Vec<bool> =
+                    columns.iter().map(|(_, value)| value.is_none()).collect();
+                // SAFETY: each column gets a value of its own type, taken from a row of this table.
+                unsafe {
+                    pg_sys::heap_modify_tuple_by_cols(
+                        self.new_tuple(),
+                        (*(*self.trigger).tg_relation).rd_att,
+                        columns.len() as i32,
+                        numbers.as_mut_ptr(),
+                        values.as_mut_ptr(),
+                        nulls.as_mut_ptr(),
+                    )
+                    .into()
+                }
+            }
+        }
+    }
+}
+
+fn warn(message: String, detail: &str, hint: &str) {
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
+        .set_detail(detail)
+        .set_hint(hint)
+        .report(PgLogLevel::WARNING);
+}
+
+/// A row of `hilo.position`.
+fn position(fired: &Fired) -> Result<Verdict, HiloError> {
+    /// Its column.
+    const TIMELINE: usize = 11;
+    let ids = ids()?;
+    let here = gucs::node().0;
+    if fired.event == Event::Delete {
+        let old = Position::from_row(&fired.old());
+        // It goes with its sequence: see below.
+        let keep = old.node == here && old.is_ours();
+        return Ok(if keep { Verdict::KeepOut } else { Verdict::Accept });
+    }
+    let new = Position::from_row(&fired.new_row());
+    let known = match fired.event {
+        Event::Update => Some(Position::from_row(&fired.old())),
+        _ => positions::find(&ids, new.sequence, new.node)?,
+    };
+    if let Some(known) = known {
+        if new.node == here && known.is_ours() {
+            meet_twin(&new);
+            return Ok(Verdict::KeepOut);
+        }
+        if new.node != here
+            && known.system_id != 0
+            && new.system_id != 0
+            && known.system_id != new.system_id
+        {
+            node_moved(new.node);
+        }
+        if fired.event == Event::Insert {
+            positions::replace(&ids, &Position { timeline: REPLICATED, ..new })?;
+            return Ok(Verdict::KeepOut);
+        }
+    }
+    Ok(Verdict::With(vec![(TIMELINE, Some(REPLICATED.into()))]))
+}
+
+/// Whether it is time to say so again: what is true of one row is true of many.
+fn is_due(last: &Cell<Option<Instant>>) -> bool {
+    const INTERVAL: Duration = Duration::from_secs(60);
+    let due = last.get().is_none_or(|last| last.elapsed() >= INTERVAL);
+    if due {
+        last.set(Some(Instant::now()));
+    }
+    due
+}
+
+/// Another server reserves as this node.
+fn meet_twin(new: &Position) {
+    static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
+    let life = shared::get().map_or(0, |shared| shared.control.incarnation);
+    // A row of our own may come back over a third server.
+    if new.is_ours() && (new.incarnation == 0 || new.incarnation == life) {
+        return;
+    }
+    if let Ok(shared) = shared::get() {
+        shared.control.twin_seen_at.store(ffi::now(), Relaxed);
+    }
+    if is_due(&LAST) {
+        let node = new.node;
+        warn(
+            format!("another server reserves values as node {node}, which this server is"),
+            "A row of hilo.position has arrived by replication for this node, which this server has reserved from. It was kept out.",
+            "Both deal the same numbers, and with the same hilo.server_prefix the same keys. Stop one of them, or give it a hilo.node_id of its own.",
+        );
+    }
+}
+
+fn node_moved(node: i32) {
+    static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
+    if is_due(&LAST) {
+        warn(
+            format!("node {node} is now another server"),
+            "A row of hilo.position has arrived by replication from another server than the one before.",
+            "After a failover of that node this is as it should be. Else hilo.node_id is the same on two servers, which deal the same numbers.",
+        );
+    }
+}
+
+/// Whether this server has reserved from a sequence, or made it.
+fn is_served_here(id: i64) -> Result<bool, HiloError> {
+    let own = positions::find(&ids()?, id, gucs::node().0)?;
+    Ok(own.is_some_and(|own| own.is_ours()))
+}
+
+/// Of what the numbers are made; in this order, columns 3 to 9.
+fn numbers(of: &Definition) -> (DataType, i64, i64, i64, i64, bool, bool) {
+    (of.data_type, of.start_value, of.increment, of.min_value, of.max_value, of.cycle, of.ordered)
+}
+
+/// A row of `hilo.sequence`.
+fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
+    match fired.event {
+        Event::Insert => inserted(&Sequence::from_row(&fired.new_row())),
+        Event::Update => updated(&fired.old(), &Sequence::from_row(&fired.new_row())),
+        Event::Delete => {
+            let id = Sequence::from_row(&fired.old()).id;
+            let ids = ids()?;
+            positions::forget(&ids, id)?;
+            ranges::forget(&ids, id)?;
+            change::note(id, Change::Dropped)?;
+            Ok(Verdict::Accept)
+        }
+    }
+}
+
+fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
+    if let Some(known) = definitions::by_id(&ids()?, new.id)? {
+        if numbers(&known.definition) != numbers(&new.definition) {
+            differs(&known.name);
+        }
+        return Ok(Verdict::KeepOut);
+    }
+    if definitions::by_name(new.name.as_bytes())?.is_some() {
+        warn(
+            format!("hilo sequence \"{}\" was created on another server too", new.name),
+            "A row of hilo.sequence has arrived by replication whose name is taken here by another sequence. It was kept out.",
+            "Each server goes on with its own. Their numbers stay apart as long as both are defined and numbered alike.",
+        );
+        return Ok(Verdict::KeepOut);
+    }
+    Ok(Verdict::Accept)
+}
+
+fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
+    const NAME: usize = 2;
+    const NUMBERS: std::ops::RangeInclusive<usize> = 3..=9;
+    const OWNER: usize = 13;
+    let old = Sequence::from_row(old_row);
+    let mut kept = Vec::new();
+    if new.name != old.name && definitions::by_name(new.name.as_bytes())?.is_some() {
+        warn(
+            format!(
+                "hilo sequence \"{}\" was renamed to \"{}\" on another server",
+                old.name, new.name
+            ),
+            "Here that name is taken by another sequence, so it keeps its own.",
+            "Rename one of them.",
+        );
+        kept.push(NAME);
+    }
+    if new.owner == NOBODY {
+        kept.push(OWNER);
+    }
+    if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
+        differs(&old.name);
+        kept.extend(NUMBERS);
+    }
+    change::note(old.id, Change::Outdated)?;
+    change::note(
+        old.id,
+        Change::Sizes {
+            slice: new.definition.slice_size.unwrap_or(0),
+            block: new.definition.block_size.unwrap_or(0),
+        },
+    )?;
+    Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
+}
+
+fn differs(name: &str) {
+    warn(
+        format!("hilo sequence \"{name}\" is numbered otherwise on another server"),
+        "A row of hilo.sequence has arrived by replication with another data type, increment, start, bounds, cycle or order. These were kept as they are, since this server has numbered by them.",
+        "Make the same change on every node that serves the sequence.",
+    );
+}
+
+/// A row of `hilo.privilege`.
+fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
+    let row = match fired.event {
+        Event::Delete => fired.old(),
+        _ => fired.new_row(),
+    };
+    let known = fired.event == Event::Insert && privileges::is_recorded(&row)?;
+    change::note(row.int8(1), Change::Outdated)?;
+    Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
+}
