@@ -13,6 +13,7 @@ mod files;
 mod load;
 mod log;
 mod oracle;
+mod publish;
 mod regress;
 mod replica;
 mod server;

@@ -1,0 +1,274 @@
+//! Several servers deal the numbers of the same sequences, and none of them twice.
+
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
+
+fn node(id: usize, count: usize) -> Cluster {
+    Cluster::builder().node(id, count).start_with_hilo()
+}
+
+fn nodes(count: usize) -> Vec<Cluster> {
+    (0..count).map(|id| node(id, count)).collect()
+}
+
+fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}
+
+/// Makes a server take up other settings, which an open session shows.
+fn reload(cluster: &Cluster, client: &mut Client, settings: &[(&str, &str)]) {
+    settings.iter().for_each(|(name, value)| cluster.configure(name, value));
+    cluster.reload();
+    for (name, value) in settings {
+        let taken = format!("SELECT current_setting('{name}') = '{value}'");
+        wait_until("the settings are taken up", LONG, || client.one::<bool>(&taken));
+    }
+}
+
+/// Draws until `stop` is set.
+fn load(cluster: &Cluster, name: &str, seen: &Seen, stop: &AtomicBool) {
+    let mut client = cluster.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '60s'");
+    let mut session = seen.session();
+    while !stop.load(Relaxed) {
+        session.saw(&draw(&mut client, name, 50));
+    }
+}
+
+/// Without any connection between them, three nodes never deal the same number, rising or falling, by
+/// rate or in fixed blocks, one by one, as ranges or as hi.
+#[test]
+fn nodes_deal_disjoint_numbers() {
+    let clusters = nodes(3);
+    let seen = [Seen::new(Way::Rising), Seen::new(Way::Falling), Seen::new(Way::Rising)];
+    let blocks = Seen::new(Way::Rising);
+    for cluster in &clusters {
+        let mut client = cluster.connect("postgres");
+        client.run(
+            "SELECT hilo_create('rising'), hilo_create('falling', increment => -3),
+                    hilo_create('blocks', block_size => 100, start_value => 7)",
+        );
+        for (name, seen) in ["rising", "falling", "blocks"].into_iter().zip(&seen) {
+            seen.session().saw(&draw(&mut client, name, 5_000));
+        }
+        let mut session = seen[2].session();
+        session.saw(
+            &client.all::<i64>(
+                "SELECT generate_series(first, last) FROM hilo_nextrange('blocks', 700)",
+            ),
+        );
+        drop(session);
+        let his = client.all::<i64>("SELECT hilo_next_hi('blocks') FROM generate_series(1, 30)");
+        for hi in his {
+            blocks.session().saw(&(0..100).map(|lo| 7 + hi * 100 + lo).collect::<Vec<_>>());
+        }
+    }
+    seen[2].session().saw(&blocks.sorted());
+    seen.iter().for_each(Seen::assert_unique);
+    assert_eq!(seen[0].count(), 15_000);
+    clusters.into_iter().for_each(Cluster::finish);
+}
+
+/// An id that does not fit the number of nodes is refused, whatever is asked for, and says so.
+#[test]
+fn an_id_that_does_not_fit_is_refused() {
+    let cluster = node(0, 2);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('there'), hilo_nextval('there')");
+    reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
+    client.run("SET hilo.auto_create = on");
+    for call in [
+        "hilo_create('new')",
+        "hilo_nextval('new')",
+        "hilo_setval('there', 100)",
+        "hilo_alter('there', restart_with => 100)",
+    ] {
+        client.refusal(&format!("SELECT {call}")).is("F0000").says("hilo.node_id = 2").helps();
+    }
+    let mut other = cluster.connect("postgres");
+    other.refusal("SELECT hilo_nextval('there')").is("F0000").says("hilo.node_id = 2");
+    reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
+    assert!(draw(&mut other, "there", 1)[0] > 1);
+    cluster.finish();
+}
+
+/// A node without a position joins the numbering that the others have, whatever it is configured to, and
+/// is refused where that has no stripe for it. A server that becomes another node lets go of what it
+/// held, also in sessions that are open.
+#[test]
+fn a_node_joins_the_numbering_that_is_there() {
+    let cluster = node(0, 2);
+    let seen = Seen::new(Way::Rising);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('joined', start_value => 100, block_size => 64)");
+    client.run("SELECT hilo_setval('joined', 1000)");
+    let first = draw(&mut client, "joined", 300);
+    assert_eq!(first[0], 1001);
+    seen.session().saw(&first);
+
+    reload(&cluster, &mut client, &[("hilo.node_count", "9"), ("hilo.node_id", "1")]);
+    let mut fresh = cluster.connect("postgres");
+    let second = draw(&mut fresh, "joined", 300);
+    assert_eq!(second[0], 1001 + 1024, "the second stripe of the first one's numbering");
+    seen.session().saw(&second);
+    seen.session().saw(&draw(&mut client, "joined", 300));
+
+    reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
+    let refused = |client: &mut Client, call: &str| {
+        client
+            .refusal(&format!("SELECT {call}"))
+            .is("55000")
+            .says("among 2 nodes")
+            .hints("restart_with");
+    };
+    let mut fresh = cluster.connect("postgres");
+    refused(&mut fresh, "hilo_nextval('joined')");
+    refused(&mut fresh, "hilo_alter('joined', max_value => 100000)");
+
+    reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
+    seen.session().saw(&draw(&mut client, "joined", 300));
+    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
+    assert_eq!(client.one::<i64>(rows), 1);
+    seen.assert_unique();
+    cluster.finish();
+}
+
+/// A server that was alone and is told to be one of two does not begin again at the start.
+#[test]
+fn a_single_server_that_becomes_a_node_repeats_nothing() {
+    let cluster = node(0, 1);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('alone')");
+    let before = draw(&mut client, "alone", 100);
+    reload(&cluster, &mut client, &[("hilo.node_count", "2"), ("hilo.node_id", "1")]);
+    let mut fresh = cluster.connect("postgres");
+    fresh.refusal("SELECT hilo_nextval('alone')").is("55000").says("among 1 nodes").helps();
+    fresh
+        .refusal("SELECT hilo_setval('alone', 50)")
+        .is("55000")
+        .says("node 0 has reserved")
+        .helps();
+    fresh.run("SELECT hilo_setval('alone', 1000)");
+    assert_eq!(draw(&mut fresh, "alone", 1), [1001 + 1024]);
+    assert_eq!(before, (1..=100).collect::<Vec<_>>());
+    cluster.finish();
+}
+
+/// Where several nodes deal a sequence, a change of its numbers names the first one; bounds alone change
+/// where it stands, without moving a stripe.
+#[test]
+fn a_change_of_the_numbers_says_where_they_begin() {
+    let cluster = node(1, 2);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('dealt')");
+    let seen = Seen::new(Way::Rising);
+    let mut session = seen.session();
+    session.saw(&draw(&mut client, "dealt", 100));
+    for change in ["increment => 2", "cycle => true"] {
+        let call = format!("SELECT hilo_alter('dealt', {change})");
+        client.refusal(&call).is("55000").says("several nodes").hints("restart_with");
+    }
+    client.run("SELECT hilo_alter('dealt', max_value => 2000)");
+    session.saw(&draw(&mut client, "dealt", 100));
+    client.run("SELECT hilo_alter('dealt', max_value => 1000000, ordered => true)");
+    session.saw(&draw(&mut client, "dealt", 1_000));
+    assert_eq!(seen.count(), 1_200);
+    let own = |value: &i64| (value - 1) / 1024 % 2 == 1;
+    drop(session);
+    assert!(seen.sorted().iter().all(own), "all of the second stripes, as before");
+
+    for call in [
+        "hilo_setval('dealt', 1500)",
+        "hilo_setval('dealt', 1, false)",
+        "hilo_alter('dealt', restart_with => 1500)",
+        "hilo_alter('dealt', increment => -1, restart_with => 5000)",
+    ] {
+        client.refusal(&format!("SELECT {call}")).is("55000").says("node 1 has reserved").helps();
+    }
+    client.run("SELECT hilo_alter('dealt', increment => 10, restart_with => 20000)");
+    assert_eq!(draw(&mut client, "dealt", 2), [20000 + 10240, 20000 + 10250]);
+    client.run("SELECT hilo_setval('dealt', 100000)");
+    assert_eq!(draw(&mut client, "dealt", 1), [100010 + 10240]);
+    client.run("SELECT hilo_setval('dealt', 200000, false)");
+    assert_eq!(draw(&mut client, "dealt", 1), [200000 + 10240]);
+    cluster.finish();
+}
+
+/// hilo_setval goes on behind its value on all nodes alike, also at the last value and around a cycle.
+#[test]
+fn setval_means_the_same_on_every_node() {
+    let clusters = nodes(2);
+    let seen = Seen::new(Way::Rising);
+    for cluster in &clusters {
+        let mut client = cluster.connect("postgres");
+        client.run(
+            "SELECT hilo_create('set'), hilo_create('small', data_type => 'smallint'),
+                    hilo_create('round', max_value => 5000, cycle => true)",
+        );
+        client.run("SELECT hilo_setval('set', 777)");
+        seen.session().saw(&draw(&mut client, "set", 3_000));
+        client.run("SELECT hilo_setval('small', 32767)");
+        client.refusal("SELECT hilo_nextval('small')").is("2200H");
+        client.run("SELECT hilo_setval('round', 5000)");
+    }
+    let values = seen.sorted();
+    assert_eq!(values[0], 778);
+    assert_eq!(values[..2048], (778..778 + 2048).collect::<Vec<_>>(), "none is left out");
+    seen.assert_unique();
+    let mut round =
+        clusters.iter().map(|cluster| draw(&mut cluster.connect("postgres"), "round", 1)[0]);
+    assert_eq!((round.next(), round.next()), (Some(1), Some(1025)));
+    drop(round);
+    clusters.into_iter().for_each(Cluster::finish);
+}
+
+/// Two nodes become three as docs/multi-node.md says, while sessions draw from all of them.
+#[test]
+fn node_count_is_raised_under_load() {
+    const BEYOND: i64 = 10_000_000;
+    let mut clusters = nodes(2);
+    clusters.push(node(2, 3));
+    for cluster in &clusters[..2] {
+        cluster.connect("postgres").run("SELECT hilo_create('raised')");
+    }
+    let seen = Seen::new(Way::Rising);
+    let stop = AtomicBool::new(false);
+    let all = |clusters: &[Cluster], sql: &str| {
+        clusters.iter().for_each(|cluster| cluster.connect("postgres").run(sql));
+    };
+    let more = |count: usize| {
+        let before = seen.count();
+        wait_until("more was drawn", LONG, || seen.count() >= before + count);
+    };
+    thread::scope(|scope| {
+        for cluster in &clusters[..2] {
+            for _ in 0..2 {
+                scope.spawn(|| load(cluster, "raised", &seen, &stop));
+            }
+        }
+        more(20_000);
+        all(&clusters[..2], &format!("SELECT hilo_alter('raised', max_value => {})", BEYOND - 1));
+        more(20_000);
+        for cluster in &clusters[..2] {
+            reload(cluster, &mut cluster.connect("postgres"), &[("hilo.node_count", "3")]);
+        }
+        more(20_000);
+        let anew = format!(
+            "SELECT hilo_alter('raised', restart_with => {BEYOND}, max_value => 9223372036854775807)"
+        );
+        all(&clusters[..1], &anew);
+        more(20_000);
+        all(&clusters[2..], &format!("SELECT hilo_create('raised', start_value => {BEYOND})"));
+        scope.spawn(|| load(&clusters[2], "raised", &seen, &stop));
+        more(20_000);
+        all(&clusters[1..2], &anew);
+        more(20_000);
+        stop.store(true, Relaxed);
+    });
+    let values = seen.sorted();
+    assert!(values[0] < BEYOND && values[values.len() - 1] > BEYOND);
+    seen.assert_unique();
+    clusters.into_iter().for_each(Cluster::finish);
+}
