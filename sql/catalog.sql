@@ -19,6 +19,8 @@ CREATE TABLE hilo.sequence (
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
+-- Whose they are: for DROP ROLE and its relatives.
+CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
 COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
 COMMENT ON COLUMN hilo.sequence.id IS 'Number of the sequence in this database, never used again';
 COMMENT ON COLUMN hilo.sequence.name IS 'Name, as hilo_sequence has it';
@@ -119,6 +121,7 @@ CREATE TABLE hilo.privilege (
     grantor hilo.role NOT NULL,
     CONSTRAINT privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
 );
+CREATE INDEX privilege_grantee_idx ON hilo.privilege (grantee);
 COMMENT ON TABLE hilo.privilege IS 'Who may use, read or change a sequence besides its owner';
 COMMENT ON COLUMN hilo.privilege.sequence IS 'hilo.sequence.id';
 COMMENT ON COLUMN hilo.privilege.grantee IS 'Role that has the privilege, or public';
@@ -144,8 +147,11 @@ COMMENT ON FUNCTION hilo.own_row() IS 'Makes the current user the owner of a res
 CREATE FUNCTION hilo.skip_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_row';
 COMMENT ON FUNCTION hilo.skip_row() IS 'Leaves out a restored grant to a role that does not exist';
+CREATE FUNCTION hilo.note_roles() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
+COMMENT ON FUNCTION hilo.note_roles() IS 'Has DROP ROLE know of the roles of restored rows';
 -- Nobody needs to call them: a trigger's function is run without asking.
-REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON hilo.sequence
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_row();
@@ -186,3 +192,8 @@ ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
 ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
+
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();

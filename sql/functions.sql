@@ -50,6 +50,11 @@ CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false, c
 COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
 'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 42501.';
 
+CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
+COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
+'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';
+
 CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS

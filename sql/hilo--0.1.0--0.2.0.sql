@@ -33,3 +33,21 @@ ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
 ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
+
+-- Owners and grantees known to DROP ROLE; the worker adds those of the sequences that are there.
+CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
+CREATE INDEX privilege_grantee_idx ON hilo.privilege (grantee);
+
+CREATE FUNCTION hilo.note_roles() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
+COMMENT ON FUNCTION hilo.note_roles() IS 'Has DROP ROLE know of the roles of restored rows';
+REVOKE ALL ON FUNCTION hilo.note_roles() FROM PUBLIC;
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+
+CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
+COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
+'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';

@@ -65,6 +65,10 @@ pub enum HiloError {
     Prepare,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
     HasDependents { name: String, dependents: Vec<String> },
+    #[error("role \"{role}\" cannot be dropped because some objects depend on it")]
+    RoleHasDependents { role: String, dependents: Vec<String> },
+    #[error("cannot drop desired object(s) because other objects depend on them")]
+    OwnedHasDependents(Vec<String>),
     #[error("no contiguous range of {count} values is left in hilo sequence \"{name}\"")]
     RangeTooLarge { name: String, count: i64 },
     #[error("hilo sequence \"{0}\" has no fixed block_size")]
@@ -159,7 +163,9 @@ impl HiloError {
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
-            Self::HasDependents { .. } => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            Self::HasDependents { .. }
+            | Self::RoleHasDependents { .. }
+            | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
             Self::NotAmongNodes { .. } | Self::NodesRestart(_) | Self::Reserved { .. } => {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
@@ -194,6 +200,9 @@ impl HiloError {
                     .collect::<Vec<_>>()
                     .join("\n"),
             ),
+            Self::RoleHasDependents { dependents, .. } | Self::OwnedHasDependents(dependents) => {
+                Some(some_of(dependents))
+            }
             Self::RangeTooLarge { .. } => Some("A range does not run over the bounds or from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("All of them are in use or wait to be put back to the catalog.".into()),
             Self::NodesRestart(_) => {
@@ -233,6 +242,8 @@ impl HiloError {
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
+            Self::RoleHasDependents { .. } => "Use REASSIGN OWNED and DROP OWNED in each database before.".into(),
+            Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
             Self::NeedsBlockSize(_) => "Set one with hilo_alter(…, block_size => …).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
             Self::NotAmongNodes { .. } => NUMBER_ANEW.into(),
@@ -257,6 +268,16 @@ impl HiloError {
         report.report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
     }
+}
+
+/// A DETAIL of a line each, no longer than core makes it.
+fn some_of(lines: &[String]) -> String {
+    const MOST: usize = 100;
+    let mut text = lines.iter().take(MOST).cloned().collect::<Vec<_>>().join("\n");
+    if lines.len() > MOST {
+        text += &format!("\nand {} other objects", lines.len() - MOST);
+    }
+    text
 }
 
 /// `?` for functions that Postgres calls.

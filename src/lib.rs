@@ -29,6 +29,6 @@ pub extern "C-unwind" fn _PG_init() {
     if preloaded {
         shared::init();
     }
-    session::discard::init();
+    session::utility::init();
     session::change::init();
 }

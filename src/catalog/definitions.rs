@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 use hilo_core::options::{DataType, Definition};
 
 use super::table::{Equals, Row, See, Table, text_datum};
-use super::{Ids, ids};
+use super::{Ids, ids, roles};
 use crate::errors::HiloError;
 use crate::ffi;
 
@@ -120,6 +120,7 @@ pub fn by_id(ids: &Ids, id: i64) -> Result<Option<Sequence>, HiloError> {
 
 /// Adds a sequence; its name must not be taken (else a unique violation is raised).
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
+    roles::depend_on(sequence.owner)?;
     Table::write(ids()?.sequence)?.insert(&mut sequence.values());
     Ok(())
 }

@@ -11,6 +11,7 @@ pub mod numbering;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;
+pub mod roles;
 pub mod table;
 pub mod take_over;
 pub mod version;
@@ -31,6 +32,7 @@ pub struct Ids {
     pub sequence: pg_sys::Oid,
     pub sequence_pkey: pg_sys::Oid,
     pub sequence_name_key: pg_sys::Oid,
+    pub sequence_owner_idx: pg_sys::Oid,
     pub position: pg_sys::Oid,
     pub position_pkey: pg_sys::Oid,
     pub free_range: pg_sys::Oid,
@@ -39,6 +41,9 @@ pub struct Ids {
     pub gap_sequence_idx: pg_sys::Oid,
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: pg_sys::Oid,
+    pub privilege_grantee_idx: pg_sys::Oid,
+    /// Of type hilo.role.
+    pub role_type: pg_sys::Oid,
 }
 
 static IDS: Global<Cell<Option<Ids>>> = Global::new(Cell::new(None));
@@ -52,6 +57,7 @@ pub fn ids() -> Result<Ids, HiloError> {
     if let Some(ids) = IDS.get() {
         return Ok(ids);
     }
+    init_process();
     let ids = look_up()?;
     IDS.set(Some(ids));
     Ok(ids)
@@ -83,6 +89,7 @@ fn look_up() -> Result<Ids, HiloError> {
         sequence: of(c"sequence")?,
         sequence_pkey: of(c"sequence_pkey")?,
         sequence_name_key: of(c"sequence_name_key")?,
+        sequence_owner_idx: of(c"sequence_owner_idx")?,
         position: of(c"position")?,
         position_pkey: of(c"position_pkey")?,
         free_range: of(c"free_range")?,
@@ -91,11 +98,43 @@ fn look_up() -> Result<Ids, HiloError> {
         gap_sequence_idx: of(c"gap_sequence_idx")?,
         privilege: of(c"privilege")?,
         privilege_pkey: of(c"privilege_pkey")?,
+        privilege_grantee_idx: of(c"privilege_grantee_idx")?,
+        role_type: type_named(c"role", schema)?,
     })
 }
 
-/// Forgets the tables when they change or go, as on DROP EXTENSION. To be registered once a process.
+/// A type of the extension.
+///
+/// # Errors
+/// `CatalogMismatch` where it is missing.
+pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+    const OID: i16 = 1;
+    let none = pg_sys::Datum::null();
+    // SAFETY: a plain catalog look-up inside a transaction.
+    let found = unsafe {
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::TYPENAMENSP as _,
+            OID,
+            name.as_ptr().into(),
+            schema.into(),
+            none,
+            none,
+        )
+    };
+    match found {
+        pg_sys::InvalidOid => {
+            Err(HiloError::CatalogMismatch(format!("type {}", name.to_string_lossy())))
+        }
+        oid => Ok(oid),
+    }
+}
+
+/// Forgets the tables when they change or go, as on DROP EXTENSION.
 pub fn init_process() {
+    static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
+    if DONE.replace(true) {
+        return;
+    }
     // SAFETY: the callback only sets statics of this process.
     unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(forget), pg_sys::Datum::null()) }
 }

@@ -3,8 +3,8 @@
 use pgrx::pg_sys;
 
 use super::definitions::Sequence;
-use super::ids;
 use super::table::{Equals, Row, See, Table, next_command, text_datum};
+use super::{ids, roles};
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::sql::role_type::PUBLIC;
@@ -69,6 +69,16 @@ pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(user, role) }
 }
 
+/// What `user` may do with every sequence, by core's predefined roles.
+fn of_all(user: pg_sys::Oid) -> Privileges {
+    let has = |role: u32, privilege| match acts_as(user, pg_sys::Oid::from_u32(role)) {
+        true => privilege,
+        false => Privileges::NONE,
+    };
+    has(pg_sys::ROLE_PG_READ_ALL_DATA, Privileges::SELECT)
+        .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
+}
+
 /// What `user` may do with `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
     if acts_as(user, sequence.owner) {
@@ -76,7 +86,7 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     }
     let ids = ids()?;
     let table = Table::read(ids.privilege)?;
-    let mut held = Privileges::NONE;
+    let mut held = of_all(user);
     table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.id))], See::Newest, |row| {
         let grantee = row.oid(2);
         if (grantee == PUBLIC || acts_as(user, grantee))
@@ -92,6 +102,7 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
 /// Gives `grantee` the privileges that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let ids = ids()?;
+    roles::depend_on(grantee)?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
         if table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest).is_none() {
@@ -99,7 +110,7 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
                 Some(sequence.id.into()),
                 Some(grantee.into()),
                 Some(text_datum(name.as_bytes())),
-                Some(ffi::current_user().into()),
+                Some(sequence.owner.into()),
             ]);
         }
     }
@@ -134,15 +145,40 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
     Ok(())
 }
 
+/// A sequence has gone from one owner to another: the one needs no grant any more, the other's was part
+/// of its owning, and those of others are from now on the new one's.
+pub fn change_owner(sequence: i64, old: pg_sys::Oid, new: pg_sys::Oid) -> Result<(), HiloError> {
+    let ids = ids()?;
+    let table = Table::write(ids.privilege)?;
+    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence))], See::Newest, |row| {
+        if [old, new].contains(&row.oid(2)) {
+            table.delete(&row);
+        } else {
+            let grantor = if row.oid(4) == old { new } else { row.oid(4) };
+            table.update(
+                &row,
+                &mut [row.datum(1), row.datum(2), row.datum(3), Some(grantor.into())],
+            );
+        }
+        true
+    });
+    next_command();
+    Ok(())
+}
+
 fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Equals<'a>); 3] {
     [(1, Equals::Int8(sequence.id)), (2, Equals::Oid(grantee)), (3, Equals::Text(name.as_bytes()))]
 }
 
-/// Whether the user of now may create sequences. As for core's: CREATE on the schema, here the one that
-/// the extension lives in.
+/// Whether the user of now may create sequences.
 pub fn may_create() -> Result<(), HiloError> {
+    may_have_own(ffi::current_user())
+}
+
+/// Whether `user` may own sequences. As for core's: CREATE on the schema, here the one that the extension
+/// lives in.
+pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = extension_schema(ids()?.extension)?;
-    let user = ffi::current_user();
     // SAFETY: catalog look-ups inside a transaction.
     unsafe {
         #[cfg(feature = "pg15")]
@@ -163,7 +199,8 @@ pub fn may_create() -> Result<(), HiloError> {
     }
 }
 
-fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+/// Where what users call lives.
+pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     const SCHEMA: usize = 4;
     let table = Table::read(pg_sys::ExtensionRelationId)?;

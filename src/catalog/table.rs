@@ -17,6 +17,8 @@ pub enum Equals<'a> {
     Int4(i32),
     Text(&'a [u8]),
     Oid(pg_sys::Oid),
+    /// Or rather: be greater than.
+    Beyond(pg_sys::Oid),
 }
 
 /// Which versions of a row a scan sees.
@@ -170,18 +172,15 @@ impl Table {
                 Equals::Int4(value) => (pg_sys::F_INT4EQ, (*value).into()),
                 Equals::Oid(value) => (pg_sys::F_OIDEQ, (*value).into()),
                 Equals::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+                Equals::Beyond(value) => (pg_sys::F_OIDGT, (*value).into()),
+            };
+            let strategy = match equals {
+                Equals::Beyond(_) => pg_sys::BTGreaterStrategyNumber,
+                _ => pg_sys::BTEqualStrategyNumber,
             };
             let function = pg_sys::Oid::from_u32(function);
             // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
-            unsafe {
-                pg_sys::ScanKeyInit(
-                    key,
-                    *column,
-                    pg_sys::BTEqualStrategyNumber as _,
-                    function,
-                    datum,
-                )
-            };
+            unsafe { pg_sys::ScanKeyInit(key, *column, strategy as _, function, datum) };
         }
         let snapshot = match see {
             See::Newest => std::ptr::null_mut(),

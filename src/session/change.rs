@@ -14,6 +14,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::shared::directory::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
+use crate::sql::owners;
 
 /// What the others must learn.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 static mut PREV_ACCESS: pg_sys::object_access_hook_type = None;
 
-/// Watches for DROP, CREATE and ALTER EXTENSION. To be called once, from `_PG_init`.
+/// Watches for DROP, CREATE and ALTER EXTENSION, and DROP ROLE. To be called once, from `_PG_init`.
 pub fn init() {
     // SAFETY: one thread, when the library is loaded.
     unsafe {
@@ -71,6 +72,9 @@ unsafe extern "C-unwind" fn object_access(
         || access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
     if defined && class == pg_sys::ExtensionRelationId && part == 0 {
         version::refuse_newer(object).or_raise();
+    }
+    if access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::AuthIdRelationId {
+        owners::role_dropped(object);
     }
     let dropped = access == pg_sys::ObjectAccessType::OAT_DROP
         && class == pg_sys::ExtensionRelationId

@@ -6,7 +6,6 @@
 
 pub mod ask;
 pub mod change;
-pub mod discard;
 pub mod draw;
 pub mod exit;
 pub mod going_on;
@@ -15,6 +14,7 @@ pub mod memo;
 pub mod own;
 pub mod range;
 pub mod recall;
+pub mod utility;
 pub mod wait;
 
 use std::cell::Cell;

@@ -253,10 +253,14 @@ fn hilo_drop(args: Args) {
     let Some(found) = find_owned(name).or_raise() else { return absent() };
     // The tables first, as in hilo_rename(), and then what came while we waited.
     drop_defaults(found.name);
-    let Some(Owned { table, row, sequence }) = lock_owned(name, true).or_raise() else {
-        return absent();
-    };
-    drop_defaults(sequence.name);
+    let Some(owned) = lock_owned(name, true).or_raise() else { return absent() };
+    drop_defaults(owned.sequence.name.clone());
+    remove(owned);
+}
+
+/// Drops a sequence that nothing uses any more, with all that is recorded of it.
+pub(super) fn remove(owned: Owned) {
+    let Owned { table, row, sequence } = owned;
     let ids = ids().or_raise();
     positions::forget(&ids, sequence.id).or_raise();
     ranges::forget(&ids, sequence.id).or_raise();
@@ -270,6 +274,11 @@ fn role(name: &str) -> pg_sys::Oid {
     if name.eq_ignore_ascii_case("public") {
         return PUBLIC;
     }
+    existing_role(name)
+}
+
+/// A role by name.
+pub(super) fn existing_role(name: &str) -> pg_sys::Oid {
     let Ok(c_name) = std::ffi::CString::new(name) else {
         HiloError::NoSuchRole(name.into()).raise()
     };

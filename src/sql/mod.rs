@@ -2,10 +2,12 @@
 
 pub mod args;
 pub mod check;
+mod check_columns;
 pub mod define;
 pub mod find_gaps;
 pub mod inspect;
 pub mod keys;
+pub mod owners;
 pub mod query;
 pub mod raw_function;
 pub mod renumber;

@@ -20,7 +20,7 @@ use super::role_type::NOBODY;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::table::Row;
-use crate::catalog::{ids, privileges, ranges};
+use crate::catalog::{ids, privileges, ranges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::Global;
 use crate::session::change::{self, Change};
@@ -305,6 +305,7 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
         );
         return Ok(Verdict::KeepOut);
     }
+    roles::depend_on(new.owner)?;
     Ok(Verdict::Accept)
 }
 
@@ -328,6 +329,7 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     if new.owner == NOBODY {
         kept.push(OWNER);
     }
+    roles::depend_on(new.owner)?;
     if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
         differs(&old.name);
         kept.extend(NUMBERS);
@@ -358,6 +360,9 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
         _ => fired.new_row(),
     };
     let known = fired.event == Event::Insert && privileges::is_recorded(&row)?;
+    if !known && fired.event != Event::Delete {
+        roles::depend_on(row.oid(2))?;
+    }
     change::note(row.int8(1), Change::Outdated)?;
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
 }

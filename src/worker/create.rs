@@ -14,10 +14,6 @@ use crate::ffi;
 use crate::shared::random_id;
 use crate::shared::slot::Fault;
 
-/// How long to wait for a transaction that has just created the same name. Short: meanwhile nobody
-/// else is served.
-const PATIENCE_MS: i32 = 20;
-
 impl Worker {
     /// Serves all requests. Whether there were any.
     pub(super) fn create(&self) -> bool {
@@ -35,9 +31,7 @@ impl Worker {
 }
 
 fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
-    // SAFETY: the variable behind the setting lock_timeout, on this process's one thread.
-    unsafe { pg_sys::LockTimeout = PATIENCE_MS };
-    let created = transaction::run(c"hilo: creating a sequence", || {
+    transaction::patiently(c"hilo: creating a sequence", || {
         if definitions::by_name(name)?.is_some() {
             return Ok(());
         }
@@ -51,8 +45,5 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
         };
         definitions::insert(&sequence)?;
         positions::insert(&Position::first(&sequence))
-    });
-    // SAFETY: as above.
-    unsafe { pg_sys::LockTimeout = 0 };
-    created
+    })
 }

@@ -10,6 +10,7 @@ mod put_back;
 mod refill;
 mod reserve;
 mod sample;
+mod settle;
 mod transaction;
 
 use std::ffi::c_char;
@@ -62,6 +63,8 @@ pub struct Worker {
     busy_at: Instant,
     sampled_at: Instant,
     active: bool,
+    /// Whether [`Worker::settle_roles`] has run.
+    settled: bool,
 }
 
 /// Where Postgres starts the worker. `argument` is the database's oid.
@@ -104,6 +107,11 @@ fn settings() {
         (c"default_transaction_deferrable", c"off"),
         (c"statement_timeout", c"0"),
         (c"lock_timeout", c"0"),
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        (c"transaction_timeout", c"0"),
+        // An error is to be caught, and not by another role's rights.
+        (c"exit_on_error", c"off"),
+        (c"role", c"none"),
     ] {
         // SAFETY: literals; these settings exist in all versions.
         unsafe {
@@ -130,6 +138,7 @@ impl Worker {
             busy_at: now,
             sampled_at: now,
             active: true,
+            settled: false,
         }
     }
 
@@ -142,6 +151,7 @@ impl Worker {
                 self.active = true;
             }
             self.sample();
+            self.settle_roles();
             if self.leave() {
                 return;
             }

@@ -35,6 +35,20 @@ pub fn run<T>(
         .execute()
 }
 
+/// The same, without waiting for somebody's lock for long: meanwhile nobody else is served.
+pub fn patiently<T>(
+    activity: &std::ffi::CStr,
+    work: impl FnOnce() -> Result<T, HiloError>,
+) -> Result<T, Failure> {
+    const PATIENCE_MS: i32 = 20;
+    // SAFETY: the variable behind the setting lock_timeout, on this process's one thread.
+    unsafe { pg_sys::LockTimeout = PATIENCE_MS };
+    let result = run(activity, work);
+    // SAFETY: as above.
+    unsafe { pg_sys::LockTimeout = 0 };
+    result
+}
+
 /// Whether this process is to end. A termination cuts the wait for the synchronous standby short, so
 /// nothing that was committed may be served any more.
 pub fn is_ending() -> bool {

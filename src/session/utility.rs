@@ -1,5 +1,7 @@
-//! DISCARD SEQUENCES and DISCARD ALL: as with core's sequences, currval and lastval are undefined
-//! after. The slices stay: a pooler's reset query throws no number away.
+//! Core's statements that concern our sequences as they do its own.
+//!
+//! DISCARD SEQUENCES and DISCARD ALL: currval and lastval are undefined after. The slices stay: a pooler's
+//! reset query throws no number away. DROP OWNED and REASSIGN OWNED: see `sql/owners.rs`.
 
 use std::ffi::c_char;
 
@@ -7,6 +9,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::memo;
+use crate::sql::owners;
 
 static mut PREV: pg_sys::ProcessUtility_hook_type = None;
 
@@ -55,6 +58,12 @@ unsafe extern "C-unwind" fn process_utility(
     // may free the statement, so that is looked at first.
     unsafe {
         let node = (*statement).utilityStmt;
+        let belongings = match (*node).type_ {
+            pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
+                owners::before(node)
+            }
+            _ => std::ptr::null_mut(),
+        };
         let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
             && matches!(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
@@ -73,6 +82,9 @@ unsafe extern "C-unwind" fn process_utility(
         );
         if discards {
             forget();
+        }
+        if !belongings.is_null() {
+            owners::after(belongings);
         }
     }
 }

@@ -1,0 +1,256 @@
+//! What becomes of sequences and privileges when roles go: `hilo_set_owner`, DROP OWNED, REASSIGN OWNED
+//! and DROP ROLE, each as core treats its own sequences.
+
+use std::collections::HashMap;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::args::{Args, sql_functions};
+use super::define::{self, Owned};
+use super::raw_function::raw_functions;
+use crate::catalog::column_defaults::{self, ColumnDefault};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::table::next_command;
+use crate::catalog::{self, ids, roles};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::session::change::{self, Change};
+
+sql_functions!(hilo_set_owner);
+raw_functions!(hilo_note_roles);
+
+/// `hilo_set_owner(name, new_owner)`: by core's rules for ALTER SEQUENCE … OWNER TO.
+fn hilo_set_owner(args: Args) {
+    define::begin_write(c"hilo_set_owner()");
+    let new_owner = define::existing_role(&args.text(1).unwrap_or_default());
+    let owned = define::lock_existing(args.name(0));
+    if owned.sequence.owner == new_owner {
+        return;
+    }
+    // SAFETY: looks into the caches of roles; the second raises an error or does nothing.
+    unsafe {
+        if !pg_sys::superuser() {
+            #[cfg(feature = "pg15")]
+            pg_sys::check_is_member_of_role(ffi::current_user(), new_owner);
+            #[cfg(not(feature = "pg15"))]
+            pg_sys::check_can_set_role(ffi::current_user(), new_owner);
+            privileges::may_have_own(new_owner).or_raise();
+        }
+    }
+    give(owned, new_owner).or_raise();
+}
+
+fn give(owned: Owned, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+    let Owned { table, row, sequence } = owned;
+    let (id, old_owner) = (sequence.id, sequence.owner);
+    roles::depend_on(new_owner)?;
+    definitions::update(&table, &row, &Sequence { owner: new_owner, ..sequence });
+    privileges::change_owner(id, old_owner, new_owner)?;
+    change::note(id, Change::Outdated)
+}
+
+/// Those of `found` that `role` still owns, each locked.
+fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<Owned>, HiloError> {
+    let mut locked = Vec::new();
+    for sequence in found {
+        if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
+            && sequence.owner == role
+        {
+            locked.push(Owned { table, row, sequence });
+        }
+    }
+    Ok(locked)
+}
+
+/// What DROP OWNED or REASSIGN OWNED is about to do; of the memory context of its statement.
+pub struct Belongings {
+    roles: *mut pg_sys::List,
+    /// REASSIGN OWNED … TO.
+    heir: Option<pg_sys::Oid>,
+    cascade: bool,
+}
+
+/// Before core runs such a statement; it may free it. Null where there is nothing to do.
+///
+/// # Safety
+/// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongings {
+    // SAFETY: the node is what its tag says. Whoever is not there is an error, as in core.
+    let belongings = unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt {
+            let statement: *mut pg_sys::DropOwnedStmt = node.cast();
+            Belongings {
+                roles: pg_sys::roleSpecsToIds((*statement).roles),
+                heir: None,
+                cascade: (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE,
+            }
+        } else {
+            let statement: *mut pg_sys::ReassignOwnedStmt = node.cast();
+            Belongings {
+                roles: pg_sys::roleSpecsToIds((*statement).roles),
+                heir: Some(pg_sys::get_rolespec_oid((*statement).newrole, false)),
+                cascade: false,
+            }
+        }
+    };
+    if !installed() {
+        return std::ptr::null_mut();
+    }
+    let roles = belongings.roles();
+    // Who may not do this must not come as far as a lock; core will refuse.
+    let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
+    if !allowed {
+        return std::ptr::null_mut();
+    }
+    if belongings.heir.is_none() {
+        // Else core would look for privileges on our type, to revoke them.
+        roles.iter().try_for_each(|role| roles::let_go(*role)).or_raise();
+    }
+    // SAFETY: memory of the statement's context, large enough, written before it is read.
+    unsafe {
+        let kept = pg_sys::palloc(size_of::<Belongings>()) as *mut Belongings;
+        kept.write(belongings);
+        kept
+    }
+}
+
+/// After core has done its part.
+///
+/// # Safety
+/// `belongings` must come from [`before`], in the same statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
+    // SAFETY: the caller's.
+    let belongings = unsafe { &*belongings };
+    next_command();
+    // DROP OWNED by the owner of the extension.
+    if !installed() {
+        return;
+    }
+    change::begin();
+    match belongings.heir {
+        Some(heir) => reassign(&belongings.roles(), heir).or_raise(),
+        None => drop_owned(&belongings.roles(), belongings.cascade).or_raise(),
+    }
+}
+
+impl Belongings {
+    fn roles(&self) -> Vec<pg_sys::Oid> {
+        // SAFETY: null, or a list of oids as long as it says.
+        unsafe {
+            match self.roles.as_ref() {
+                None => Vec::new(),
+                Some(list) => {
+                    (0..list.length as usize).map(|at| (*list.elements.add(at)).oid_value).collect()
+                }
+            }
+        }
+    }
+}
+
+/// Whether the extension is in this database, in the library's version: what cannot be read is left to
+/// core's record.
+fn installed() -> bool {
+    ids().is_ok()
+}
+
+fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
+    for role in from.iter().filter(|role| **role != heir) {
+        for owned in lock_owned_by(*role, &roles::owned_by(*role)?)? {
+            give(owned, heir)?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops what the roles own, which others' column defaults keep from it unless they go too, and revokes
+/// what was granted to them.
+fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
+    let mut owned = Vec::new();
+    for role in from {
+        owned.push((*role, roles::owned_by(*role)?));
+    }
+    let schema = privileges::extension_schema(ids()?.extension)?;
+    let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
+    // The tables before the sequences, as in hilo_drop(), and then what came while we waited.
+    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), cascade)?;
+    for (role, found) in &owned {
+        let locked = lock_owned_by(*role, found)?;
+        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), cascade)?;
+        locked.into_iter().for_each(define::remove);
+    }
+    for role in from {
+        for sequence in roles::granted_to(*role)? {
+            if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
+                privileges::revoke(&sequence, *role, Privileges::ALL)?;
+                change::note(sequence.id, Change::Outdated)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Drops the column defaults that use these sequences, or names all of them in an error.
+fn drop_defaults<'a>(
+    type_oid: pg_sys::Oid,
+    sequences: impl Iterator<Item = &'a Sequence>,
+    cascade: bool,
+) -> Result<(), HiloError> {
+    let names: Vec<&str> = sequences.map(|sequence| sequence.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut users: HashMap<String, Vec<ColumnDefault>> = HashMap::new();
+    for (default, name) in column_defaults::all(type_oid) {
+        users.entry(name).or_default().push(default);
+    }
+    let used: Vec<(&str, &ColumnDefault)> = names
+        .iter()
+        .flat_map(|name| users.get(*name).into_iter().flatten().map(|default| (*name, default)))
+        .collect();
+    if !used.is_empty() && !cascade {
+        let say = |(name, default): &(&str, &ColumnDefault)| {
+            let default = column_defaults::describe(default);
+            format!("{default} depends on hilo sequence \"{name}\"")
+        };
+        return Err(HiloError::OwnedHasDependents(used.iter().map(say).collect()));
+    }
+    used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
+    Ok(())
+}
+
+/// DROP ROLE, before core looks whether anything depends on the role: names what does here. Elsewhere
+/// core's own record of it speaks.
+pub fn role_dropped(role: pg_sys::Oid) {
+    if !installed() {
+        return;
+    }
+    // Nobody gives it anything from here on, and what was being given is known.
+    roles::let_go(role).or_raise();
+    let owned = roles::owned_by(role).or_raise();
+    let granted = roles::granted_to(role).or_raise();
+    let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
+    let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
+    let dependents: Vec<String> = own.chain(may).collect();
+    if !dependents.is_empty() {
+        HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
+    }
+}
+
+/// Trigger, after rows were copied into the catalog, as by a restore: their roles become known.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call; a call's context is null or a node.
+    let triggered = unsafe {
+        let context = (*fcinfo).context;
+        !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData
+    };
+    if triggered {
+        roles::settle().or_raise();
+    }
+    pg_sys::Datum::null()
+}
