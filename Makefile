@@ -1,6 +1,6 @@
 # Each target is a script of the same name in scripts/, which says what it does while it does it.
 #
-#   PG=15          the major version of PostgreSQL to build for and to test with
+#   PG=15          the major version of PostgreSQL to build for and to test with; tests default to 15 and 18
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
 export PG PG_CONFIG MINUTES SEED STEADY_SECONDS QUICK AGAIN
@@ -16,7 +16,7 @@ help: ## show this list
 demo: ## see hilo at work in a throwaway cluster
 	@scripts/demo
 
-test: ## run every check and every test there is, in throwaway clusters
+test: ## run every check and every test, on PostgreSQL 15 and 18, in throwaway clusters
 	@scripts/test
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
@@ -35,6 +35,7 @@ unit: ## run the tests that need no Postgres, and the model checker
 	@scripts/unit
 
 build: ## build the extension into target/package-pg15
+	@scripts/setup
 	@scripts/build
 
 install: ## build the extension and install it into the server of PG_CONFIG

@@ -67,7 +67,7 @@ COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes numb
 COMMENT ON COLUMN hilo.position.base IS 'Value that the mapping from index to value starts from';
 COMMENT ON COLUMN hilo.position.next_index IS 'First index that is not reserved';
 COMMENT ON COLUMN hilo.position.settled_index IS 'Indexes below it are served, in hilo.free_range or in hilo.gap; from it to next_index they may be in the memory of the server life "incarnation"';
-COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds what is not settled; 0: nobody does';
+COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds what is not settled; 0: nobody does; -1: it comes from a dump, and nobody does yet';
 COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
 COMMENT ON COLUMN hilo.position.stripe IS 'Values in a stripe, which the nodes take in turn';
 COMMENT ON COLUMN hilo.position.system_id IS 'System identifier of the cluster that reserved last, to know a restored or cloned one by';
@@ -197,3 +197,19 @@ CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+
+-- A dump brings rows as SQL writes them, which the library never does: these fire in a restore alone, not
+-- where rows arrive by replication.
+
+CREATE FUNCTION hilo.restored_position() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';
+COMMENT ON FUNCTION hilo.restored_position() IS 'Makes a restored position nobody''s, until the first reservation takes it over';
+CREATE FUNCTION hilo.restored_free_range() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_free_range';
+COMMENT ON FUNCTION hilo.restored_free_range() IS 'Refuses a restored free range of a sequence that is in use, which may have served it since the dump';
+REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range() FROM PUBLIC;
+
+CREATE TRIGGER restored BEFORE INSERT ON hilo.position
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_position();
+CREATE TRIGGER restored BEFORE INSERT ON hilo.free_range
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();

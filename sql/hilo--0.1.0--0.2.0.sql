@@ -51,3 +51,21 @@ CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
 'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';
+
+COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds what is not settled; 0: nobody does; -1: it comes from a dump, and nobody does yet';
+
+-- A dump brings rows as SQL writes them, which the library never does: these fire in a restore alone, not
+-- where rows arrive by replication.
+
+CREATE FUNCTION hilo.restored_position() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';
+COMMENT ON FUNCTION hilo.restored_position() IS 'Makes a restored position nobody''s, until the first reservation takes it over';
+CREATE FUNCTION hilo.restored_free_range() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_free_range';
+COMMENT ON FUNCTION hilo.restored_free_range() IS 'Refuses a restored free range of a sequence that is in use, which may have served it since the dump';
+REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range() FROM PUBLIC;
+
+CREATE TRIGGER restored BEFORE INSERT ON hilo.position
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_position();
+CREATE TRIGGER restored BEFORE INSERT ON hilo.free_range
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();

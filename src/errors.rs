@@ -31,6 +31,8 @@ pub enum HiloError {
     Version { installed: String, newer: bool },
     #[error("hilo sequence \"{0}\" does not exist")]
     NoSuchSequence(String),
+    #[error("hilo sequence \"{0}\" is in use and cannot be restored")]
+    RestoreInUse(String),
     #[error("hilo sequence \"{0}\" already exists")]
     Duplicate(String),
     #[error("permission denied for hilo sequence \"{name}\"")]
@@ -134,6 +136,7 @@ impl HiloError {
             Self::NotPreloaded
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
+            | Self::RestoreInUse(_)
             | Self::Version { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
@@ -190,6 +193,7 @@ impl HiloError {
             Self::CatalogMismatch(_) => {
                 Some("Its tables are not as its version made them.".into())
             }
+            Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
             Self::Version { .. } => Some("Nothing is served unless both are of one version.".into()),
             Self::Permission { needs, .. } => Some(format!("The operation needs {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
@@ -225,6 +229,7 @@ impl HiloError {
             Self::NotPreloaded => "Add \"shared_preload_libraries = 'hilo'\" to postgresql.conf (after a comma, if others stand there) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them; hilo's tables are written by its library only.".into(),
+            Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or leave it out.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of that version installed. A server keeps the library that it has loaded at its start.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),

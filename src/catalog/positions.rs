@@ -11,6 +11,9 @@ use super::{Ids, ids};
 use crate::errors::HiloError;
 use crate::gucs;
 
+/// The life of a position that a dump has brought, until its first reservation here.
+pub const RESTORED: i64 = -1;
+
 /// A row of `hilo.position`.
 ///
 /// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from there to

@@ -12,6 +12,7 @@ pub mod query;
 pub mod raw_function;
 pub mod renumber;
 pub mod replicated;
+pub mod restored;
 pub mod role_type;
 pub mod sequence_type;
 pub mod serve;

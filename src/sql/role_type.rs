@@ -175,7 +175,9 @@ unsafe fn role_argument(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Oid {
 ///
 /// # Safety
 /// `fcinfo` must be a live call.
-unsafe fn row_being_inserted(fcinfo: pg_sys::FunctionCallInfo) -> *mut pg_sys::TriggerData {
+pub(super) unsafe fn row_being_inserted(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> *mut pg_sys::TriggerData {
     // SAFETY: a call's context is null or a node, whose tag tells what it is.
     unsafe {
         let context = (*fcinfo).context;

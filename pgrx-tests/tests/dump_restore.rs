@@ -1,0 +1,335 @@
+//! pg_dump, pg_dumpall and pg_restore: a restored database serves on, without a value that the dumped one
+//! had served when the dump's snapshot was taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, Load, Mode, Source};
+
+/// Values by sequence.
+type Values = BTreeMap<&'static str, BTreeSet<i64>>;
+
+const NAMES: [&str; 5] = ["orders", "ordered", "falling", "set", "tenants/42/Größe"];
+
+/// Draws from each sequence; no value may come twice.
+#[track_caller]
+fn draw(client: &mut Client, count: usize, seen: &mut Values) {
+    for name in NAMES {
+        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
+        for value in client.all::<i64>(&sql) {
+            assert!(seen.entry(name).or_default().insert(value), "{name}: {value} twice");
+        }
+    }
+}
+
+/// A database with sequences of several kinds, grants, gaps and free ranges, and what it has served.
+fn shop(cluster: &Cluster) -> Values {
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE keeper; CREATE ROLE \"Shop Clerk\"");
+    admin.run("CREATE DATABASE shop");
+    let mut client = cluster.connect("shop");
+    client.run(
+        "CREATE EXTENSION hilo;
+         SELECT hilo_create('orders'), hilo_create('ordered', ordered => true),
+                hilo_create('falling', increment => -3, block_size => 20), hilo_create('set', data_type => 'integer'),
+                hilo_create('tenants/42/Größe', key_format => 'T-{value:06}'), hilo_create('unused');
+         SELECT hilo_grant('orders', 'Shop Clerk', 'USAGE'), hilo_grant('ordered', 'public', 'SELECT');
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text);
+         INSERT INTO orders (customer) SELECT 'Ada' FROM generate_series(1, 100);
+         SELECT hilo_setval('set', 5000);
+         GRANT CREATE ON SCHEMA public TO keeper;
+         SET ROLE keeper;
+         SELECT hilo_create('kept');",
+    );
+    let mut seen = Values::from([("orders", (1..=100).collect())]);
+    drop(client);
+    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    cluster.crash(cluster.wait_for_worker("shop"));
+    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    // The first leaves with a slice below what the second was given, which becomes a free range.
+    let (mut first, mut second) = (cluster.connect("shop"), cluster.connect("shop"));
+    draw(&mut first, 20, &mut seen);
+    draw(&mut second, 20, &mut seen);
+    drop((first, second));
+    cluster.restart();
+    let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM hilo.free_range");
+    assert!(free > 0, "the tests need free ranges");
+    seen
+}
+
+/// What is defined, as somebody who looks at it would compare it.
+fn definitions(client: &mut Client) -> Vec<String> {
+    client.all(
+        "SELECT concat_ws(' ', s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value, s.cycle,
+                          s.ordered, s.block_size, s.slice_size, s.key_format, s.owner,
+                          (SELECT string_agg(p.grantee || '=' || p.privilege || '/' || p.grantor, ',' ORDER BY 1)
+                             FROM (SELECT grantee::text, privilege, grantor::text FROM hilo.privilege WHERE sequence = s.id) p))
+           FROM hilo.sequence s ORDER BY s.name",
+    )
+}
+
+/// How a database is dumped and restored.
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Plain,
+    Custom,
+    Directory,
+}
+
+impl Format {
+    fn dump(self, cluster: &Cluster, database: &str) -> std::path::PathBuf {
+        let file = cluster.file(&format!("{self:?}.dump"));
+        let mut dump = cluster.tool("pg_dump", database);
+        dump.arg("--file").arg(&file).args(match self {
+            Format::Plain => &["--format=plain"][..],
+            Format::Custom => &["--format=custom"],
+            Format::Directory => &["--format=directory", "--jobs=2"],
+        });
+        ran(&mut dump);
+        file
+    }
+
+    fn restore(self, cluster: &Cluster, database: &str, file: &std::path::Path) {
+        cluster.connect("postgres").run(&format!("CREATE DATABASE {database}"));
+        let mut restore = match self {
+            Format::Plain => cluster.tool("psql", database),
+            _ => cluster.tool("pg_restore", database),
+        };
+        match self {
+            Format::Plain => {
+                restore.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"])
+            }
+            Format::Custom => restore.args(["--exit-on-error", "--dbname", database]),
+            Format::Directory => {
+                restore.args(["--exit-on-error", "--jobs=2", "--dbname", database])
+            }
+        };
+        ran(restore.arg(file));
+    }
+}
+
+/// Runs a tool that must succeed; gives what it said on standard error.
+#[track_caller]
+fn ran(command: &mut Command) -> String {
+    let output = command.output().expect("cannot run the tool");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}");
+    said
+}
+
+/// The values of a rising sequence in steps of 1 that nothing explains, from 1 to its position.
+fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64> {
+    client
+        .all::<i64>(&format!(
+            "SELECT v FROM hilo_sequences s, generate_series(1, s.max_reserved) v
+              WHERE s.name = '{name}'
+                AND NOT EXISTS (SELECT FROM hilo_gaps g WHERE g.name = s.name AND v BETWEEN g.first AND g.last)
+                AND NOT EXISTS (SELECT FROM hilo_blocks b WHERE b.name = s.name AND v BETWEEN b.first AND b.last)
+                AND NOT EXISTS (SELECT FROM hilo.free_range f JOIN hilo.sequence q ON q.id = f.sequence
+                                 WHERE q.name = s.name AND v > f.first_index AND v <= f.end_index)"
+        ))
+        .into_iter()
+        .filter(|value| !seen.contains(value))
+        .collect()
+}
+
+/// In each format, into another cluster and into the same one, where both databases serve at once: all
+/// definitions, owners and privileges are there, no value that the original had served comes again, and
+/// what it had in memory is written down as a gap.
+#[test]
+fn a_restored_database_repeats_nothing() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut seen = shop(&cluster);
+    let mut holder = cluster.connect("shop");
+    draw(&mut holder, 7, &mut seen);
+    let other = Cluster::builder().preload(true).start();
+    other.connect("postgres").run("CREATE ROLE keeper; CREATE ROLE \"Shop Clerk\"");
+    for format in [Format::Plain, Format::Custom, Format::Directory] {
+        let file = format.dump(&cluster, "shop");
+        for target in [&cluster, &other] {
+            let database = format!("{format:?}").to_lowercase();
+            format.restore(target, &database, &file);
+            let mut client = target.connect(&database);
+            assert_eq!(definitions(&mut client), definitions(&mut holder), "{format:?}");
+            let mut copy_seen = seen.clone();
+            draw(&mut client, 400, &mut copy_seen);
+            draw(&mut target.connect(&database), 400, &mut copy_seen);
+            let lost = unexplained(&mut client, "orders", &copy_seen["orders"]);
+            assert!(lost.is_empty(), "{format:?}: {lost:?} are nowhere");
+            client.run("INSERT INTO orders (customer) SELECT 'Grace' FROM generate_series(1, 100)");
+            assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%' OR object LIKE 'node%'"), 0);
+            draw(&mut holder, 20, &mut seen);
+        }
+    }
+    drop(holder);
+    for cluster in [cluster, other] {
+        cluster.stop(Mode::Fast);
+        cluster.start();
+        for database in ["plain", "custom", "directory"] {
+            cluster.connect(database).run("SELECT hilo_nextval('orders')");
+        }
+        cluster.finish();
+    }
+}
+
+/// Sessions draw while the dump runs: nothing that was seen before it began comes again. What was seen
+/// later may: the dump is of one snapshot, as for the rows of the tables.
+#[test]
+fn a_dump_under_load_repeats_nothing_from_before_it() {
+    let cluster = Cluster::with_hilo();
+    let sources = Source::three_kinds(&cluster);
+    let load = Load { sessions: 4, values: 30_000, ..Load::sixteen_sessions(11) };
+    let mut before = BTreeSet::new();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| load.run(&cluster, &sources));
+        hilo_tests::wait_until("the load is on", hilo_tests::LONG, || {
+            Source::seen_of(&sources) > 2_000
+        });
+        // A session of the test's own knows what it saw before the dump began.
+        let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 5000)";
+        before.extend(cluster.connect("postgres").all::<i64>(sql));
+        let file = Format::Custom.dump(&cluster, "postgres");
+        running.join().expect("the load has failed");
+        Format::Custom.restore(&cluster, "copy", &file);
+    });
+    let mut copy = cluster.connect("copy");
+    let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 50000)";
+    let again: Vec<i64> =
+        copy.all::<i64>(sql).into_iter().filter(|value| before.contains(value)).collect();
+    assert!(again.is_empty(), "{again:?} came again");
+    load.run(&cluster, &sources);
+    sources.iter().for_each(Source::assert_kept);
+    cluster.finish();
+}
+
+/// Roles that the target does not have cost a warning: their sequences belong to who restores, their
+/// grants are left out, everything else is there.
+#[test]
+fn missing_roles_cost_a_warning() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut seen = shop(&cluster);
+    let dump = cluster.pg_dump("shop", &["--no-owner", "--no-privileges"]);
+    let other = Cluster::builder().preload(true).start();
+    other.connect("postgres").run("CREATE DATABASE shop");
+    other.restore("shop", &dump);
+    assert_eq!(other.logged("role \"keeper\" does not exist"), 1);
+    assert!(other.logged("role \"Shop Clerk\" does not exist") >= 1);
+    let mut client = other.connect("shop");
+    assert_eq!(
+        client.one::<String>("SELECT owner::text FROM hilo_sequences WHERE name = 'kept'"),
+        "postgres"
+    );
+    assert_eq!(client.all::<String>("SELECT grantee::text FROM hilo.privilege"), ["public"]);
+    draw(&mut client, 300, &mut seen);
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 1);
+    other.finish();
+}
+
+/// pg_dumpall brings roles, databases and sequences into an empty cluster.
+#[test]
+fn pg_dumpall_brings_all() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut seen = shop(&cluster);
+    let mut dump = cluster.tool("pg_dumpall", "postgres");
+    let script = cluster.file("all.sql");
+    ran(dump.arg("--file").arg(&script));
+    let other = Cluster::builder().preload(true).start();
+    // Its first error is that the role postgres exists; there must be no other.
+    let mut restore = other.tool("psql", "postgres");
+    let said = ran(restore.args(["-X", "-q", "-o", "/dev/null", "-f"]).arg(&script));
+    let errors: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("ERROR") && !line.contains("role \"postgres\" already"))
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let mut client = other.connect("shop");
+    assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
+    draw(&mut client, 300, &mut seen);
+    other.finish();
+}
+
+/// A sequence is a row: a dump of the schema alone has the column defaults but not their sequences. The
+/// error says what to do, and hilo_check lists the columns. The data alone brings them.
+#[test]
+fn schema_and_data_apart() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut seen = shop(&cluster);
+    let schema = cluster.pg_dump("shop", &["--schema-only"]);
+    let data = cluster.pg_dump("shop", &["--data-only"]);
+    cluster.connect("postgres").run("CREATE DATABASE copy");
+    cluster.restore("copy", &schema);
+    let mut client = cluster.connect("copy");
+    client
+        .refusal("INSERT INTO orders (customer) VALUES ('Ada')")
+        .is("42704")
+        .says("\"orders\"")
+        .hints("hilo_create");
+    assert_eq!(
+        client.one::<String>(
+            "SELECT what FROM hilo_check() WHERE object = 'column public.orders.id'"
+        ),
+        "its default uses hilo sequence \"orders\", which does not exist"
+    );
+    cluster.restore("copy", &data);
+    assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
+    draw(&mut client, 300, &mut seen);
+    client.run("INSERT INTO orders (customer) VALUES ('Grace')");
+    cluster.finish();
+}
+
+/// A table's dump has its default, but no sequence: the same error, until there is one.
+#[test]
+fn a_single_table_lacks_its_sequence() {
+    let cluster = Cluster::builder().preload(true).start();
+    shop(&cluster);
+    let table = cluster.pg_dump("shop", &["--table=orders"]);
+    assert!(!table.contains("COPY hilo."), "{table}");
+    cluster.connect("postgres").run("CREATE DATABASE copy");
+    let mut client = cluster.connect("copy");
+    client.run("CREATE EXTENSION hilo");
+    cluster.restore("copy", &table);
+    client.refusal("INSERT INTO orders (customer) VALUES ('Ada')").is("42704").hints("hilo_create");
+    client.run("SELECT hilo_create('orders')");
+    let advice: String =
+        client.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
+    assert_eq!(advice, "SELECT hilo_setval('orders', 100)");
+    client.run(&advice);
+    assert_eq!(client.one::<i64>("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id"), 101);
+    cluster.finish();
+}
+
+/// Data restored over sequences that are there already, the very same ones or others of the same names,
+/// replaces none of them: the restore says so, and nothing that they have served comes again.
+#[test]
+fn data_over_existing_sequences_is_refused() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut seen = shop(&cluster);
+    let data = cluster.pg_dump("shop", &["--data-only"]);
+    draw(&mut cluster.connect("shop"), 500, &mut seen);
+    restore_over(&cluster, "shop", &data, "is in use and cannot be restored");
+    cluster.restart();
+    draw(&mut cluster.connect("shop"), 500, &mut seen);
+
+    cluster.connect("postgres").run("CREATE DATABASE other");
+    let mut client = cluster.connect("other");
+    client.run("CREATE EXTENSION hilo");
+    for name in NAMES {
+        client.run(&format!("SELECT hilo_create('{name}')"));
+    }
+    let mut seen = Values::new();
+    draw(&mut client, 50, &mut seen);
+    restore_over(&cluster, "other", &data, "Key (name)=(");
+    draw(&mut client, 500, &mut seen);
+    cluster.finish();
+}
+
+/// Restores a script that is refused in part, with `complaint`.
+#[track_caller]
+fn restore_over(cluster: &Cluster, database: &str, script: &str, complaint: &str) {
+    let file = cluster.file("over.sql");
+    std::fs::write(&file, script).expect("cannot write the script");
+    let mut psql = cluster.tool("psql", database);
+    let said = ran(psql.args(["-X", "-q", "-o", "/dev/null", "-f"]).arg(&file));
+    assert!(said.contains(complaint), "{said}");
+}

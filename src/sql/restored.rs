@@ -1,0 +1,77 @@
+//! What a dump brings back. pg_restore and psql write to the tables of schema hilo as SQL does, which the
+//! library never does: so triggers know a restored row by that (sql/catalog.sql).
+//!
+//! A dump is of one snapshot: every value that anybody had seen by then lies below its positions and in
+//! none of its free ranges. A restored position belongs to no server, until the first reservation takes
+//! it over; what the dumped server had in memory is then recorded as a gap.
+
+use pgrx::prelude::*;
+
+use super::raw_function::raw_functions;
+use super::role_type::row_being_inserted;
+use crate::catalog::positions::{self, RESTORED};
+use crate::catalog::{definitions, ids};
+use crate::errors::{HiloError, OrRaise};
+
+raw_functions!(hilo_restored_position, hilo_restored_free_range);
+
+/// `hilo.restored_position() RETURNS trigger`: it is nobody's.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_restored_position(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call; the columns are replaced by values of their own types.
+    unsafe {
+        let trigger = row_being_inserted(fcinfo);
+        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
+        let mut columns = [c"incarnation", c"system_id", c"timeline"]
+            .map(|name| pg_sys::SPI_fnumber(descriptor, name.as_ptr()));
+        let mut null = false;
+        let timeline = pg_sys::SPI_getbinval(row, descriptor, columns[2], &mut null).value() as i32;
+        // Below zero it says that the position came by replication, and still does.
+        let mut values = [RESTORED.into(), 0i64.into(), timeline.min(0).into()];
+        let mut nulls = [false; 3];
+        pg_sys::heap_modify_tuple_by_cols(
+            row,
+            descriptor,
+            columns.len() as i32,
+            columns.as_mut_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        )
+        .into()
+    }
+}
+
+/// `hilo.restored_free_range() RETURNS trigger`: refused for a sequence that is in use here, which may
+/// have served the range since the dump.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_restored_free_range(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call; both columns are NOT NULL, which is checked only later.
+    let (row, sequence, node) = unsafe {
+        let trigger = row_being_inserted(fcinfo);
+        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
+        let value = |name: &std::ffi::CStr| {
+            let mut null = false;
+            pg_sys::SPI_getbinval(
+                row,
+                descriptor,
+                pg_sys::SPI_fnumber(descriptor, name.as_ptr()),
+                &mut null,
+            )
+        };
+        (row, value(c"sequence").value() as i64, value(c"node").value() as i32)
+    };
+    let ids = ids().or_raise();
+    let position = positions::find(&ids, sequence, node).or_raise();
+    if position.is_some_and(|position| position.incarnation != RESTORED) {
+        let known = definitions::by_id(&ids, sequence).or_raise();
+        let name = known.map_or(sequence.to_string(), |known| known.name);
+        HiloError::RestoreInUse(name).raise();
+    }
+    row.into()
+}
