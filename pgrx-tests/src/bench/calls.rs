@@ -26,7 +26,7 @@ pub fn single(bench: &mut Bench) {
     let calls = bench.plan.calls;
     let all: Vec<&Contender> = FLOORS.into_iter().chain(CALLED).collect();
     // The first round warms up: caches, and blocks that grow to the size that the rate wants.
-    for round in 0..=bench.plan.rounds {
+    for round in bench.rounds(bench.plan.rounds + 1) {
         for contender in rotated(&all, round) {
             let cost = nanoseconds(&mut client, &select(contender.call, calls), calls);
             if round > 0 {
@@ -63,7 +63,7 @@ pub const BULK_SIZES: [u64; 4] = [1, 100, 10_000, 1_000_000];
 /// `bulk/WAY/N`: nanoseconds for a statement that gets N numbers.
 pub fn bulk(bench: &mut Bench) {
     let mut client = bench.connect();
-    for round in 0..=bench.plan.rounds {
+    for round in bench.rounds(bench.plan.rounds + 1) {
         for size in BULK_SIZES {
             let size = size.min(bench.plan.calls);
             let times = (20_000 / size).clamp(1, 200);

@@ -73,11 +73,11 @@ fn machine(results: &Results) -> String {
     table.row("run", [format!("{}, {} of measuring", said("date"), said("time"))]);
     let load = (said("load at the start"), said("load at the end"));
     table.row("load average", [format!("{} at the start, {} at the end", load.0, load.1)]);
-    let rounds = (said("rounds"), said("few rounds"));
-    table.row(
-        "rounds",
-        [format!("{} of what is short, 3 to {} of what is long", rounds.0, rounds.1)],
-    );
+    let rounds = |key| results.samples(key).len();
+    let rounds = [rounds("call/hilo"), rounds("throughput/hilo/8"), rounds("insert/hilo")];
+    let [calls, sessions, inserts] = rounds;
+    table
+        .row("rounds", [format!("{calls} of calls, {sessions} of sessions, {inserts} of inserts")]);
     let settings = SETTINGS.map(|(name, value)| format!("`{name} = {value}`")).join(", ");
     format!(
         "{}\nSettings: {settings}; all others as they come. Clients and server share the cores.\n",

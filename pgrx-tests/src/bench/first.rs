@@ -33,7 +33,7 @@ pub fn measure(bench: &mut Bench) {
         }
     }
     drop(onlooker);
-    for round in 0..bench.plan.restarts {
+    for round in bench.rounds(bench.plan.restarts) {
         for contender in rotated(&FIRST, round) {
             bench.cluster.restart();
             let cost = microseconds(&mut bench.connect(), contender);

@@ -27,10 +27,10 @@ fn quiet_end(client: &mut Client) -> (String, f64) {
     }
 }
 
-/// Records and commits between two places of the WAL, by pg_waldump.
-fn records(bench: &Bench, from: &str, to: &str) -> (f64, f64) {
+/// Records, commits and updates of rows between two places of the WAL, by pg_waldump.
+fn records(bench: &Bench, from: &str, to: &str) -> [f64; 3] {
     if from == to {
-        return (0.0, 0.0);
+        return [0.0; 3];
     }
     let report = run(SERVER
         .command("pg_waldump")
@@ -40,10 +40,12 @@ fn records(bench: &Bench, from: &str, to: &str) -> (f64, f64) {
         let line = report.lines().find(|line| line.trim_start().starts_with(name))?;
         line.trim_start().strip_prefix(name)?.split_whitespace().next()?.parse().ok()
     };
-    (count("Total").unwrap_or(0.0), count("Transaction/COMMIT").unwrap_or(0.0))
+    let count = |name: &str| count(name).unwrap_or(0.0);
+    let updates = count("Heap/HOT_UPDATE") + count("Heap/UPDATE");
+    [count("Total"), count("Transaction/COMMIT"), updates]
 }
 
-/// `wal/bytes/ID`, `records`, `commits`, `blocks`: for a million numbers that one session draws.
+/// `wal/bytes/ID`, `records`, `commits`, `updates` of rows, `blocks` of hilo's: for a million numbers that one session draws.
 pub fn wal(bench: &mut Bench) {
     let mut client = bench.connect();
     let calls = 2 * bench.plan.calls;
@@ -79,11 +81,16 @@ fn take_wal(bench: &mut Bench, client: &mut Client, contender: &Contender, calls
         _ => client.run(&select(contender.call, calls)),
     }
     let (to, after) = quiet_end(client);
-    let (records, commits) = records(bench, &from, &to);
+    let [records, commits, updates] = records(bench, &from, &to);
     let blocks = bench.count("blocks_reserved", &[contender.id]) - blocks;
     let million = 1e6 / calls as f64;
-    let measured =
-        [("bytes", after - before), ("records", records), ("commits", commits), ("blocks", blocks)];
+    let measured = [
+        ("bytes", after - before),
+        ("records", records),
+        ("commits", commits),
+        ("updates", updates),
+        ("blocks", blocks),
+    ];
     for (what, count) in measured {
         bench.results.push(format!("wal/{what}/{}", contender.id), count * million);
     }

@@ -77,8 +77,6 @@ pub fn describe(bench: &mut Bench) {
     results.say("rustc", said("rustc", &["--version"]));
     results.say("date", date);
     results.say("load at the start", load_average());
-    results.say("rounds", bench.plan.rounds.to_string());
-    results.say("few rounds", bench.plan.few_rounds.to_string());
     results.say("calls", bench.plan.calls.to_string());
     results.say("sequences", bench.plan.sequences.to_string());
     results.say("connections", bench.plan.connections.to_string());

@@ -45,7 +45,7 @@ pub fn measure(bench: &mut Bench) {
             bench.plan.sequences
         ));
     }
-    for round in 0..=bench.plan.rounds.min(7) {
+    for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
         for crowd in rotated(&crowds, round) {
             for (way, call) in rotated(&WAYS, round) {
                 let number = format!("(1 + floor(random() * {crowd}))::integer");

@@ -91,24 +91,26 @@ pub struct Bench {
     cluster: Cluster,
     plan: Plan,
     results: Results,
+    /// When what is being measured has had its time.
+    deadline: Instant,
 }
 
-/// What a measurement is called, and what takes it.
-type Measurement = (&'static str, fn(&mut Bench));
+/// What a measurement is called, the seconds that it has, and what takes it.
+type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// A restart throws everybody out, so it comes last.
 const MEASUREMENTS: [Measurement; 11] = [
-    ("the cost of a call", calls::single),
-    ("the cost of many numbers at once", calls::bulk),
-    ("sessions that draw at once", throughput::long_selects),
-    ("sessions that draw one at a time", throughput::statements),
-    ("how long calls take", latency::measure),
-    ("INSERT", inserts::measure),
-    ("WAL", footprint::wal),
-    ("short connections", footprint::burned),
-    ("many sequences", many::measure),
-    ("memory", footprint::memory),
-    ("first calls", first::measure),
+    ("the cost of a call", 80, calls::single),
+    ("the cost of many numbers at once", 40, calls::bulk),
+    ("sessions that draw at once", 180, throughput::long_selects),
+    ("sessions that draw one at a time", 80, throughput::statements),
+    ("how long calls take", 120, latency::measure),
+    ("INSERT", 140, inserts::measure),
+    ("WAL", 40, footprint::wal),
+    ("short connections", 20, footprint::burned),
+    ("many sequences", 60, many::measure),
+    ("memory", 10, footprint::memory),
+    ("first calls", 60, first::measure),
 ];
 
 impl Bench {
@@ -118,7 +120,13 @@ impl Bench {
             .fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
             .start_with_hilo();
         contenders::create(&cluster);
-        Bench { cluster, plan, results: Results::default() }
+        Bench { cluster, plan, results: Results::default(), deadline: Instant::now() }
+    }
+
+    /// Up to `most` rounds; fewer on a machine that does not manage them in time.
+    fn rounds(&self, most: usize) -> impl Iterator<Item = usize> + use<> {
+        let deadline = self.deadline;
+        (0..most).take_while(move |round| *round < 3 || Instant::now() < deadline)
     }
 
     fn connect(&self) -> Client {
@@ -141,8 +149,9 @@ pub fn measure(plan: Plan) -> Results {
     let mut bench = Bench::start(plan);
     machine::describe(&mut bench);
     let mut failed = Vec::new();
-    for (what, take) in MEASUREMENTS {
+    for (what, seconds, take) in MEASUREMENTS {
         let before = Instant::now();
+        bench.deadline = before + Duration::from_secs(seconds);
         eprintln!("{:4.0} s  {what}", began.elapsed().as_secs_f64());
         if catch_unwind(AssertUnwindSafe(|| take(&mut bench))).is_err() {
             failed.push(what);

@@ -66,6 +66,11 @@ impl Results {
         self.stat(name).map(|stat| stat.median)
     }
 
+    /// The ratio of two medians.
+    pub fn ratio(&self, one: &str, other: &str) -> Option<f64> {
+        Some(self.median(one)? / self.median(other)?)
+    }
+
     pub fn sum(&self, name: &str) -> Option<f64> {
         let samples = self.samples(name);
         (!samples.is_empty()).then(|| samples.iter().sum())

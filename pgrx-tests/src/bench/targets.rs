@@ -37,12 +37,11 @@ fn costs(results: &Results, hilo: &str, core: &str) -> Option<f64> {
 }
 
 fn rates(results: &Results, hilo: &str, core: &str) -> Option<f64> {
-    let rate = |id| results.median(&format!("throughput/{id}/8"));
-    Some(rate(hilo)? / rate(core)?)
+    results.ratio(&format!("throughput/{hilo}/8"), &format!("throughput/{core}/8"))
 }
 
 fn inserts(results: &Results, core: &str) -> Option<f64> {
-    Some(results.median("insert/hilo")? / results.median(&format!("insert/{core}"))?)
+    results.ratio("insert/hilo", &format!("insert/{core}"))
 }
 
 fn waits(results: &Results) -> Option<f64> {
@@ -116,9 +115,7 @@ pub const TARGETS: [Target; 11] = [
     Target {
         goal: "bytes of WAL for a million numbers, against CACHE 1",
         limit: Limit::AtMost(1.0 / 100.0),
-        ratio: |results| {
-            Some(results.median("wal/bytes/hilo")? / results.median("wal/bytes/core1")?)
-        },
+        ratio: |results| results.ratio("wal/bytes/hilo", "wal/bytes/core1"),
         why: "",
     },
     Target {

@@ -55,7 +55,7 @@ pub fn long_selects(bench: &mut Bench) {
     let all: Vec<&Contender> = CALLED.into_iter().chain([&FLOOR_HILO]).collect();
     let counted = ["waits", "served", "blocks_reserved"];
     let before = counted.map(|what| bench.count(what, &HILO_NAMES));
-    for round in 0..bench.plan.few_rounds {
+    for round in bench.rounds(bench.plan.few_rounds) {
         for sessions in SESSIONS {
             for contender in rotated(&all, round) {
                 let clients = &mut clients[..sessions];
@@ -93,7 +93,7 @@ pub const PGBENCH_SESSIONS: [usize; 3] = [1, 8, 32];
 pub fn statements(bench: &mut Bench) {
     let all =
         [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &KEYS, &UUID, &COUNTER, &FLOOR_HILO];
-    for round in 0..bench.plan.few_rounds.min(3) {
+    for round in bench.rounds(bench.plan.few_rounds.min(3)) {
         for sessions in PGBENCH_SESSIONS {
             for contender in rotated(&all, round) {
                 let sql = match contender.id {
