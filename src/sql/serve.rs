@@ -11,9 +11,9 @@ use crate::ffi;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range};
 
-sql_functions!(hilo_nextvals, hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
+sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
 
-raw_functions!(hilo_nextval_wrapper);
+raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
 /// The memo of the name that is asked for, if this session has one: the one that this call site has
 /// asked for last, or else found by its name.
@@ -69,11 +69,36 @@ struct Series {
 }
 
 /// `hilo_nextvals(name, n)`: the next n values, a row each. What a LIMIT leaves over stays in the
-/// session's slice.
-fn hilo_nextvals(args: Args) -> pg_sys::Datum {
-    let fcinfo = args.raw();
-    // SAFETY: called by Postgres, as a set-returning function.
+/// session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres calls it with what it was declared to take, as a set-returning function; what
+    // the call site remembers is the context of the series, once that is complete.
     unsafe {
+        let args = Args::new(fcinfo);
+        if let Some(context) = args.extra::<pg_sys::FuncCallContext>().as_ref()
+            && let Some(series) = (context.user_fctx as *mut Series).as_mut()
+            && series.left > 0
+            && let Some(value) = series.memo.and_then(draw::hit_unguarded)
+        {
+            series.left -= 1;
+            let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
+            (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
+            return value.into();
+        }
+        nextvals(fcinfo)
+    }
+}
+
+/// Where it is no hit.
+#[pgrx::pg_guard]
+#[cold]
+unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: as above.
+    unsafe {
+        let args = Args::new(fcinfo);
         let context = if args.extra::<u8>().is_null() {
             begin_series(args)
         } else {
@@ -88,14 +113,8 @@ fn hilo_nextvals(args: Args) -> pg_sys::Datum {
             return pg_sys::Datum::null();
         }
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
-        let value = match series.memo.and_then(draw::hit) {
-            Some(value) => value,
-            None => {
-                let (memo, value) = draw::next_of_many(series.name, series.left as i64).or_raise();
-                series.memo = Some(memo);
-                value
-            }
-        };
+        let (memo, value) = draw::next_of_many(series.name, series.left as i64).or_raise();
+        series.memo = Some(memo);
         series.left -= 1;
         value.into()
     }
