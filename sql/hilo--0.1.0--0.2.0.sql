@@ -69,3 +69,55 @@ CREATE TRIGGER restored BEFORE INSERT ON hilo.position
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_position();
 CREATE TRIGGER restored BEFORE INSERT ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();
+
+-- Who has all privileges by a predefined role sees all.
+CREATE OR REPLACE VIEW hilo.readable AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner
+      FROM hilo.sequence s
+     WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+        OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+        OR EXISTS (SELECT FROM hilo.privilege p
+                    WHERE p.sequence = s.id
+                      AND (p.grantee = 'public'::hilo.role
+                           OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+
+-- Its operators took operands of types that Postgres has none for, so that the schema could hold a match.
+CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
+           st.waits, st.wait_time_total, st.wait_time_max, st.rate,
+           st.in_slices, st.in_current, st.in_standby, st.in_returned,
+           st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
+           f.used_fraction,
+           -- No more than an interval can hold: some 289,000 years.
+           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND p.sequence IS NOT NULL
+                THEN pg_catalog.justify_interval(pg_catalog.make_interval(
+                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+           END AS exhausted_in
+      FROM hilo.stat_slots() st
+      JOIN hilo.readable s ON s.id = st.sequence
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = hilo.node_id()
+     -- The value that would be reserved next: null beyond the last, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high,
+                pg_catalog.abs(s.increment::double precision) AS step,
+                p.nodes::double precision AS nodes,
+                (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN p.sequence IS NULL THEN NULL
+                     WHEN v.next_value IS NULL THEN 1
+                     WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                     ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+                END AS used_fraction,
+                CASE WHEN v.next_value IS NULL THEN v.in_memory
+                     WHEN s.increment > 0 THEN v.in_memory + pg_catalog.floor((v.high - v.next_value + v.step) / v.step / v.nodes)
+                     ELSE v.in_memory + pg_catalog.floor((v.next_value - v.low + v.step) / v.step / v.nodes)
+                END AS values_left
+     ) f;

@@ -1,4 +1,7 @@
 -- The views. Each runs with its owner's rights and shows a role the sequences that it may read.
+--
+-- Operators here have operands of just the types that one of Postgres's own takes: with others, the schema
+-- of the extension could hold a better match.
 
 -- What the others have in common. Not a barrier itself, so that each of them is planned as one query
 -- that finds definitions by key; it is theirs alone to read.
@@ -10,6 +13,7 @@ CREATE VIEW hilo.readable AS
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner
       FROM hilo.sequence s
      WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
                 OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
         OR EXISTS (SELECT FROM hilo.privilege p
@@ -56,7 +60,7 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
            f.used_fraction,
            -- No more than an interval can hold: some 289,000 years.
-           CASE WHEN st.rate > 0 AND NOT s.cycle AND p.sequence IS NOT NULL
+           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND p.sequence IS NOT NULL
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
                          secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
            END AS exhausted_in
@@ -76,8 +80,8 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
      CROSS JOIN LATERAL (
          SELECT CASE WHEN p.sequence IS NULL THEN NULL
                      WHEN v.next_value IS NULL THEN 1
-                     WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1)
-                     ELSE (v.high - v.next_value) / (v.high - v.low + 1)
+                     WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                     ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
                 END AS used_fraction,
                 CASE WHEN v.next_value IS NULL THEN v.in_memory
                      WHEN s.increment > 0 THEN v.in_memory + pg_catalog.floor((v.high - v.next_value + v.step) / v.step / v.nodes)

@@ -95,6 +95,8 @@ pub enum HiloError {
     NoSuchRelation(u32),
     #[error("column \"{column}\" of relation {relation} does not exist")]
     NoSuchColumn { column: String, relation: String },
+    #[error("permission denied for column \"{column}\" of relation {relation}")]
+    NoSelect { column: String, relation: String },
     #[error("column \"{column}\" of relation {relation} does not hold numbers of a sequence")]
     NotANumber { column: String, relation: String },
     #[error("role \"{0}\" does not exist")]
@@ -140,9 +142,10 @@ impl HiloError {
             | Self::Version { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
-            Self::Permission { .. } | Self::NotOwner(_) | Self::NoCreate(_) => {
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
-            }
+            Self::Permission { .. }
+            | Self::NoSelect { .. }
+            | Self::NotOwner(_)
+            | Self::NoCreate(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::Exhausted { .. } | Self::RangeTooLarge { .. } => {
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
             }
@@ -195,6 +198,7 @@ impl HiloError {
             }
             Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
             Self::Version { .. } => Some("Nothing is served unless both are of one version.".into()),
+            Self::NoSelect { .. } => Some("The operation needs SELECT.".into()),
             Self::Permission { needs, .. } => Some(format!("The operation needs {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
             Self::HasDependents { name, dependents } => Some(

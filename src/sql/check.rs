@@ -81,6 +81,7 @@ pub(super) fn readable(caller: pg_sys::Oid) -> String {
     format!(
         "SELECT s.* FROM hilo.sequence s
           WHERE (SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
+                     OR pg_has_role({caller}::oid, 'pg_write_all_data'::name, 'USAGE')
                      OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))
              OR pg_has_role({caller}::oid, s.owner::oid, 'USAGE')
              OR EXISTS (SELECT FROM hilo.privilege p

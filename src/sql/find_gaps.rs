@@ -98,7 +98,8 @@ impl Column {
     fn find(relation: pg_sys::Oid, name: String) -> Column {
         let found = query::rows(
             &format!(
-                "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), a.atttypid
+                "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), a.atttypid,
+                        pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
                    FROM pg_catalog.pg_class c
                    JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
                    LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid
@@ -107,13 +108,16 @@ impl Column {
                 pgrx::spi::quote_literal(&name),
                 relation.to_u32(),
             ),
-            |row| (row.text(1), row.oid(2)),
+            |row| (row.text(1), row.oid(2), row.bool(3)),
         );
-        let Some((relation_name, type_oid)) = found.into_iter().next() else {
+        let Some((relation_name, type_oid, allowed)) = found.into_iter().next() else {
             HiloError::NoSuchRelation(relation.to_u32()).raise()
         };
         if type_oid == pg_sys::InvalidOid {
             HiloError::NoSuchColumn { column: name, relation: relation_name }.raise();
+        }
+        if !allowed {
+            HiloError::NoSelect { column: name, relation: relation_name }.raise();
         }
         // SAFETY: a catalog look-up.
         let numeric = match unsafe { pg_sys::getBaseType(type_oid) } {
