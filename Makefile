@@ -6,7 +6,7 @@
 export PG PG_CONFIG MINUTES SEED STEADY_SECONDS QUICK AGAIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture bench bench-refill lint unit build install clean
+.PHONY: help demo test torture bench bench-refill lint unit build package install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,11 @@ unit: ## run the tests that need no Postgres, and the model checker
 build: ## build the extension into target/package-pg15
 	@scripts/setup
 	@scripts/build
+
+package: ## build a Debian package of it, target/postgresql-15-hilo_….deb
+	@scripts/setup
+	@scripts/build
+	@scripts/package
 
 install: ## build the extension and install it into the server of PG_CONFIG
 	@scripts/install
