@@ -15,7 +15,7 @@ use crate::client::ClientExt;
 use crate::faults;
 use crate::files::{new_data_directory, new_directory};
 use crate::log::Tolerance;
-use crate::server::SERVER;
+use crate::server::{SERVER, Server};
 use crate::wait::{LONG, came_true, wait_until};
 
 /// How to stop a server, as in `pg_ctl stop --mode`.
@@ -34,6 +34,7 @@ pub enum Mode {
 /// All methods take `&self`, so that some threads can use it while another restarts it.
 pub struct Cluster {
     pub(crate) name: String,
+    pub(crate) server: &'static Server,
     directory: PathBuf,
     settings: Mutex<BTreeMap<String, String>>,
     postmaster: Mutex<Option<Child>>,
@@ -55,6 +56,10 @@ impl Builder {
     /// Whether hilo is in `shared_preload_libraries`.
     pub fn preload(self, yes: bool) -> Builder {
         self.config("shared_preload_libraries", if yes { "hilo" } else { "" })
+    }
+
+    pub(crate) fn into_settings(self) -> BTreeMap<String, String> {
+        self.settings
     }
 
     /// Creates the cluster and starts its server.
@@ -113,6 +118,7 @@ impl Cluster {
         settings.insert("unix_socket_directories".to_owned(), socket);
         Cluster {
             name,
+            server: &SERVER,
             directory,
             settings: Mutex::new(settings),
             postmaster: Mutex::new(None),
@@ -183,7 +189,7 @@ impl Cluster {
     fn spawn(&self) -> Child {
         let log = File::options().create(true).append(true).open(self.log_file());
         let log = log.expect("cannot open the log");
-        SERVER
+        self.server
             .command("postgres")
             .arg("-D")
             .arg(self.data_directory())

@@ -19,6 +19,7 @@ mod replica;
 mod server;
 mod tools;
 pub mod torture;
+mod upgrade;
 mod wait;
 
 pub use client::{ClientExt, Refusal};

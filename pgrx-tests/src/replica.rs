@@ -13,7 +13,8 @@ impl Cluster {
     #[track_caller]
     pub fn clone_by_base_backup(&self) -> Cluster {
         let (number, directory) = new_directory();
-        let standby = Cluster::at(number, directory, self.settings());
+        let mut standby = Cluster::at(number, directory, self.settings());
+        standby.server = self.server;
         let mut backup = self.tool("pg_basebackup", "postgres");
         backup
             .env("PGAPPNAME", &standby.name)

@@ -11,6 +11,12 @@ use nix::unistd::{Gid, Uid, User};
 /// The installation that `PG_CONFIG` points to, or that of the major version in `PG` (15).
 pub static SERVER: LazyLock<Server> = LazyLock::new(Server::find);
 
+/// An older one, that `HILO_OLD_PG_CONFIG` points to, for pg_upgrade to come from.
+pub static OLDER: LazyLock<Option<Server>> = LazyLock::new(|| {
+    let pg_config = std::env::var_os("HILO_OLD_PG_CONFIG").filter(|path| !path.is_empty())?;
+    Some(Server::at(PathBuf::from(pg_config)))
+});
+
 pub struct Server {
     pg_config: PathBuf,
     bindir: PathBuf,
@@ -27,6 +33,10 @@ impl Server {
                 PathBuf::from(format!("/usr/lib/postgresql/{major}/bin/pg_config"))
             }
         };
+        Server::at(pg_config)
+    }
+
+    fn at(pg_config: PathBuf) -> Server {
         let bindir = PathBuf::from(ask(&pg_config, "--bindir"));
         let account = Uid::effective().is_root().then(|| {
             ["postgres", "nobody"]
@@ -46,6 +56,10 @@ impl Server {
         let mut command = bare(&source.join(path));
         command.arg("--bindir").arg(&self.bindir);
         command
+    }
+
+    pub fn bindir(&self) -> &Path {
+        &self.bindir
     }
 
     /// Where the installation keeps what does not depend on the machine.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::cluster::Cluster;
-use crate::server::{SERVER, run};
+use crate::server::run;
 
 impl Cluster {
     /// One of the client tools, connecting to `database` of this cluster as superuser.
     pub fn tool(&self, program: &str, database: &str) -> Command {
-        let mut command = SERVER.command(program);
+        let mut command = self.server.command(program);
         command
             .env("PGHOST", self.socket_directory())
             .env("PGPORT", "5432")

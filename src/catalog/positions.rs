@@ -80,12 +80,14 @@ impl Position {
     }
 
     /// Whether reservations may be missing from it that values were served from: it came by
-    /// replication, or this server was promoted or set back to an earlier time.
+    /// replication, or this server was promoted or set back to an earlier time since. On its first
+    /// timeline no server was: there a row of another server came with pg_upgrade, from a clean stop.
     pub fn may_lack(&self) -> bool {
         let (system_id, timeline) = server();
         self.is_replicated()
             || (self.system_id != 0
-                && self.timeline != timeline
+                && timeline > 1
+                && (self.system_id, self.timeline) != (system_id, timeline)
                 && (self.next_index > 0 || self.system_id == system_id))
     }
 

@@ -50,7 +50,10 @@ pub fn take_over(
 fn write_off_memory(ids: &Ids, sequence: &Sequence, position: &Position) -> Result<(), HiloError> {
     let mapping = position.mapping(&sequence.definition);
     let same_server = (position.system_id, position.timeline) == positions::server();
-    let reason = if same_server { Reason::Crash } else { Reason::Discarded };
+    let reason = match same_server && position.incarnation != positions::RESTORED {
+        true => Reason::Crash,
+        false => Reason::Discarded,
+    };
     let outstanding = Range::new(position.settled_index, position.next_index);
     let free = ranges::take_free(ids, position, usize::MAX)?;
     for lost in ranges::without(outstanding, &free) {

@@ -2,20 +2,20 @@
 //! library never does: so triggers know a restored row by that (sql/catalog.sql).
 //!
 //! A dump is of one snapshot: every value that anybody had seen by then lies below its positions and in
-//! none of its free ranges. A restored position belongs to no server, until the first reservation takes
-//! it over; what the dumped server had in memory is then recorded as a gap.
+//! none of its free ranges. So nothing has to be passed over. A restored position is in nobody's memory,
+//! until the first reservation takes it over; what the dumped server had there is then recorded as a gap.
 
 use pgrx::prelude::*;
 
 use super::raw_function::raw_functions;
 use super::role_type::row_being_inserted;
-use crate::catalog::positions::{self, RESTORED};
+use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::{definitions, ids};
 use crate::errors::{HiloError, OrRaise};
 
 raw_functions!(hilo_restored_position, hilo_restored_free_range);
 
-/// `hilo.restored_position() RETURNS trigger`: it is nobody's.
+/// `hilo.restored_position() RETURNS trigger`: it is this server's, and in nobody's memory.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_position(
@@ -29,8 +29,11 @@ unsafe extern "C-unwind" fn hilo_restored_position(
             .map(|name| pg_sys::SPI_fnumber(descriptor, name.as_ptr()));
         let mut null = false;
         let timeline = pg_sys::SPI_getbinval(row, descriptor, columns[2], &mut null).value() as i32;
-        // Below zero it says that the position came by replication, and still does.
-        let mut values = [RESTORED.into(), 0i64.into(), timeline.min(0).into()];
+        let (here, now) = positions::server();
+        // What came to the dumped server by replication may lack reservations here too. Else none is
+        // missing, until this server is promoted.
+        let timeline = if timeline == REPLICATED { timeline } else { now };
+        let mut values = [RESTORED.into(), here.into(), timeline.into()];
         let mut nulls = [false; 3];
         pg_sys::heap_modify_tuple_by_cols(
             row,

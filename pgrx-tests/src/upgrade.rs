@@ -1,0 +1,46 @@
+//! pg_upgrade, from an older server's cluster to one of the server under test.
+
+use crate::cluster::{Builder, Cluster};
+use crate::files::new_directory;
+use crate::server::{OLDER, run};
+
+impl Builder {
+    /// A cluster of the older server, with hilo preloaded; none where there is no such server.
+    #[track_caller]
+    pub fn start_older(self) -> Option<Cluster> {
+        let server = OLDER.as_ref()?;
+        let (number, directory) = new_directory();
+        let mut cluster = Cluster::at(number, directory, self.preload(true).into_settings());
+        cluster.server = server;
+        // Checksums, since newer servers have them unless told otherwise, and both must agree.
+        run(server
+            .command("initdb")
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
+            .args(["--no-sync", "--data-checksums", "--pgdata"])
+            .arg(cluster.data_directory()));
+        cluster.start();
+        Some(cluster)
+    }
+}
+
+impl Cluster {
+    /// Makes of this cluster, which is stopped and empty, what `old` was, which is stopped too.
+    #[track_caller]
+    pub fn upgrade_from(&self, old: &Cluster, mode: &str) {
+        let mut upgrade = self.server.command("pg_upgrade");
+        upgrade
+            .current_dir(self.socket_directory())
+            .args([mode, "--username=postgres", "--jobs=2"])
+            .arg("--old-bindir")
+            .arg(old.server.bindir())
+            .arg("--new-bindir")
+            .arg(self.server.bindir())
+            .arg("--old-datadir")
+            .arg(old.data_directory())
+            .arg("--new-datadir")
+            .arg(self.data_directory())
+            .arg("--socketdir")
+            .arg(self.socket_directory());
+        run(&mut upgrade);
+    }
+}

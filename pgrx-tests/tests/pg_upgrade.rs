@@ -1,0 +1,97 @@
+//! pg_upgrade with hilo in use on both sides. It takes two servers: `make test` runs it on the newer one.
+
+use std::collections::BTreeSet;
+
+use hilo_tests::{Client, ClientExt, Cluster, Mode};
+
+const SEQUENCES: &str = "
+    CREATE EXTENSION hilo;
+    CREATE ROLE keeper; CREATE ROLE clerk; GRANT CREATE ON SCHEMA public TO keeper;
+    SELECT hilo_create('orders'), hilo_create('ordered', ordered => true), hilo_create('set', block_size => 50),
+           hilo_create('falling', increment => -3, data_type => 'integer');
+    SELECT hilo_grant('orders', 'clerk', 'USAGE');
+    CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), source hilo_sequence DEFAULT 'orders');
+    CREATE INDEX ON orders (source);
+    SELECT hilo_setval('set', 5000);
+    SET ROLE keeper;
+    SELECT hilo_create('kept');";
+
+const NAMES: [&str; 4] = ["orders", "ordered", "set", "falling"];
+
+const DEFINED: &str = "SELECT concat_ws(' ', s, (SELECT string_agg(p::text, ',' ORDER BY p::text)
+                                                  FROM hilo.privilege p WHERE p.sequence = s.id))
+                         FROM hilo.sequence s ORDER BY s.name";
+
+fn draw(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
+    for name in NAMES {
+        for value in
+            client.all::<i64>(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, 70)"))
+        {
+            assert!(seen.insert((name, value)), "{name}: {value} twice");
+        }
+    }
+}
+
+/// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types, and
+/// each goes on with the very next number: the old one gave everything back when it stopped. Also when
+/// the old one was on another timeline.
+#[test]
+fn the_new_server_goes_on_where_the_old_one_stopped() {
+    for (mode, promoted) in [("--copy", false), ("--link", true)] {
+        let Some(mut old) = Cluster::builder().start_older() else {
+            println!("skipped: there is no older server");
+            return;
+        };
+        let mut seen = BTreeSet::new();
+        let mut client = old.connect("postgres");
+        client.run(SEQUENCES);
+        drop(client);
+        draw(&mut old.connect("postgres"), &mut seen);
+        old.crash(old.wait_for_worker("postgres"));
+        draw(&mut old.connect("postgres"), &mut seen);
+        if promoted {
+            old = promote_copy(old);
+            draw(&mut old.connect("postgres"), &mut seen);
+        }
+        let mut client = old.connect("postgres");
+        client.run("INSERT INTO orders SELECT FROM generate_series(1, 10)");
+        let defined: Vec<String> = client.all(DEFINED);
+        let gaps: Vec<String> = client.all("SELECT g::text FROM hilo_gaps g ORDER BY 1");
+        assert!(!gaps.is_empty(), "the test needs gaps");
+        let next: i64 = client.one("SELECT max(id) + 1 FROM orders");
+        seen.extend(client.all("SELECT id FROM orders").into_iter().map(|id| ("orders", id)));
+        drop(client);
+        old.stop(Mode::Fast);
+
+        let new = Cluster::builder().preload(true).start();
+        new.stop(Mode::Fast);
+        new.upgrade_from(&old, mode);
+        assert_eq!(new.logged("hilo worker"), 0, "a worker was started during the upgrade");
+        new.start();
+        let mut client = new.connect("postgres");
+        assert_eq!(client.all::<String>(DEFINED), defined, "{mode}");
+        assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), next);
+        seen.insert(("orders", next));
+        draw(&mut client, &mut seen);
+        draw(&mut new.connect("postgres"), &mut seen);
+        assert_eq!(client.all::<String>("SELECT g::text FROM hilo_gaps g ORDER BY 1"), gaps);
+        client.run("SET enable_seqscan = off");
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM orders WHERE source = 'orders'"), 11);
+        client.run("SELECT hilo_rename('orders', 'sales')");
+        client.run("INSERT INTO orders DEFAULT VALUES");
+        assert_eq!(
+            client.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%'"),
+            0
+        );
+        new.finish();
+    }
+}
+
+/// The same cluster on its second timeline.
+fn promote_copy(old: Cluster) -> Cluster {
+    let standby = old.clone_by_base_backup();
+    old.wait_for_replay(&standby);
+    old.stop(Mode::Fast);
+    standby.promote();
+    standby
+}
