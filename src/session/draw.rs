@@ -46,18 +46,25 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
     Some(value)
 }
 
-/// One value of an ordered sequence, straight from the pool: the usual case only.
+/// One value straight from the pool, of an ordered sequence or of one that this session draws from too
+/// seldom to hold a slice: the usual case only.
 #[inline(always)]
 fn single(entry: &Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     // SAFETY: nothing below sets the terms.
     let terms = unsafe { &*entry.terms.as_ptr() };
-    if !terms.ordered {
+    let slot = entry.slot.get()?;
+    if !terms.ordered && (lines::has_line(entry) || lines::is_busy(entry) || slot.has_returned()) {
         return None;
     }
-    let slot = entry.slot.get()?;
     let Taken::Range { range, left } = slot.cursor().take_exactly(1, entry.serial.get()) else {
         return None;
     };
+    if !terms.ordered {
+        entry.floor.set(range.start);
+        entry.grown.set(1);
+        lines::count_draw(entry);
+        slot.dealing.slices.fetch_add(1, Relaxed);
+    }
     if left + slot.queued() < slot.threshold.load(Relaxed) {
         want(slot);
     }
@@ -159,9 +166,7 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) {
 fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
     let busy = lines::is_busy(entry);
-    if terms.ordered {
-        return 1;
-    }
+    lines::count_draw(entry);
     let most = if terms.slice_size > 0 { terms.slice_size } else { gucs::max_slice_size() };
     let grown = if busy { next_slice(entry.grown.get(), most) } else { 1 };
     entry.grown.set(grown);

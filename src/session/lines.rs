@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 
 use super::memo::Entry;
 use super::{Global, draw};
+use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::slices::{Slice, my_number};
 
@@ -48,20 +49,30 @@ pub fn register_session(shared: &'static Shared) {
     }
 }
 
-/// Counts a draw from the pool and says whether this entry draws so often that a slice pays.
+/// Whether this entry draws from the pool so often that a slice pays.
+#[inline]
 pub fn is_busy(entry: &Entry) -> bool {
-    let now = DRAWS.get() + 1;
-    DRAWS.set(now);
-    let before = entry.drawn_at.replace(now);
-    let places = LINES.borrow().as_ref().map_or(0, |lines| lines.slices.len() as u64);
-    before != 0 && now - before <= 2 * places
+    let before = entry.drawn_at.get();
+    before != 0 && DRAWS.get() - before < 2 * gucs::max_backend_slices() as u64
+}
+
+/// Counts a draw from the pool.
+#[inline]
+pub fn count_draw(entry: &Entry) {
+    DRAWS.set(DRAWS.get() + 1);
+    entry.drawn_at.set(DRAWS.get());
+}
+
+/// Whether the entry has a line, with something in it or not.
+#[inline]
+pub fn has_line(entry: &Entry) -> bool {
+    !std::ptr::eq(entry.slice.get(), empty())
 }
 
 /// The entry's line, or a new one for it; `None` while all are held by sequences that are busier.
 pub fn line_of(entry: &'static Entry) -> Option<&'static Slice> {
-    let held = entry.slice.get();
-    if !std::ptr::eq(held, empty()) {
-        return Some(held);
+    if has_line(entry) {
+        return Some(entry.slice.get());
     }
     let at = free_line()?;
     let slot = entry.slot.get()?;

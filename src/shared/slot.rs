@@ -33,10 +33,10 @@ pub const DROPPED: i64 = i64::MAX;
 #[repr(C)]
 pub struct Terms {
     pub mapping: Mapping,
-    pub start_value: i64,
     pub ordered: bool,
     /// Values; 0: as `hilo.max_slice_size` says.
     pub slice_size: i32,
+    pub start_value: i64,
     /// Values; 0: by rate.
     pub block_size: i64,
 }
