@@ -60,7 +60,7 @@ CREATE TABLE hilo.position (
     autovacuum_analyze_scale_factor = 0.5,
     autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE hilo.position IS 'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, …';
+COMMENT ON TABLE hilo.position IS 'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, ...';
 COMMENT ON COLUMN hilo.position.sequence IS 'hilo.sequence.id';
 COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server whose position it is';
 COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes numbers in memory invalid';

@@ -41,27 +41,27 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
 'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
 COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
-'Renames a sequence and rewrites the column defaults that use it, for which it waits for those who write to their tables. Needs its owner. Errors: 42704 if it does not exist, 42710 if the new name is taken, 42501.';
+'Renames a sequence and rewrites the column defaults that use it, for which it waits for those who write to their tables. Needs its owner. Errors: 42704 if it does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
 
 CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
 COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
-'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 42501.';
+'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
 
 CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
 'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';
 
 CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
 'Gives a role, or PUBLIC, a privilege on a sequence: USAGE (next values, currval, keys), SELECT (currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
 'Takes a privilege on a sequence from a role, or PUBLIC: USAGE, SELECT, UPDATE or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
@@ -83,12 +83,12 @@ CREATE FUNCTION hilo_nextrange(
 )
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
-'The next n values as one range without others between them: first, first + increment, … last. Needs UPDATE. Errors: as hilo_nextval, 22023 unless n is positive, 2200H if no such range is left.';
+'The next n values as one range without others between them: first, first + increment, ... last. Needs UPDATE. Errors: as hilo_nextval, 22023 unless n is positive, 2200H if no such range is left.';
 
 CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
-'A hi for classic Hi/Lo: the caller owns start_value + (hi × block_size + lo) × increment for lo = 0 … block_size − 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
+'A hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo = 0 ... block_size - 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
 
 CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';

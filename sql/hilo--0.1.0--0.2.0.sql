@@ -48,7 +48,7 @@ CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 
 CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
 'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';
 
@@ -121,3 +121,22 @@ CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
                      ELSE v.in_memory + pg_catalog.floor((v.next_value - v.low + v.step) / v.step / v.nodes)
                 END AS values_left
      ) f;
+
+-- A definition without its arguments is an error, rather than that nothing happens.
+ALTER FUNCTION hilo_rename(hilo_sequence, hilo_sequence) CALLED ON NULL INPUT;
+COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
+'Renames a sequence and rewrites the column defaults that use it, for which it waits for those who write to their tables. Needs its owner. Errors: 42704 if it does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
+ALTER FUNCTION hilo_drop(hilo_sequence, boolean, boolean) CALLED ON NULL INPUT;
+COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
+'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
+ALTER FUNCTION hilo_grant(hilo_sequence, text, text) CALLED ON NULL INPUT;
+ALTER FUNCTION hilo_revoke(hilo_sequence, text, text) CALLED ON NULL INPUT;
+
+-- ASCII only, which every database's encoding has.
+COMMENT ON SCHEMA hilo IS 'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
+COMMENT ON TABLE hilo.position IS 'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, ...';
+COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
+'The next n values as one range without others between them: first, first + increment, ... last. Needs UPDATE. Errors: as hilo_nextval, 22023 unless n is positive, 2200H if no such range is left.';
+COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
+'A hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo = 0 ... block_size - 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 to 1';

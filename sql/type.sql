@@ -2,7 +2,7 @@
 -- their functions by OID.
 CREATE SCHEMA hilo;
 REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
-COMMENT ON SCHEMA hilo IS 'Catalog and internals of the extension hilo. Use the functions and views named hilo_… instead.';
+COMMENT ON SCHEMA hilo IS 'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
 
 -- hilo_sequence: the name of a sequence, laid out as text. Only the ways in have code of their own.
 

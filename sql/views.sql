@@ -108,7 +108,7 @@ COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that will never be served:
 COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Why the last of them failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'When it failed';
-COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 … 1';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 to 1';
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS 'Time until the last value is served, at the current rate; null without traffic and for a sequence that cycles';
 
 CREATE VIEW hilo_stat_backends WITH (security_barrier) AS

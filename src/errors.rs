@@ -7,13 +7,15 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use thiserror::Error;
 
-use crate::catalog::version;
+use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
+use crate::catalog::version;
+
 /// What the worker meets when a sequence is not dealt to this node.
 const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
-const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id, number it anew on every node: hilo_alter(…, restart_with => …), with the same value beyond all that any node has reserved.";
+const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id, number it anew on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
@@ -133,6 +135,13 @@ impl fmt::Display for Cause {
 }
 
 impl HiloError {
+    /// The last value that `mapping` allows has been drawn.
+    pub fn exhausted(name: String, mapping: &Mapping) -> HiloError {
+        let falling = mapping.increment < 0;
+        let bound = if falling { mapping.min_value } else { mapping.max_value };
+        HiloError::Exhausted { name, bound, falling }
+    }
+
     fn code(&self) -> Code {
         match self {
             Self::NotPreloaded
@@ -253,12 +262,12 @@ impl HiloError {
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::RoleHasDependents { .. } => "Use REASSIGN OWNED and DROP OWNED in each database before.".into(),
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
-            Self::NeedsBlockSize(_) => "Set one with hilo_alter(…, block_size => …).".into(),
+            Self::NeedsBlockSize(_) => "Set one with hilo_alter(name, block_size => ...).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
             Self::NotAmongNodes { .. } => NUMBER_ANEW.into(),
             Self::NodesRestart(_) => "Use restart_with, with the same value beyond all that any node has reserved, on every node.".into(),
             Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it anew.".into(),
-            Self::NodeId { .. } => "Set hilo.node_id to 0 … hilo.node_count - 1.".into(),
+            Self::NodeId { .. } => "Set hilo.node_id to 0 to hilo.node_count - 1.".into(),
             Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE or ALL.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,

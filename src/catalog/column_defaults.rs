@@ -11,6 +11,8 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
+use super::name::{Name, shown};
+
 // Fixed by core's initial catalog; pgrx has no names for them.
 const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
 const ATTRDEF_BY_OID: pg_sys::Oid = pg_sys::Oid::from_u32(2657);
@@ -63,7 +65,7 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
 }
 
 /// Every name of a sequence in a column default, with the default.
-pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, String)> {
+pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
     let mut found = Vec::new();
     for attrdef in candidates(type_oid) {
@@ -74,7 +76,7 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, String)> {
                 for constant in stored.parse().search(type_oid, None) {
                     let name =
                         varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr());
-                    found.push((stored.default, String::from_utf8_lossy(name).into_owned()));
+                    found.push((stored.default, Name::from(name)));
                 }
                 stored.close();
             });
@@ -91,7 +93,7 @@ pub fn describe(default: &ColumnDefault) -> String {
     // C string that is copied.
     unsafe {
         let text = pg_sys::getObjectDescription(&address, false);
-        let words = CStr::from_ptr(text).to_string_lossy().into_owned();
+        let words = shown(CStr::from_ptr(text).to_bytes());
         pg_sys::pfree(text.cast());
         words
     }

@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use hilo_core::options::{DataType, Definition};
 
+use super::name::{Name, shown};
 use super::table::{Equals, Row, See, Table, text_datum};
 use super::{Ids, ids, roles};
 use crate::errors::HiloError;
@@ -13,7 +14,7 @@ use crate::ffi;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     pub id: i64,
-    pub name: String,
+    pub name: Name,
     pub owner: pg_sys::Oid,
     pub created_at: i64,
     pub definition: Definition,
@@ -35,7 +36,7 @@ impl Sequence {
         };
         Sequence {
             id: row.int8(1),
-            name: row.text(2).unwrap_or_default(),
+            name: row.name(2),
             owner: row.oid(13),
             created_at: row.int8(14),
             definition,
@@ -46,7 +47,7 @@ impl Sequence {
         let def = &self.definition;
         [
             Some(self.id.into()),
-            Some(text_datum(self.name.as_bytes())),
+            Some(text_datum(&self.name)),
             Some(type_oid(def.data_type).into()),
             Some(def.start_value.into()),
             Some(def.increment.into()),
@@ -108,7 +109,7 @@ pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
 
 /// The error of a name that no sequence has.
 pub fn missing(name: &[u8]) -> HiloError {
-    HiloError::NoSuchSequence(String::from_utf8_lossy(name).into_owned())
+    HiloError::NoSuchSequence(shown(name))
 }
 
 /// The sequence with this id as of now.

@@ -7,6 +7,7 @@
 
 pub mod column_defaults;
 pub mod definitions;
+pub mod name;
 pub mod numbering;
 pub mod positions;
 pub mod privileges;

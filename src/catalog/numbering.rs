@@ -69,7 +69,7 @@ pub fn joined(ids: &Ids, sequence: &Sequence) -> Result<Position, HiloError> {
     let Some(&Position { base, nodes, stripe, .. }) = furthest else { return Ok(first) };
     if first.node >= nodes {
         return Err(HiloError::NotAmongNodes {
-            name: sequence.name.clone(),
+            name: sequence.name.to_string(),
             id: first.node,
             count: nodes,
         });
@@ -128,7 +128,7 @@ fn check(
     match position.reserved_from(&sequence.definition, base, rising) {
         None => Ok(()),
         Some(value) => Err(HiloError::Reserved {
-            name: sequence.name.clone(),
+            name: sequence.name.to_string(),
             node: position.node,
             base,
             value,

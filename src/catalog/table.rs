@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use super::name::{Name, shown};
 use crate::errors::HiloError;
 
 /// An open table; closed when dropped. Locks taken for writing are held to the transaction's end.
@@ -95,18 +96,30 @@ impl Row {
         // SAFETY: a text column's datum, in memory that lives as long as the row's.
         self.datum(number).map(|datum| unsafe { text_of(datum) })
     }
+
+    /// The name of a sequence, in a text column that is not null.
+    pub fn name(&self, number: usize) -> Name {
+        // SAFETY: as above.
+        self.datum(number).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
+    }
 }
 
-/// The text in a varlena datum.
+/// The text in a varlena datum, to be shown.
 ///
 /// # Safety
 /// `datum` must point to a text (or a type of its layout).
 pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
+    // SAFETY: the caller's.
+    shown(unsafe { bytes_of(datum) })
+}
+
+/// The bytes in a varlena datum, in the database's encoding.
+///
+/// # Safety
+/// As for [`text_of`]; they live as long as the datum, or the current memory context.
+pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     // SAFETY: the caller's; detoasting copies where it must.
-    unsafe {
-        let text = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-        String::from_utf8_lossy(pgrx::varlena_to_byte_slice(text)).into_owned()
-    }
+    unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr())) }
 }
 
 /// A text datum in the current memory context.

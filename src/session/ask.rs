@@ -7,6 +7,7 @@ use std::time::Instant;
 use pgrx::pg_sys;
 
 use super::{Global, wait};
+use crate::catalog::name::shown;
 use crate::errors::{Cause, HiloError};
 use crate::ffi;
 use crate::gucs;
@@ -40,7 +41,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
     let shared = shared::get()?;
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId };
-    let shown = String::from_utf8_lossy(name).into_owned();
+    let shown = shown(name);
     let began = Instant::now();
     let answered = &shared.control.answered;
     answered.prepare();

@@ -11,6 +11,7 @@ use hilo_core::mapping::Mapping;
 
 use super::{GENERATION, Global, ask, draw, lines, own, wait};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::shown;
 use crate::catalog::privileges::{self, Privileges};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -90,7 +91,7 @@ impl Memo {
     }
 
     pub fn name(&self) -> String {
-        String::from_utf8_lossy(&self.name).into_owned()
+        shown(&self.name)
     }
 
     /// What the keys are made with under this server prefix, if that was asked for last.
@@ -208,7 +209,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         let privileges = privileges::of(&sequence, user)?;
         if privileges == Privileges::NONE {
             let needs = "USAGE, SELECT or UPDATE";
-            return Err(HiloError::Permission { name: sequence.name, needs });
+            return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
         }
         let entry = entry_for((crate::catalog::ids()?.extension, sequence.id));
         let (version_at, version) = if own::adopt(entry, &sequence)? {
@@ -281,7 +282,8 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, 
     let shared = shared::get()?;
     lines::register_session(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let (terms, epoch, serial, version) = wait::for_terms(shared, slot, &sequence.name)?;
+    let (terms, epoch, serial, version) =
+        wait::for_terms(shared, slot, &sequence.name.to_string())?;
     let moved =
         entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
     if moved {

@@ -128,11 +128,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
             slice.load(entry.serial.get(), range, run);
             Ok(None)
         }
-        None => {
-            let falling = mapping.increment < 0;
-            let bound = if falling { mapping.min_value } else { mapping.max_value };
-            Err(HiloError::Exhausted { name: memo.name(), bound, falling })
-        }
+        None => Err(HiloError::exhausted(memo.name(), &mapping)),
     }
 }
 

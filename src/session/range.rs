@@ -8,6 +8,7 @@ use hilo_core::range::Range;
 
 use super::memo::{self, Entry, Memo};
 use super::{draw, own, wait};
+use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::shared;
@@ -76,7 +77,7 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     let mut hi = 0;
     let size = entry.terms.get().block_size;
     if size < 1 {
-        return Err(HiloError::NeedsBlockSize(String::from_utf8_lossy(name).into_owned()));
+        return Err(HiloError::NeedsBlockSize(shown(name)));
     }
     let fit = |terms: &Terms, run: Range| match next_hi(
         &terms.mapping,
@@ -92,16 +93,14 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
         HiFit::Exhausted => Fit::Never,
     };
     let mapping = entry.mapping();
-    claim(name, fit, |name| {
-        let falling = mapping.increment < 0;
-        let bound = if falling { mapping.min_value } else { mapping.max_value };
-        HiloError::Exhausted { name, bound, falling }
-    })?;
+    claim(name, fit, |name| HiloError::exhausted(name, &mapping))?;
     Ok(hi)
 }
 
 type Claimed = (&'static Memo, &'static Entry, Range);
 
+/// `never` is the error where something is left that does not fit; where nothing is, the sequence is
+/// exhausted.
 fn claim(
     name: &[u8],
     mut fit: impl FnMut(&Terms, Range) -> Fit,
@@ -111,11 +110,17 @@ fn claim(
         let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
         let Some(slot) = entry.slot.get() else {
             let terms = entry.terms.get();
+            let mut error = HiloError::exhausted(memo.name(), &terms.mapping);
             let claimed = own::claim(entry, |run| match fit(&terms, run) {
                 Fit::Here(range) => Some(range),
-                _ => None,
+                _ => {
+                    if !run.is_empty() {
+                        error = never(memo.name());
+                    }
+                    None
+                }
             });
-            let range = claimed.ok_or_else(|| never(memo.name()))?;
+            let range = claimed.ok_or(error)?;
             return Ok((memo, entry, range));
         };
         // What this session still holds lies before the range, and goes to the others.
@@ -125,7 +130,12 @@ fn claim(
             memo.forget();
             continue;
         };
-        let ready = |locked: &mut Locked| try_claim(locked, entry, &mut fit, || never(memo.name()));
+        let ready = |locked: &mut Locked| {
+            try_claim(locked, entry, &mut fit, |any| match any {
+                true => never(memo.name()),
+                false => HiloError::exhausted(memo.name(), &entry.mapping()),
+            })
+        };
         let claimed = wait::until(shared, slot, &memo.name(), ready);
         match claimed? {
             Some(range) => return Ok((memo, entry, range)),
@@ -134,12 +144,13 @@ fn claim(
     }
 }
 
-/// `None`: wait for more. `Some(Ok(None))`: the entry is out of date.
+/// `None`: wait for more. `Some(Ok(None))`: the entry is out of date. `never` is asked for the error with
+/// whether anything is left.
 fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
-    never: impl Fn() -> HiloError,
+    never: impl Fn(bool) -> HiloError,
 ) -> Option<Result<Option<Range>, HiloError>> {
     if locked.serial() != entry.serial.get() {
         return Some(Ok(None));
@@ -162,7 +173,7 @@ fn try_claim(
         return Some(Ok(claimed));
     }
     if impossible || locked.slot.is_exhausted() {
-        return Some(Err(never()));
+        return Some(Err(never(any)));
     }
     let more = if any { missing.unwrap_or(1) } else { 1 };
     let wanted = locked.available().saturating_add(more.max(1));

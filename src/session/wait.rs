@@ -225,9 +225,7 @@ pub fn exhausted(locked: &Locked, name: &str) -> Option<HiloError> {
     if !locked.slot.is_exhausted() || terms.mapping.cycle {
         return None;
     }
-    let falling = terms.mapping.increment < 0;
-    let bound = if falling { terms.mapping.min_value } else { terms.mapping.max_value };
-    Some(HiloError::Exhausted { name: name.into(), bound, falling })
+    Some(HiloError::exhausted(name.into(), &terms.mapping))
 }
 
 /// Asks the worker for what `ready` looks for in the slot, and waits for it.

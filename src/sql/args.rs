@@ -4,7 +4,8 @@ use pgrx::pg_sys;
 
 use hilo_core::name;
 
-use crate::catalog::table::text_of;
+use crate::catalog::name::Name;
+use crate::catalog::table::{bytes_of, text_of};
 use crate::errors::OrRaise;
 
 /// The arguments of the call being made.
@@ -50,6 +51,12 @@ impl Args {
         self.datum(at).map(|datum| unsafe { text_of(datum) })
     }
 
+    /// The bytes of a text, empty where it is NULL.
+    pub fn bytes(&self, at: usize) -> &'static [u8] {
+        // SAFETY: the callers ask for arguments of type text only, which outlive the call.
+        self.datum(at).map_or(&[], |datum| unsafe { bytes_of(datum) })
+    }
+
     /// The bytes of a sequence's name, which live as long as the call. The argument is not NULL.
     #[inline(always)]
     pub fn name(&self, at: usize) -> &'static [u8] {
@@ -77,10 +84,10 @@ impl Args {
 
     /// A name that is about to be given to a sequence. The type has checked it; a cast without a
     /// function might not have.
-    pub fn new_name(&self, at: usize) -> String {
+    pub fn new_name(&self, at: usize) -> Name {
         let bytes = self.name(at);
         name::validate(bytes).or_raise();
-        String::from_utf8_lossy(bytes).into_owned()
+        bytes.into()
     }
 
     /// What this call site remembers from call to call, null at first.

@@ -104,7 +104,7 @@ fn settings() -> Findings {
             "setting hilo.node_id",
             ERROR,
             what,
-            "Set hilo.node_id to 0 … hilo.node_count - 1 and reload.",
+            "Set hilo.node_id to 0 to hilo.node_count - 1 and reload.",
         );
     }
     let number = |name: &str| {

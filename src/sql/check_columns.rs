@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use super::check::{ERROR, Finding, WARNING, finding, readable};
 use super::query::{self, Row};
 use crate::catalog::definitions;
+use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{column_defaults, ids};
 use crate::errors::OrRaise;
@@ -38,10 +39,10 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
     }
-    let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, String)) -> String| {
+    let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
     };
-    let names = list(&|(_, name)| pgrx::spi::quote_literal(name));
+    let names = list(&|(_, name)| query::literal(name));
     let caller_id = caller.to_u32();
     let sql = format!(
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
@@ -150,7 +151,10 @@ impl Column {
                 "its {word} value {value} lies beyond what hilo sequence \"{}\" has reserved: it will be served again",
                 sequence.name
             ),
-            format!("SELECT hilo_setval({}, {value})", pgrx::spi::quote_literal(&sequence.name)),
+            format!(
+                "SELECT hilo_setval({}, {value})",
+                pgrx::spi::quote_literal(sequence.name.to_string())
+            ),
         ))
     }
 }

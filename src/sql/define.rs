@@ -10,6 +10,7 @@ use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::{self, Name, shown};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
@@ -56,28 +57,38 @@ pub(super) fn options(args: Args) -> Options {
         ordered: args.bool(7),
         block_size: args.int8(8),
         slice_size: args.int4(9),
-        key_format: args.text(10),
+        key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
     }
 }
 
-pub(super) fn check_key_format(definition: &Definition, name: &str) -> Result<(), HiloError> {
+/// A key format is put together with names and prefixes byte by byte, so it has to be in their encoding.
+fn key_format(bytes: &[u8]) -> String {
+    name::utf8(bytes)
+        .ok_or_else(|| {
+            HiloError::Argument(
+                format!("key format \"{}\" has characters beyond ASCII", shown(bytes)),
+                "Use ASCII, or a database whose encoding is UTF8.",
+            )
+        })
+        .or_raise()
+        .to_owned()
+}
+
+pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
     super::keys::check(definition, name)
 }
 
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
 fn hilo_create(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
-    let Some(result) = args.datum(0) else {
-        HiloError::Argument("name of a hilo sequence must not be null".into(), "Give it a name.")
-            .raise()
-    };
+    let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
     numbering::node().or_raise();
     let if_not_exists = args.bool(11).unwrap_or(false);
-    if definitions::by_name(name.as_bytes()).or_raise().is_some() {
+    if definitions::by_name(&name).or_raise().is_some() {
         exists(name, if_not_exists);
         return result;
     }
@@ -96,9 +107,9 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     result
 }
 
-fn exists(name: String, if_not_exists: bool) {
+fn exists(name: Name, if_not_exists: bool) {
     if !if_not_exists {
-        HiloError::Duplicate(name).raise();
+        HiloError::Duplicate(name.to_string()).raise();
     }
     ereport!(
         PgLogLevel::NOTICE,
@@ -118,7 +129,7 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     if !tolerated {
         PgTryBuilder::new(AssertUnwindSafe(insert))
             .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-                HiloError::Duplicate(sequence.name.clone()).raise()
+                HiloError::Duplicate(sequence.name.to_string()).raise()
             })
             .execute();
         return true;
@@ -156,7 +167,7 @@ pub(super) struct Owned {
 fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     match definitions::by_name(name)? {
         Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
-            Err(HiloError::NotOwner(found.name))
+            Err(HiloError::NotOwner(found.name.to_string()))
         }
         found => Ok(found),
     }
@@ -168,7 +179,7 @@ pub(super) fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>,
         let found = if owner_only { find_owned(name)? } else { definitions::by_name(name)? };
         let Some(found) = found else { return Ok(None) };
         match definitions::lock(found.id)? {
-            Some((table, row, sequence)) if sequence.name.as_bytes() == name => {
+            Some((table, row, sequence)) if *sequence.name == *name => {
                 return Ok(Some(Owned { table, row, sequence }));
             }
             // Dropped or renamed while we waited for it.
@@ -181,21 +192,27 @@ pub(super) fn lock_existing(name: &[u8]) -> Owned {
     lock_owned(name, true).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
 }
 
+/// An argument that a definition cannot do without: it is an error, rather than that nothing happens.
+pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
+    args.datum(at).unwrap_or_else(|| {
+        HiloError::Argument(format!("{what} must not be null"), "Say which.").raise()
+    })
+}
+
 pub(super) fn required_name(args: Args) -> &'static [u8] {
-    if args.datum(0).is_none() {
-        HiloError::Argument("name of a hilo sequence must not be null".into(), "Name a sequence.")
-            .raise();
-    }
+    required(args, 0, "name of a hilo sequence");
     args.name(0)
 }
 
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
 fn hilo_rename(args: Args) {
     begin_write(c"hilo_rename()");
-    let (name, new_name) = (required_name(args), args.new_name(1));
+    let name = required_name(args);
+    required(args, 1, "new name of a hilo sequence");
+    let new_name = args.new_name(1);
     let free = || {
-        if definitions::by_name(new_name.as_bytes()).or_raise().is_some() {
-            HiloError::Duplicate(new_name.clone()).raise();
+        if definitions::by_name(&new_name).or_raise().is_some() {
+            HiloError::Duplicate(new_name.to_string()).raise();
         }
     };
     find_owned(name).or_raise().ok_or_else(|| definitions::missing(name)).or_raise();
@@ -203,7 +220,7 @@ fn hilo_rename(args: Args) {
     let type_oid = name_type(args);
     let rename_defaults = || {
         for default in column_defaults::using(type_oid, name) {
-            column_defaults::rename_in(&default, type_oid, name, new_name.as_bytes());
+            column_defaults::rename_in(&default, type_oid, name, &new_name);
         }
     };
     // The tables are locked before the sequence: who holds a table may be waiting for the worker, and
@@ -215,7 +232,7 @@ fn hilo_rename(args: Args) {
     check_key_format(&renamed.definition, &new_name).or_raise();
     PgTryBuilder::new(AssertUnwindSafe(|| definitions::update(&table, &row, &renamed)))
         .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-            HiloError::Duplicate(new_name.clone()).raise()
+            HiloError::Duplicate(new_name.to_string()).raise()
         })
         .execute();
     // Those that came while we waited.
@@ -238,23 +255,23 @@ fn hilo_drop(args: Args) {
         if !if_exists {
             definitions::missing(name).raise();
         }
-        let name = String::from_utf8_lossy(name);
+        let name = shown(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
     };
     let type_oid = name_type(args);
-    let drop_defaults = |name: String| {
-        let defaults = column_defaults::using(type_oid, name.as_bytes());
+    let drop_defaults = |name: &Name| {
+        let defaults = column_defaults::using(type_oid, name);
         if !defaults.is_empty() && !cascade {
             let dependents = defaults.iter().map(column_defaults::describe).collect();
-            HiloError::HasDependents { name, dependents }.raise();
+            HiloError::HasDependents { name: name.to_string(), dependents }.raise();
         }
         defaults.iter().for_each(column_defaults::drop_default);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
     // The tables first, as in hilo_rename(), and then what came while we waited.
-    drop_defaults(found.name);
+    drop_defaults(&found.name);
     let Some(owned) = lock_owned(name, true).or_raise() else { return absent() };
-    drop_defaults(owned.sequence.name.clone());
+    drop_defaults(&owned.sequence.name);
     remove(owned);
 }
 
@@ -269,22 +286,22 @@ pub(super) fn remove(owned: Owned) {
 }
 
 /// A role by name, or PUBLIC.
-fn role(name: &str) -> pg_sys::Oid {
+fn role(name: &[u8]) -> pg_sys::Oid {
     use super::role_type::PUBLIC;
-    if name.eq_ignore_ascii_case("public") {
+    if name.eq_ignore_ascii_case(b"public") {
         return PUBLIC;
     }
     existing_role(name)
 }
 
 /// A role by name.
-pub(super) fn existing_role(name: &str) -> pg_sys::Oid {
+pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
     let Ok(c_name) = std::ffi::CString::new(name) else {
-        HiloError::NoSuchRole(name.into()).raise()
+        HiloError::NoSuchRole(shown(name)).raise()
     };
     // SAFETY: a catalog look-up inside a transaction.
     match unsafe { pg_sys::get_role_oid(c_name.as_ptr(), true) } {
-        pg_sys::InvalidOid => HiloError::NoSuchRole(name.into()).raise(),
+        pg_sys::InvalidOid => HiloError::NoSuchRole(shown(name)).raise(),
         oid => oid,
     }
 }
@@ -293,8 +310,10 @@ fn change_privileges(
     args: Args,
     change: impl Fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>,
 ) {
-    let name = args.name(0);
-    let grantee = role(&args.text(1).unwrap_or_default());
+    let name = required_name(args);
+    required(args, 1, "grantee");
+    required(args, 2, "privilege");
+    let grantee = role(args.bytes(1));
     let wanted = args.text(2).unwrap_or_default();
     let Some(set) = Privileges::named(&wanted.trim().to_ascii_uppercase()) else {
         HiloError::NoSuchPrivilege(wanted).raise()

@@ -59,7 +59,7 @@ fn hilo_find_gaps(
     let args = unsafe { Args::new(fcinfo) };
     let sequence = readable(args.name(0));
     if sequence.definition.cycle {
-        HiloError::Cycles(sequence.name).raise();
+        HiloError::Cycles(sequence.name.to_string()).raise();
     }
     let column = Column::find(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args));
     let (grid, known, strange) = gather(&sequence).or_raise();
@@ -73,7 +73,8 @@ fn hilo_find_gaps(
 fn readable(name: &[u8]) -> Sequence {
     let sequence = definitions::existing(name).or_raise();
     if privileges::of(&sequence, ffi::current_user()).or_raise() == Privileges::NONE {
-        HiloError::Permission { name: sequence.name, needs: "USAGE, SELECT or UPDATE" }.raise();
+        HiloError::Permission { name: sequence.name.to_string(), needs: "USAGE, SELECT or UPDATE" }
+            .raise();
     }
     sequence
 }

@@ -313,7 +313,7 @@ fn hilo_stat_reset(args: Args) {
     let one = args.datum(0).map(|_| {
         let sequence = definitions::existing(args.name(0)).or_raise();
         if !privileges::acts_as(ffi::current_user(), sequence.owner) {
-            HiloError::NotOwner(sequence.name).raise();
+            HiloError::NotOwner(sequence.name.to_string()).raise();
         }
         sequence.id
     });

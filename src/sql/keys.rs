@@ -9,6 +9,7 @@ use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
 use super::serve::known;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
@@ -31,13 +32,13 @@ pub fn format_of(definition: &Definition) -> KeyFormat {
 }
 
 /// Whether a definition's key format makes different keys of different values, with the prefix of now.
-pub fn check(definition: &Definition, name: &str) -> Result<(), HiloError> {
+pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     let format = match &definition.key_format {
         Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
         None => KeyFormat::default(),
     };
     let prefix = gucs::server_prefix_bytes();
-    check_prefix(&format, name.as_bytes(), prefix, definition.min_value < 0)
+    check_prefix(&format, name, prefix, definition.min_value < 0)
 }
 
 fn check_prefix(
@@ -50,7 +51,7 @@ fn check_prefix(
         return Ok(());
     }
     format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {
-        prefix: String::from_utf8_lossy(prefix).into_owned(),
+        prefix: shown(prefix),
         message: error.to_string(),
         detail: error.detail(),
         hint: error.hint(),
@@ -145,9 +146,13 @@ fn hilo_key(args: Args) -> pg_sys::Datum {
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
 fn hilo_key_value(args: Args) -> i64 {
     let (sequence, frame) = readable_frame(args.name(0)).or_raise();
-    let key = args.text(1).unwrap_or_default();
+    let key = args.bytes(1);
     frame
-        .read(key.as_bytes())
-        .map_err(|error| HiloError::Key { key, name: sequence.name, reason: error.to_string() })
+        .read(key)
+        .map_err(|error| HiloError::Key {
+            key: shown(key),
+            name: sequence.name.to_string(),
+            reason: error.to_string(),
+        })
         .or_raise()
 }

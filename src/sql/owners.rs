@@ -11,6 +11,7 @@ use super::define::{self, Owned};
 use super::raw_function::raw_functions;
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
 use crate::catalog::{self, ids, roles};
@@ -24,8 +25,10 @@ raw_functions!(hilo_note_roles);
 /// `hilo_set_owner(name, new_owner)`: by core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
     define::begin_write(c"hilo_set_owner()");
-    let new_owner = define::existing_role(&args.text(1).unwrap_or_default());
-    let owned = define::lock_existing(args.name(0));
+    let name = define::required_name(args);
+    define::required(args, 1, "new owner");
+    let new_owner = define::existing_role(args.bytes(1));
+    let owned = define::lock_existing(name);
     if owned.sequence.owner == new_owner {
         return;
     }
@@ -199,20 +202,20 @@ fn drop_defaults<'a>(
     sequences: impl Iterator<Item = &'a Sequence>,
     cascade: bool,
 ) -> Result<(), HiloError> {
-    let names: Vec<&str> = sequences.map(|sequence| sequence.name.as_str()).collect();
+    let names: Vec<&Name> = sequences.map(|sequence| &sequence.name).collect();
     if names.is_empty() {
         return Ok(());
     }
-    let mut users: HashMap<String, Vec<ColumnDefault>> = HashMap::new();
+    let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
     for (default, name) in column_defaults::all(type_oid) {
         users.entry(name).or_default().push(default);
     }
-    let used: Vec<(&str, &ColumnDefault)> = names
+    let used: Vec<(&Name, &ColumnDefault)> = names
         .iter()
         .flat_map(|name| users.get(*name).into_iter().flatten().map(|default| (*name, default)))
         .collect();
     if !used.is_empty() && !cascade {
-        let say = |(name, default): &(&str, &ColumnDefault)| {
+        let say = |(name, default): &(&Name, &ColumnDefault)| {
             let default = column_defaults::describe(default);
             format!("{default} depends on hilo sequence \"{name}\"")
         };

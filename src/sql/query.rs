@@ -101,6 +101,12 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Text of the database, whatever its encoding, as an expression.
+pub fn literal(bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("pg_catalog.convert_from('\\x{hex}', pg_catalog.getdatabaseencoding())")
+}
+
 /// An identifier, quoted where it must be.
 pub fn quoted(identifier: &str) -> String {
     pgrx::spi::quote_identifier(identifier)

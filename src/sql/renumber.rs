@@ -141,7 +141,7 @@ fn going_on(
         let kept = new.increment == old.definition.increment && !new.cycle && !old.definition.cycle;
         return match kept {
             true => Ok((numbering, position.next_index)),
-            false => Err(HiloError::NodesRestart(old.name.clone())),
+            false => Err(HiloError::NodesRestart(old.name.to_string())),
         };
     }
     Ok(match position.last_value(&old.definition) {
@@ -174,7 +174,7 @@ fn hilo_setval(args: Args) -> i64 {
     serve::allow(&sequence, Privileges::UPDATE).or_raise();
     let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
     if value < min || value > max {
-        HiloError::SetvalBounds { name: sequence.name, value, min, max }.raise();
+        HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }.raise();
     }
     let locked = lock_position(&sequence, true);
     let position = settled(&locked, &sequence, false);

@@ -18,6 +18,7 @@ use hilo_core::options::{DataType, Definition};
 use super::raw_function::raw_functions;
 use super::role_type::NOBODY;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::table::Row;
 use crate::catalog::{ids, privileges, ranges, roles};
@@ -297,7 +298,7 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
         }
         return Ok(Verdict::KeepOut);
     }
-    if definitions::by_name(new.name.as_bytes())?.is_some() {
+    if definitions::by_name(&new.name)?.is_some() {
         warn(
             format!("hilo sequence \"{}\" was created on another server too", new.name),
             "A row of hilo.sequence has arrived by replication whose name is taken here by another sequence. It was kept out.",
@@ -315,7 +316,7 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     const OWNER: usize = 13;
     let old = Sequence::from_row(old_row);
     let mut kept = Vec::new();
-    if new.name != old.name && definitions::by_name(new.name.as_bytes())?.is_some() {
+    if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
         warn(
             format!(
                 "hilo sequence \"{}\" was renamed to \"{}\" on another server",
@@ -345,7 +346,7 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
 }
 
-fn differs(name: &str) {
+fn differs(name: &Name) {
     warn(
         format!("hilo sequence \"{name}\" is numbered otherwise on another server"),
         "A row of hilo.sequence has arrived by replication with another data type, increment, start, bounds, cycle or order. These were kept as they are, since this server has numbered by them.",

@@ -73,7 +73,7 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
     let position = positions::find(&ids, sequence, node).or_raise();
     if position.is_some_and(|position| position.incarnation != RESTORED) {
         let known = definitions::by_id(&ids, sequence).or_raise();
-        let name = known.map_or(sequence.to_string(), |known| known.name);
+        let name = known.map_or(sequence.to_string(), |known| known.name.to_string());
         HiloError::RestoreInUse(name).raise();
     }
     row.into()

@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
+use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, privileges};
 use crate::errors::{HiloError, OrRaise};
@@ -199,9 +200,7 @@ fn hilo_currval(args: Args) -> i64 {
             memo::last_of(sequence.id)
         }
     };
-    current
-        .ok_or_else(|| HiloError::NoCurrval(String::from_utf8_lossy(name).into_owned()))
-        .or_raise()
+    current.ok_or_else(|| HiloError::NoCurrval(shown(name))).or_raise()
 }
 
 /// `hilo_lastval()`: the value that this session was given last, of whatever sequence.
@@ -219,7 +218,7 @@ pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), 
     if privileges::of(sequence, ffi::current_user())?.any_of(needs) {
         return Ok(());
     }
-    Err(HiloError::Permission { name: sequence.name.clone(), needs: needs.needed() })
+    Err(HiloError::Permission { name: sequence.name.to_string(), needs: needs.needed() })
 }
 
 /// `hilo_next_hi(name)`: the next block of classic Hi/Lo.

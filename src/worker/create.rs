@@ -38,7 +38,7 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
         numbering::node()?;
         let sequence = Sequence {
             id: random_id(),
-            name: String::from_utf8_lossy(name).into_owned(),
+            name: name.into(),
             owner,
             created_at: definitions::now(),
             definition: Definition::create(&Options::default()).map_err(HiloError::from)?,

@@ -172,7 +172,7 @@ fn decide(
     let block = Range::new(start, start + count);
     let left = Room { left: limit - block.end, ..room };
     Reserved {
-        name: sequence.name.clone(),
+        name: sequence.name.to_string(),
         epoch: position.epoch,
         terms,
         exhausted: block.end >= limit,
