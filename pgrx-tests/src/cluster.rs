@@ -13,7 +13,7 @@ use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::faults;
-use crate::files::{new_data_directory, new_directory};
+use crate::files::{initialise, new_data_directory, new_directory};
 use crate::log::Tolerance;
 use crate::server::{SERVER, Server};
 use crate::wait::{LONG, came_true, wait_until};
@@ -44,6 +44,7 @@ pub struct Cluster {
 /// What a cluster is to be like.
 pub struct Builder {
     settings: BTreeMap<String, String>,
+    own_identity: bool,
 }
 
 impl Builder {
@@ -62,12 +63,20 @@ impl Builder {
         self.settings
     }
 
+    /// A system identifier of its own, which costs an initdb; the others are copies of one cluster.
+    pub fn own_identity(self) -> Builder {
+        Builder { own_identity: true, ..self }
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
         let (number, directory) = new_directory();
         let cluster = Cluster::at(number, directory, self.settings);
-        new_data_directory(&cluster.data_directory());
+        match self.own_identity {
+            true => initialise(&cluster.data_directory()),
+            false => new_data_directory(&cluster.data_directory()),
+        }
         cluster.start();
         cluster
     }
@@ -96,7 +105,7 @@ impl Cluster {
             ("timezone", "UTC"),
         ];
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Builder { settings: settings.into_iter().map(own).collect() }
+        Builder { settings: settings.into_iter().map(own).collect(), own_identity: false }
     }
 
     /// A cluster as most tests want it: hilo preloaded, and created in the database `postgres`.

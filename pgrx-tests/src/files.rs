@@ -41,6 +41,16 @@ pub fn new_data_directory(data: &Path) {
         .arg(data));
 }
 
+/// Makes a data directory, with a system identifier that no other has.
+pub fn initialise(data: &Path) {
+    run(SERVER
+        .command("initdb")
+        .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
+        .arg("--no-sync")
+        .arg("--pgdata")
+        .arg(data));
+}
+
 impl Files {
     fn create() -> Files {
         // A socket's path has at most 107 bytes, and the server's account must get here: not
@@ -50,12 +60,7 @@ impl Files {
         SERVER.own(&root);
         let alive = guard(&root);
         let template = root.join("template");
-        run(SERVER
-            .command("initdb")
-            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
-            .arg("--no-sync")
-            .arg("--pgdata")
-            .arg(&template));
+        initialise(&template);
         Files { root, count: AtomicUsize::new(0), template, _alive: alive }
     }
 }

@@ -71,7 +71,8 @@ impl Position {
 
     /// Whether this server has reserved from it, or made it.
     pub fn is_ours(&self) -> bool {
-        self.system_id == server().0
+        // Clusters made from one image have the same system identifier.
+        self.system_id == server().0 && !self.is_replicated()
     }
 
     /// Whether it came from another server by logical replication.

@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::check_columns::{Column, columns};
-use super::{inspect, query};
+use super::{check_nodes, inspect, query};
 use crate::catalog::ids;
 use crate::errors::OrRaise;
 use crate::ffi;
@@ -26,7 +26,7 @@ pub(super) struct Finding {
     what_to_do: String,
 }
 
-type Findings = Vec<Finding>;
+pub(super) type Findings = Vec<Finding>;
 
 pub(super) fn finding(
     object: impl Into<String>,
@@ -195,7 +195,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
         }
     }
     found.extend(workers());
-    found.extend(node_replicas(caller));
+    found.extend(check_nodes::all(caller));
     found
 }
 
@@ -213,35 +213,6 @@ fn workers() -> Option<Finding> {
         finding("setting max_worker_processes", WARNING,
             format!("all {limit} places for background workers are taken: a database without a hilo worker cannot get one"),
             "Raise max_worker_processes and restart the server.")
-    })
-}
-
-/// Positions of this node that another cluster has written.
-fn node_replicas(caller: pg_sys::Oid) -> Findings {
-    let sql = format!(
-        "SELECT p.system_id, count(*), min(s.name), hilo.node_id()::bigint
-           FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
-          WHERE p.node = hilo.node_id()
-            AND p.system_id NOT IN (0, (SELECT system_identifier FROM pg_control_system()))
-          GROUP BY p.system_id",
-        readable(caller)
-    );
-    query::rows(&sql, |row| {
-        let (system, count, name, node) = (
-            row.int8(1).unwrap_or(0),
-            row.int8(2).unwrap_or(0),
-            row.text(3),
-            row.int8(4).unwrap_or(0),
-        );
-        finding(
-            format!("node {node}"),
-            WARNING,
-            format!(
-                "{count} positions of this node, such as that of \"{name}\", were last written by another cluster ({})",
-                system as u64
-            ),
-            "After a restore from a dump: nothing, the first use takes them over. Where hilo's catalog is replicated: give each server its own hilo.node_id.",
-        )
     })
 }
 
@@ -364,6 +335,6 @@ fn faults(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-fn sequence(name: &str) -> String {
+pub(super) fn sequence(name: &str) -> String {
     format!("sequence \"{name}\"")
 }

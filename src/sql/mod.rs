@@ -3,6 +3,7 @@
 pub mod args;
 pub mod check;
 mod check_columns;
+mod check_nodes;
 pub mod define;
 pub mod find_gaps;
 pub mod inspect;

@@ -1,0 +1,353 @@
+//! Servers that replicate to each other with core's logical replication, hilo's own tables with them.
+
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
+
+/// What docs/multi-node.md has published of hilo's own.
+const OWN_TABLES: &str = "hilo.sequence, hilo.position, hilo.privilege";
+
+fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}
+
+/// A server and one that subscribes to it, with hilo's own tables.
+fn publisher_and_subscriber(own_identity: bool) -> (Cluster, Cluster) {
+    let start = || {
+        let builder = Cluster::builder().logical().config("hilo.failover_skip", "5000");
+        if own_identity { builder.own_identity() } else { builder }.start_with_hilo()
+    };
+    let (publisher, subscriber) = (start(), start());
+    publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
+    (publisher, subscriber)
+}
+
+/// Draws until the server is gone; what was seen counts.
+fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
+    let mut client = cluster.connect("postgres");
+    let mut session = seen.session();
+    let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, 20)");
+    while let Ok(rows) = client.query(&sql, &[]) {
+        session.saw(&rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>());
+    }
+}
+
+/// The publisher is killed under load, and the subscriber goes on: no value that anybody saw comes
+/// again, of sequences old and new, set, altered or never used before; what may have been lost is
+/// recorded.
+#[test]
+fn a_subscriber_takes_over_and_repeats_nothing() {
+    take_over(true);
+}
+
+/// The same where both servers were made from one image, and cannot be told apart by their identifiers.
+#[test]
+fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
+    take_over(false);
+}
+
+fn take_over(own_identity: bool) {
+    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+    let mut client = publisher.connect("postgres");
+    client.run(
+        "SELECT hilo_create('busy'), hilo_create('blocks', block_size => 500),
+                hilo_create('falling', increment => -2), hilo_create('idle'), hilo_create('unused')",
+    );
+    let names = ["busy", "blocks", "falling", "idle", "unused", "late", "set"];
+    let seen = names.map(|name| match name {
+        "falling" => Seen::new(Way::Falling),
+        _ => Seen::new(Way::Rising),
+    });
+    seen[3].session().saw(&draw(&mut client, "idle", 10));
+    subscriber.subscribe("own", &publisher, "own", "");
+    client.run("SELECT hilo_create('late'), hilo_create('set'), hilo_setval('set', 100000)");
+    client.run("SELECT hilo_alter('blocks', increment => 3, min_value => -5)");
+    thread::scope(|scope| {
+        for (number, name) in names.iter().enumerate() {
+            if !["idle", "unused"].contains(name) {
+                let (publisher, seen) = (&publisher, &seen[number]);
+                scope.spawn(move || draw_until_lost(publisher, name, seen));
+            }
+        }
+        let total = || seen.iter().map(Seen::count).sum::<usize>();
+        wait_until("there is load", LONG, || total() > 20_000);
+        // What is reserved now may not arrive any more.
+        subscriber.connect("postgres").run("ALTER SUBSCRIPTION own DISABLE");
+        let before = total();
+        wait_until("there is more load", LONG, || total() > before + 2_000);
+        seen[4].session().saw(&draw(&mut client, "unused", 3));
+        publisher.kill9_postmaster();
+    });
+    let mut client = subscriber.connect("postgres");
+    for (name, seen) in names.iter().zip(&seen) {
+        seen.session().saw(&draw(&mut client, name, 2_000));
+        seen.assert_unique();
+    }
+    let skipped =
+        "SELECT count(DISTINCT name) FROM hilo_gaps WHERE reason = 'discarded' AND count = 5000";
+    assert_eq!(client.one::<i64>(skipped), names.len() as i64);
+    assert_eq!(subscriber.logged("are passed over"), 1, "it is said once");
+    drop(client);
+    subscriber.restart();
+    let mut client = subscriber.connect("postgres");
+    for (name, seen) in names.iter().zip(&seen) {
+        seen.session().saw(&draw(&mut client, name, 10));
+        seen.assert_unique();
+    }
+    assert_eq!(client.one::<i64>(skipped), names.len() as i64, "it is passed over once");
+    subscriber.finish();
+}
+
+/// What was changed there holds here, in sessions that have used it: names, owners, formats, privileges,
+/// and that it is gone.
+#[test]
+fn memory_learns_of_replicated_definitions() {
+    let start = |id| Cluster::builder().logical().node(id, 2).start_with_hilo();
+    let (publisher, subscriber) = (start(0), start(1));
+    for cluster in [&publisher, &subscriber] {
+        cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
+    }
+    let mut there = publisher.connect("postgres");
+    there.run("CREATE ROLE nowhere_else");
+    there.run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
+    there.run("SELECT hilo_create('told', block_size => 100), hilo_nextval('told')");
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    let mut clerk = subscriber.connect_as("clerk", "postgres");
+    assert_eq!(draw(&mut here, "told", 1), [1001], "the second stripe of ten blocks");
+    clerk.refusal("SELECT hilo_nextval('told')").is("42501");
+
+    there.run(
+        "SELECT hilo_grant('told', 'clerk', 'USAGE'), hilo_grant('told', 'nowhere_else', 'USAGE')",
+    );
+    publisher.wait_for_apply("own");
+    assert_eq!(draw(&mut clerk, "told", 1).len(), 1);
+    there.run("SELECT hilo_revoke('told', 'clerk', 'USAGE')");
+    publisher.wait_for_apply("own");
+    clerk.refusal("SELECT hilo_nextval('told')").is("42501");
+    here.run("SELECT hilo_grant('told', 'clerk', 'USAGE')");
+    there.run("SELECT hilo_grant('told', 'clerk', 'USAGE')");
+
+    there.run("SELECT hilo_alter('told', key_format => 'T-{value:05}', slice_size => 7)");
+    publisher.wait_for_apply("own");
+    assert!(here.one::<String>("SELECT hilo_nextkey('told')").starts_with("T-01"));
+    there.run("SELECT hilo_rename('told', 'renamed')");
+    publisher.wait_for_apply("own");
+    here.refusal("SELECT hilo_nextval('told')").is("42704");
+    assert_eq!(draw(&mut here, "renamed", 1).len(), 1);
+    there.run("SELECT hilo_drop('renamed')");
+    publisher.wait_for_apply("own");
+    here.refusal("SELECT hilo_nextval('renamed')").is("42704");
+    for table in ["sequence", "position", "privilege", "free_range"] {
+        assert_eq!(here.one::<i64>(&format!("SELECT count(*) FROM hilo.{table}")), 0, "{table}");
+    }
+    subscriber.finish();
+}
+
+/// What would have this server deal a number twice, or stop its worker, is kept out, and said.
+#[test]
+fn what_would_do_harm_is_kept_out() {
+    let start = |id| Cluster::builder().logical().node(id, 2).start_with_hilo();
+    let (publisher, subscriber) = (start(0), start(1));
+    let mut there = publisher.connect("postgres");
+    let mut here = subscriber.connect("postgres");
+    there.run("CREATE PUBLICATION everything FOR ALL TABLES");
+    there.run("SELECT hilo_create('shared'), hilo_create('both')");
+    there.run("SELECT hilo_nextval('both')");
+    here.run("SELECT hilo_create('both')");
+    assert_eq!(draw(&mut here, "both", 1), [1025]);
+    subscriber.subscribe("everything", &publisher, "everything", "");
+    assert_eq!(subscriber.logged("\"both\" was created on another server too"), 1);
+    let seen = Seen::new(Way::Rising);
+    let mut session = seen.session();
+    session.saw(&draw(&mut here, "shared", 50));
+
+    // Numbers are what each server numbers by; all else of the same statement arrives.
+    there.run("SELECT hilo_alter('shared', increment => 5, restart_with => 10000000, key_format => 'S{value}')");
+    there.run("SELECT hilo_nextval('shared') FROM generate_series(1, 5000)");
+    publisher.wait_for_apply("everything");
+    assert_eq!(subscriber.logged("\"shared\" is numbered otherwise on another server"), 1);
+    let definition =
+        "SELECT increment || ' ' || key_format FROM hilo_sequences WHERE name = 'shared'";
+    assert_eq!(here.one::<String>(definition), "1 S{value}");
+    session.saw(&draw(&mut here, "shared", 5_000));
+    let findings = "SELECT what FROM hilo_check() WHERE object = 'sequence \"shared\"'";
+    assert!(here.all::<String>(findings).iter().any(|what| what.contains("numbered differently")));
+    here.run("SELECT hilo_alter('shared', increment => 5, restart_with => 10000000)");
+    assert_eq!(here.all::<String>(findings), Vec::<String>::new());
+    let next = draw(&mut here, "shared", 1)[0];
+    assert_eq!(next, 10_000_000 + 5 * 1024);
+
+    // A name that is taken here, a free range, and a drop of what is another sequence here.
+    there.run("SELECT hilo_rename('shared', 'elsewhere'), hilo_drop('both')");
+    let mut leaving = publisher.connect("postgres");
+    draw(&mut leaving, "elsewhere", 10);
+    drop(leaving);
+    publisher.wait_for_apply("everything");
+    assert!(draw(&mut here, "elsewhere", 1)[0] > next);
+    assert_eq!(draw(&mut here, "both", 1), [1026]);
+    assert_eq!(
+        here.one::<i64>("SELECT count(*) FROM hilo.free_range WHERE node = 0"),
+        0,
+        "what the other gave back is for it to serve"
+    );
+    drop(session);
+    seen.assert_unique();
+    subscriber.finish();
+}
+
+/// Two servers with the same hilo.node_id: the rows of the other are kept out, and both the log and
+/// hilo_check say it.
+#[test]
+fn two_servers_with_the_same_id_are_recognised() {
+    for own_identity in [true, false] {
+        recognise(own_identity);
+    }
+}
+
+fn recognise(own_identity: bool) {
+    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+    let mut there = publisher.connect("postgres");
+    there.run("SELECT hilo_create('twice'), hilo_nextval('twice')");
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    let mine = draw(&mut here, "twice", 10);
+    assert!(mine[0] > 5_000, "{mine:?}");
+    let position = "SELECT max_reserved FROM hilo_sequences WHERE name = 'twice'";
+    let before: i64 = here.one(position);
+    draw(&mut there, "twice", 5_000);
+    publisher.wait_for_apply("own");
+    assert_eq!(here.one::<i64>(position), before, "our own position stays");
+    assert_eq!(subscriber.logged("another server reserves values as node 0"), 1);
+    let found = here.all::<String>("SELECT what FROM hilo_check() WHERE object = 'node 0'");
+    assert!(found.iter().any(|what| what.contains("another server")), "{found:?}");
+    subscriber.finish();
+}
+
+/// Two servers that replicate to each other, for which PostgreSQL 16 is the first to know where a row
+/// came from. `None`: this is an older one.
+fn pair(prefixes: [&str; 2], nodes: usize) -> Option<[Cluster; 2]> {
+    let start = |id: usize| {
+        let id_of = if nodes == 1 { 0 } else { id };
+        let prefix = prefixes[id];
+        Cluster::builder()
+            .logical()
+            .node(id_of, nodes)
+            .config("hilo.server_prefix", prefix)
+            .start_with_hilo()
+    };
+    let clusters = [start(0), start(1)];
+    if clusters[0].version() < 16 {
+        println!(
+            "SKIPPED: two-way replication needs PostgreSQL 16, this is {}",
+            clusters[0].version()
+        );
+        return None;
+    }
+    Some(clusters)
+}
+
+/// Creates the table on both, the sequence on the first, and has them replicate to each other.
+fn connect(clusters: &[Cluster; 2], column: &str, own_tables: bool) {
+    let [first, second] = clusters;
+    for cluster in clusters {
+        cluster.connect("postgres").run(&format!("CREATE TABLE items ({column}, node int)"));
+    }
+    let tables = if own_tables { format!("items, {OWN_TABLES}") } else { "items".to_owned() };
+    let publish = format!("CREATE PUBLICATION ours FOR TABLE {tables}");
+    first.connect("postgres").run(&format!("SELECT hilo_create('items'); {publish}"));
+    second.connect("postgres").run(&publish);
+    if !own_tables {
+        second.connect("postgres").run("SELECT hilo_create('items')");
+    }
+    second.subscribe("from_first", first, "ours", "WITH (origin = none)");
+    first.subscribe("from_second", second, "ours", "WITH (origin = none, copy_data = false)");
+}
+
+/// Inserts until `stop` is set, or the server is gone. Only what is known to be committed is counted.
+fn insert(cluster: &Cluster, node: usize, stop: &AtomicBool) -> i64 {
+    let mut client = cluster.connect("postgres");
+    let mut inserted = 0;
+    let sql = format!("INSERT INTO items (node) SELECT {node} FROM generate_series(1, 20)");
+    while !stop.load(Relaxed) && client.batch_execute(&sql).is_ok() {
+        inserted += 20;
+    }
+    inserted
+}
+
+/// Both insert under load, all rows are on both, without a conflict; then one is lost, and the other
+/// goes on. Returns the one that is left.
+fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let loads: Vec<_> = [(&first, 0), (&first, 0), (&second, 1), (&second, 1)]
+            .into_iter()
+            .map(|(cluster, node)| {
+                let stop = &stop;
+                (cluster, scope.spawn(move || insert(cluster, node, stop)))
+            })
+            .collect();
+        let count = "SELECT count(*) FROM items";
+        let mut client = first.connect("postgres");
+        wait_until("there are rows", LONG, || client.one::<i64>(count) > 10_000);
+        stop.store(true, Relaxed);
+        let inserted: i64 = loads.into_iter().map(|(_, load)| load.join().unwrap()).sum();
+        for cluster in [&first, &second] {
+            let mut client = cluster.connect("postgres");
+            wait_until("all rows are on both", LONG, || client.one::<i64>(count) == inserted);
+        }
+    });
+    for cluster in [&first, &second] {
+        let mut client = cluster.connect("postgres");
+        let nodes = "SELECT count(DISTINCT node) FROM items";
+        assert_eq!(client.one::<i64>(nodes), 2);
+        let errors = "SELECT sum(apply_error_count)::bigint FROM pg_stat_subscription_stats";
+        assert_eq!(client.one::<i64>(errors), 0);
+        assert_eq!(cluster.logged("conflict"), 0);
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let going_on = [&first, &second].map(|cluster| {
+            let stop = &stop;
+            scope.spawn(move || insert(cluster, 7, stop))
+        });
+        let mut client = second.connect("postgres");
+        let count = "SELECT count(*) FROM items WHERE node = 7";
+        wait_until("there are more rows", LONG, || client.one::<i64>(count) > 1_000);
+        first.kill9_postmaster();
+        let before: i64 = client.one("SELECT count(*) FROM items WHERE node = 7");
+        wait_until("the other goes on", LONG, || client.one::<i64>(count) > before + 2_000);
+        stop.store(true, Relaxed);
+        let [_, left] = going_on.map(|load| load.join().unwrap());
+        assert!(left > 2_000);
+    });
+    second
+}
+
+#[test]
+fn two_way_with_text_keys_and_prefixes() {
+    let Some(clusters) = pair(["North/", "South/"], 1) else { return };
+    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", false);
+    let left = both_insert(clusters);
+    let mut client = left.connect("postgres");
+    for prefix in ["North", "South"] {
+        let first = format!("SELECT EXISTS (SELECT FROM items WHERE id = 'items/{prefix}/1')");
+        assert!(client.one::<bool>(&first), "{prefix}");
+    }
+    left.finish();
+}
+
+#[test]
+fn two_way_with_striped_numbers() {
+    let Some(clusters) = pair(["", ""], 2) else { return };
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    let left = both_insert(clusters);
+    let mut client = left.connect("postgres");
+    let strays = "SELECT count(*) FROM items WHERE node < 2 AND (id - 1) / 1024 % 2 <> node";
+    assert_eq!(client.one::<i64>(strays), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo.sequence"), 1);
+    assert_eq!(client.one::<i64>("SELECT count(DISTINCT node) FROM hilo.position"), 2);
+    assert_eq!(left.logged("another server"), 0);
+    left.finish();
+}
