@@ -8,6 +8,8 @@ use pgrx::pg_sys;
 
 use hilo_core::policy;
 
+use crate::sql::prefix;
+
 /// Slots are fixed at server start because shared memory cannot grow.
 static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 /// One cache line each for every backend the server allows, so kept moderate.
@@ -121,14 +123,20 @@ pub fn init(preloaded: bool) {
         GucContext::Userset,
         none,
     );
-    GucRegistry::define_string_guc(
-        c"hilo.server_prefix",
-        c"What stands for {server} in the keys that this server makes.",
-        c"",
-        &SERVER_PREFIX,
-        GucContext::Suset,
-        none,
-    );
+    // SAFETY: the hook is guarded.
+    unsafe {
+        GucRegistry::define_string_guc_with_hooks(
+            c"hilo.server_prefix",
+            c"What stands for {server} in the keys that this server makes.",
+            c"",
+            &SERVER_PREFIX,
+            GucContext::Suset,
+            none,
+            Some(prefix::check),
+            None,
+            None,
+        );
+    }
     // SAFETY: the prefix is a literal; called once from _PG_init.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
 }

@@ -119,6 +119,14 @@ pub fn by_id(ids: &Ids, id: i64) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
+/// Visits all sequences as of now, until `visit` returns false.
+pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
+    let ids = ids()?;
+    let table = Table::read(ids.sequence)?;
+    table.scan(ids.sequence_pkey, &[], See::Newest, |row| visit(Sequence::from_row(&row)));
+    Ok(())
+}
+
 /// Adds a sequence; its name must not be taken (else a unique violation is raised).
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;

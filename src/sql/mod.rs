@@ -9,6 +9,7 @@ pub mod find_gaps;
 pub mod inspect;
 pub mod keys;
 pub mod owners;
+pub mod prefix;
 pub mod query;
 pub mod raw_function;
 pub mod renumber;

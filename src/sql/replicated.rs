@@ -329,6 +329,8 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     }
     if new.owner == NOBODY {
         kept.push(OWNER);
+    } else if new.owner != old.owner {
+        roles::depend_on(new.owner)?;
     }
     roles::depend_on(new.owner)?;
     if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
