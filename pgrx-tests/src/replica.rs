@@ -1,11 +1,13 @@
 //! Copies of a cluster: standbys, and their promotion.
 
+use std::path::Path;
+
 use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
 use crate::files::new_directory;
-use crate::server::run;
+use crate::server::{SERVER, run};
 use crate::wait::{LONG, wait_until};
 
 impl Cluster {
@@ -59,6 +61,21 @@ impl Cluster {
         let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'::pg_lsn");
         let mut client: Client = standby.connect("postgres");
         wait_until("the standby has replayed", LONG, || client.one::<bool>(&replayed));
+    }
+
+    /// A copy of this server's data directory, file by file, as a server of its own. This one must be
+    /// stopped.
+    #[track_caller]
+    pub fn clone_by_copy(&self) -> Cluster {
+        assert!(!self.is_running(), "a running server is not to be copied");
+        let (number, directory) = new_directory();
+        let copy = Cluster::at(number, directory, self.settings());
+        let mut cp = SERVER.command_at(Path::new("cp"));
+        run(cp
+            .args(["-R", "--preserve=mode"])
+            .arg(self.data_directory())
+            .arg(copy.data_directory()));
+        copy
     }
 
     /// Makes this standby a primary.

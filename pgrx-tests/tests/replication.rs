@@ -123,6 +123,7 @@ fn memory_learns_of_replicated_definitions() {
     );
     publisher.wait_for_apply("own");
     assert_eq!(draw(&mut clerk, "told", 1).len(), 1);
+    here.refusal("DROP ROLE clerk").is("2BP01");
     there.run("SELECT hilo_revoke('told', 'clerk', 'USAGE')");
     publisher.wait_for_apply("own");
     clerk.refusal("SELECT hilo_nextval('told')").is("42501");

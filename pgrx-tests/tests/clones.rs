@@ -1,0 +1,94 @@
+//! Servers whose data directory was copied while the original goes on: what can be told is told.
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
+
+fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}
+
+/// A base backup that was promoted knows it by its timeline: it passes over what the original may have
+/// reserved since, says so in its log, and hilo_check says it before the first use.
+#[test]
+fn a_promoted_copy_passes_over_what_the_original_may_serve() {
+    let original = Cluster::builder().config("hilo.failover_skip", "50000").start_with_hilo();
+    let mut there = original.connect("postgres");
+    there.run("SELECT hilo_create('copied'), hilo_create('unused')");
+    let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
+    seen[0].session().saw(&draw(&mut there, "copied", 100));
+    let copy = original.clone_by_base_backup();
+    original.wait_for_replay(&copy);
+    copy.promote();
+    let mut here = copy.connect("postgres");
+    let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
+    assert!(here.one::<String>(found).contains("before this server was promoted or copied"));
+    for (name, seen) in ["copied", "unused"].into_iter().zip(&seen) {
+        seen.session().saw(&draw(&mut there, name, 10_000));
+        seen.session().saw(&draw(&mut here, name, 10_000));
+        seen.session().saw(&draw(&mut there, name, 10_000));
+        seen.assert_unique();
+    }
+    assert_eq!(copy.logged("was reserved before this server was promoted, restored or copied"), 1);
+    assert_eq!(here.all::<String>(found), Vec::<String>::new());
+    assert_eq!(original.logged("are passed over"), 0);
+    copy.finish();
+    original.finish();
+}
+
+/// A copy that is given a hilo.node_id of its own before it starts serves other numbers, however it was
+/// made and for however long both run.
+#[test]
+fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
+    let original = Cluster::builder().node(0, 3).start_with_hilo();
+    original.connect("postgres").run("SELECT hilo_create('copied')");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut original.connect("postgres"), "copied", 100));
+    original.stop(Mode::Fast);
+    let copy = original.clone_by_copy();
+    copy.configure("hilo.node_id", "1");
+    original.start();
+    copy.start();
+    let backup = original.clone_by_base_backup();
+    backup.configure("hilo.node_id", "2");
+    backup.restart();
+    backup.promote();
+    for _ in 0..3 {
+        for cluster in [&original, &copy, &backup] {
+            seen.session().saw(&draw(&mut cluster.connect("postgres"), "copied", 3_000));
+        }
+    }
+    seen.assert_unique();
+    assert_eq!(seen.count(), 27_100);
+}
+
+/// A copy made file by file of a stopped server is its twin in everything. Where the rows of hilo are
+/// replicated from one to the other, the twin is known by its life: it is said in the log and by
+/// hilo_check, and its position is kept out.
+#[test]
+fn a_twin_is_recognised_by_what_it_replicates() {
+    let original = Cluster::builder().logical().start_with_hilo();
+    let mut there = original.connect("postgres");
+    there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
+    there.run("SELECT hilo_create('copied'); SELECT hilo_grant('copied', 'public', 'USAGE')");
+    draw(&mut there, "copied", 10);
+    drop(there);
+    original.stop(Mode::Fast);
+    let twin = original.clone_by_copy();
+    original.start();
+    twin.start();
+    let mut here = twin.connect("postgres");
+    let mine = draw(&mut here, "copied", 5)[0];
+    let mut there = original.connect("postgres");
+    assert_eq!(draw(&mut there, "copied", 1)[0], mine, "what nobody can tell from inside");
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object = 'node 0'"), 0);
+    twin.subscribe("own", &original, "own", "");
+    draw(&mut there, "copied", 20_000);
+    original.wait_for_apply("own");
+    let warning = "another server reserves values as node 0, which this server is";
+    wait_until("it is said", LONG, || twin.logged(warning) > 0);
+    let found = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'node 0'";
+    let found = here.one::<String>(found);
+    assert!(found.starts_with("error: ") && found.contains("deals the same numbers"), "{found}");
+    assert_eq!(draw(&mut here, "copied", 1)[0], mine + 5, "its position is its own");
+    twin.finish();
+    original.finish();
+}
