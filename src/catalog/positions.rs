@@ -72,7 +72,7 @@ impl Position {
     /// Whether this server has reserved from it, or made it.
     pub fn is_ours(&self) -> bool {
         // Clusters made from one image have the same system identifier.
-        self.system_id == server().0 && !self.is_replicated()
+        self.system_id == server().0 && !self.is_replicated() && self.incarnation != RESTORED
     }
 
     /// Whether it came from another server by logical replication.
