@@ -128,7 +128,8 @@ COMMENT ON COLUMN hilo.privilege.grantee IS 'Role that has the privilege, or pub
 COMMENT ON COLUMN hilo.privilege.privilege IS 'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
 COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
 
--- Nobody but the extension's owner reads or writes them, whatever the default privileges say.
+-- Nobody but the extension's owner reads or writes them; whom default privileges have let in by name,
+-- hilo_check tells.
 REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');

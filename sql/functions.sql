@@ -116,12 +116,12 @@ COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
 CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
 COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
-'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE. Errors: 42704 if it does not exist, 42501.';
+'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE or SELECT. Errors: 42704 if it does not exist, 42501.';
 
 CREATE FUNCTION hilo_key_value(name hilo_sequence, key text) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
 COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
-'The value in a key of the sequence''s key_format. Needs USAGE. Errors: 22023 if it is not such a key, 42704, 42501.';
+'The value in a key of the sequence''s key_format. Needs USAGE or SELECT. Errors: 22023 if it is not such a key, 42704, 42501.';
 
 -- Inspection.
 

@@ -140,3 +140,8 @@ COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
 'A hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo = 0 ... block_size - 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 to 1';
+
+COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
+'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE or SELECT. Errors: 42704 if it does not exist, 42501.';
+COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
+'The value in a key of the sequence''s key_format. Needs USAGE or SELECT. Errors: 22023 if it is not such a key, 42704, 42501.';

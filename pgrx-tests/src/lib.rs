@@ -26,6 +26,6 @@ pub use client::{ClientExt, Refusal};
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};
 pub use oracle::{Order, Seen, Session, Way};
-pub use postgres::Client;
+pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
 pub use wait::{LONG, wait_until};

@@ -219,6 +219,7 @@ fn workers() -> Option<Finding> {
 fn sequences(caller: pg_sys::Oid) -> Findings {
     let mut found = exhaustion(caller);
     found.extend(without_owner(caller));
+    found.extend(let_in());
     if shared::get().is_ok() {
         found.extend(faults(caller));
     }
@@ -304,6 +305,25 @@ fn without_owner(caller: pg_sys::Oid) -> Findings {
             )
         })
         .collect()
+}
+
+/// Roles that can write to the catalog past the library, as default privileges may have let them.
+fn let_in() -> Findings {
+    let sql = "SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, min(c.oid::regclass::text)
+           FROM pg_class c, aclexplode(c.relacl) a
+          WHERE c.relnamespace = 'hilo'::regnamespace AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT'
+          GROUP BY 1";
+    query::rows(sql, |row| {
+        let (role, table) = (row.text(1), row.text(2));
+        finding(
+            format!("role {role}"),
+            ERROR,
+            format!(
+                "it may write to the catalog of hilo, such as {table}, and so bring about numbers that are served twice"
+            ),
+            format!("REVOKE ALL ON ALL TABLES IN SCHEMA hilo FROM {role}"),
+        )
+    })
 }
 
 /// Reservations that have failed within the last hour, and not succeeded since.
