@@ -60,7 +60,7 @@ pub fn wal(bench: &mut Bench) {
             match (round, contender.id) {
                 (0, "counter") => client.run(COUNT),
                 (0, _) => client.run(&select(contender.call, calls)),
-                (_, "counter") => take_wal(bench, &mut client, contender, calls / 500),
+                (_, "counter") => take_wal(bench, &mut client, contender, calls / 2_000),
                 // Of few writes, enough to see some.
                 _ if contender.floor == "floor_hilo" => {
                     take_wal(bench, &mut client, contender, 4 * calls);

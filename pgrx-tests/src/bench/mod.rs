@@ -21,7 +21,7 @@ mod targets;
 mod throughput;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
@@ -143,8 +143,9 @@ impl Bench {
     }
 }
 
-/// Measures everything. A measurement that fails is named in the results, and leaves the others alone.
-pub fn measure(plan: Plan) -> Results {
+/// Measures everything, and keeps in `samples` what there is so far. A measurement that fails is named
+/// in the results, and leaves the others alone.
+fn measure(plan: Plan, samples: &Path) -> Results {
     let began = Instant::now();
     let mut bench = Bench::start(plan);
     machine::describe(&mut bench);
@@ -157,11 +158,13 @@ pub fn measure(plan: Plan) -> Results {
             failed.push(what);
         }
         bench.results.push(format!("time/{what}"), before.elapsed().as_secs_f64());
+        bench.results.save(samples);
     }
     machine::describe_end(&mut bench, began.elapsed());
     bench.results.say("failed", failed.join(", "));
     eprintln!("{:4.0} s  done", began.elapsed().as_secs_f64());
     let Bench { cluster, results, .. } = bench;
+    results.save(samples);
     cluster.finish();
     results
 }
@@ -175,7 +178,7 @@ pub struct Places {
 }
 
 /// Writes the document of a run; says what is wrong with it.
-pub fn report(results: &Results, places: &Places) -> Vec<String> {
+fn report(results: &Results, places: &Places) -> Vec<String> {
     pictures::draw(results, &places.root.join("docs/images"));
     document::write(results, places)
 }
@@ -183,12 +186,6 @@ pub fn report(results: &Results, places: &Places) -> Vec<String> {
 /// Measures, or reads the samples of the last run, and writes the document.
 pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
     let samples = places.root.join("docs/benchmarks.tsv");
-    let results = if again {
-        Results::load(&samples)
-    } else {
-        let results = measure(plan);
-        results.save(&samples);
-        results
-    };
+    let results = if again { Results::load(&samples) } else { measure(plan, &samples) };
     report(&results, places)
 }
