@@ -115,7 +115,7 @@ pub fn measure(bench: &mut Bench) {
                 }
                 let hilo = call.starts_with("hilo");
                 if hilo {
-                    warm_up(bench, &[id]);
+                    warm_up(bench, &mut clients, id);
                 }
                 let counted = ["waits", "blocks_reserved"];
                 let before = counted.map(|what| bench.count(what, &[id]));

@@ -132,7 +132,7 @@ fn call(results: &Results) -> Section {
 
 fn bulk(results: &Results) -> Section {
     let sizes = bulk_sizes(results);
-    let heads: Vec<String> = sizes.iter().map(|n| format!("{n} numbers, µs")).collect();
+    let heads: Vec<String> = sizes.iter().map(|n| format!("n = {n}, µs")).collect();
     let mut head = vec![""];
     head.extend(heads.iter().map(String::as_str));
     let mut table = Table::new(&head);

@@ -36,25 +36,24 @@ fn drawn(clients: &mut [Client], sql: &str, time: Duration) -> f64 {
     })
 }
 
-/// Draws with eight sessions until the blocks have the size that the rate wants.
-pub fn warm_up(bench: &Bench, names: &[&str]) {
-    let mut clients: Vec<Client> = (0..8).map(|_| bench.connect()).collect();
-    for name in names {
-        let sql = select(&format!("hilo_nextval('{name}')"), CHUNK);
-        drawn(&mut clients, &sql, bench.plan.warm_up);
-    }
+/// Draws until the blocks have the size that the rate wants. By those who will draw then: what nobody is
+/// connected to is put back.
+pub fn warm_up(bench: &Bench, clients: &mut [Client], name: &str) {
+    let sql = select(&format!("hilo_nextval('{name}')"), CHUNK);
+    drawn(clients, &sql, bench.plan.warm_up);
 }
 
 /// `throughput/ID/SESSIONS`: numbers per second of all sessions together in long SELECTs, and what
 /// hilo counted meanwhile.
 pub fn long_selects(bench: &mut Bench) {
     const HILO_NAMES: [&str; 3] = ["hilo", "ordered", "keys"];
-    warm_up(bench, &HILO_NAMES);
     let most = SESSIONS[SESSIONS.len() - 1];
     let mut clients: Vec<Client> = (0..most).map(|_| bench.connect()).collect();
+    for name in HILO_NAMES {
+        warm_up(bench, &mut clients[..8], name);
+    }
+    bench.connect().run("SELECT hilo_stat_reset()");
     let all: Vec<&Contender> = CALLED.into_iter().chain([&FLOOR_HILO]).collect();
-    let counted = ["waits", "served", "blocks_reserved"];
-    let before = counted.map(|what| bench.count(what, &HILO_NAMES));
     for round in bench.rounds(bench.plan.few_rounds) {
         for sessions in SESSIONS {
             for contender in rotated(&all, round) {
@@ -65,9 +64,8 @@ pub fn long_selects(bench: &mut Bench) {
             }
         }
     }
-    for (what, before) in counted.iter().zip(before) {
-        let after = bench.count(what, &HILO_NAMES);
-        bench.results.push(format!("throughput/{what}"), after - before);
+    for what in ["waits", "served", "blocks_reserved"] {
+        bench.results.push(format!("throughput/{what}"), bench.count(what, &HILO_NAMES));
     }
     steady(bench, &mut clients[..8]);
 }
@@ -76,7 +74,7 @@ pub fn long_selects(bench: &mut Bench) {
 fn steady(bench: &mut Bench, clients: &mut [Client]) {
     for contender in [&HILO, &ORDERED] {
         let sql = select(contender.call, CHUNK);
-        drawn(clients, &sql, bench.plan.warm_up);
+        warm_up(bench, clients, contender.id);
         bench.connect().run(&format!("SELECT hilo_stat_reset('{}')", contender.id));
         drawn(clients, &sql, 2 * bench.plan.warm_up);
         for what in ["waits", "served", "blocks_reserved"] {
