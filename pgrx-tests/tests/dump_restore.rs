@@ -203,6 +203,26 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
     cluster.finish();
 }
 
+/// A restored database passes over nothing by itself; but an asynchronous standby of it that is promoted may
+/// lack what was reserved since, as any other.
+#[test]
+fn a_standby_of_a_restored_database_passes_over_what_it_may_lack() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 100)");
+    client.run("SELECT hilo_nextval('s') FROM generate_series(1, 250)");
+    let reserved: i64 = client.one("SELECT max_reserved FROM hilo_sequences");
+    let file = Format::Custom.dump(&cluster, "postgres");
+    let primary = Cluster::builder().preload(true).config("hilo.failover_skip", "5000").start();
+    Format::Custom.restore(&primary, "copy", &file);
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    assert_eq!(primary.connect("copy").one::<i64>("SELECT hilo_nextval('s')"), reserved + 1);
+    primary.kill9_postmaster();
+    standby.promote();
+    assert!(standby.connect("copy").one::<i64>("SELECT hilo_nextval('s')") > reserved + 5000);
+}
+
 /// Roles that the target does not have cost a warning: their sequences belong to who restores, their
 /// grants are left out, everything else is there.
 #[test]
