@@ -75,8 +75,7 @@ fn conflict(prefix: &[u8]) -> Option<String> {
     let _ = definitions::each(|sequence| {
         let definition = &sequence.definition;
         let format = keys::format_of(definition);
-        let refusal =
-            format.check_prefix(sequence.name.as_bytes(), prefix, definition.min_value < 0).err();
+        let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value < 0).err();
         found = refusal.map(|error| {
             let detail = error.detail().unwrap_or_default();
             format!("With the keys of hilo sequence \"{}\": {error}. {detail}", sequence.name)
