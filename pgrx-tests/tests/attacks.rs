@@ -135,7 +135,24 @@ fn a_search_path_full_of_traps() {
          CREATE ROLE anna LOGIN; GRANT CREATE ON SCHEMA public TO anna; GRANT mallory TO anna",
     );
     let mut victim = cluster.connect("postgres");
-    victim.run("SET search_path = trap, pg_catalog");
+    for table in [
+        "pg_class",
+        "pg_namespace",
+        "pg_attribute",
+        "pg_settings",
+        "pg_roles",
+        "pg_type",
+        "pg_depend",
+        "pg_index",
+        "sequence",
+        "position",
+    ] {
+        victim.run(&format!("CREATE TEMP TABLE {table} (trap int)"));
+    }
+    for name in ["oid", "int8", "text", "regtype", "hilo_sequence", "role"] {
+        victim.run(&format!("CREATE DOMAIN pg_temp.{name} AS pg_catalog.int4 CHECK (false)"));
+    }
+    victim.run("SET search_path = pg_temp, trap, pg_catalog");
     victim.refusal("SELECT 1 + 1").says("trapped postgres");
     for sql in [
         "SELECT public.hilo_create('orders'); SELECT public.hilo_create('steps', increment => 7, start_value => 3)",
@@ -198,6 +215,51 @@ fn casts_domains_and_defaults() {
     admin.refusal("SELECT hilo_drop('sales')").is("2BP01").details("trap.t");
     admin.run("SELECT hilo_drop('sales', cascade => true)");
     assert_eq!(admin.all::<String>("SELECT attname::text FROM pg_attribute WHERE attrelid = 'trap.t'::regclass AND atthasdef"), ["c"]);
+    cluster.finish();
+}
+
+/// Of whatever kind a relation is, who may not read its column does not by hilo_find_gaps, drawn from or
+/// not; who may, reads a view with its owner's rights and its functions with the caller's, as by SELECT.
+#[test]
+fn relations_that_one_may_not_read() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE ROLE mallory LOGIN; SELECT hilo_create('orders'), hilo_create('fresh');
+         SELECT hilo_grant('orders', 'mallory', 'SELECT'), hilo_grant('fresh', 'mallory', 'SELECT');
+         SELECT hilo_nextvals('orders', 10);
+         CREATE SCHEMA closed; CREATE TABLE closed.a (id bigint); GRANT SELECT ON closed.a TO mallory;
+         CREATE TABLE b (id bigint, other bigint); GRANT SELECT (other) ON b TO mallory;
+         CREATE VIEW c AS SELECT * FROM b; CREATE MATERIALIZED VIEW d AS SELECT * FROM b;
+         CREATE TABLE e (id bigint) PARTITION BY LIST (id); CREATE TABLE e1 PARTITION OF e DEFAULT;
+         CREATE FOREIGN DATA WRAPPER nowhere; CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
+         CREATE FOREIGN TABLE f (id bigint) SERVER nowhere; CREATE SEQUENCE g; CREATE INDEX h ON b (id)",
+    );
+    let mut mallory = cluster.connect_as("mallory", "postgres");
+    for sequence in ["orders", "fresh"] {
+        for relation in ["b", "c", "d", "e", "e1", "f", "h"] {
+            let oid: u32 = admin.one(&format!("SELECT '{relation}'::regclass::oid"));
+            let gaps = format!("SELECT * FROM hilo_find_gaps('{sequence}', {oid}, 'id')");
+            mallory.refusal(&gaps).is("42501").says("permission denied for column \"id\"");
+        }
+        mallory.run(&format!("SELECT * FROM hilo_find_gaps('{sequence}', 'b', 'other')"));
+    }
+    let oid: u32 = admin.one("SELECT 'closed.a'::regclass::oid");
+    mallory.refusal(&format!("SELECT * FROM hilo_find_gaps('orders', {oid}, 'id')")).is("42501");
+    admin.run(
+        "CREATE FUNCTION who() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT CASE current_user WHEN 'mallory' THEN 3 ELSE 4 END::bigint $$;
+         CREATE VIEW i AS SELECT who() AS id; GRANT SELECT ON c, i TO mallory; INSERT INTO b VALUES (1)",
+    );
+    assert_eq!(
+        mallory
+            .all::<i64>("SELECT first FROM hilo_find_gaps('orders', 'c', 'id') WHERE first <= 10"),
+        [2]
+    );
+    assert_eq!(
+        mallory
+            .all::<i64>("SELECT first FROM hilo_find_gaps('orders', 'i', 'id') WHERE first <= 10"),
+        [1, 4]
+    );
     cluster.finish();
 }
 

@@ -370,6 +370,11 @@ fn hostile_names() {
     );
     client.refusal("DROP ROLE \"we\"\"i'r%sd\"").is("2BP01").says("we\"i'r%sd");
     client.refusal("SELECT hilo_grant('orders', 'postgres; DROP', 'USAGE')").is("42704");
+    // PUBLIC is everybody, unless there is a role of just that name.
+    client.run("CREATE ROLE \"Public\"; SELECT hilo_grant('orders', 'Public', 'SELECT'), hilo_grant('orders', 'PUBLIC', 'UPDATE')");
+    let granted: Vec<String> =
+        client.all("SELECT grantee || ' ' || privilege FROM hilo.privilege WHERE privilege <> 'USAGE' ORDER BY privilege");
+    assert_eq!(granted, ["\"Public\" SELECT", "public UPDATE"]);
     cluster.finish();
 }
 

@@ -288,22 +288,27 @@ pub(super) fn remove(owned: Owned) {
 /// A role by name, or PUBLIC.
 fn role(name: &[u8]) -> pg_sys::Oid {
     use super::role_type::PUBLIC;
-    if name.eq_ignore_ascii_case(b"public") {
-        return PUBLIC;
+    match known_role(name) {
+        // A role of just this name may exist, but for the lower case one.
+        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
+        pg_sys::InvalidOid => HiloError::NoSuchRole(shown(name)).raise(),
+        role => role,
     }
-    existing_role(name)
 }
 
 /// A role by name.
 pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
-    let Ok(c_name) = std::ffi::CString::new(name) else {
-        HiloError::NoSuchRole(shown(name)).raise()
-    };
-    // SAFETY: a catalog look-up inside a transaction.
-    match unsafe { pg_sys::get_role_oid(c_name.as_ptr(), true) } {
+    match known_role(name) {
         pg_sys::InvalidOid => HiloError::NoSuchRole(shown(name)).raise(),
-        oid => oid,
+        role => role,
     }
+}
+
+/// A role by name, or InvalidOid.
+fn known_role(name: &[u8]) -> pg_sys::Oid {
+    let Ok(name) = std::ffi::CString::new(name) else { return pg_sys::InvalidOid };
+    // SAFETY: a catalog look-up inside a transaction.
+    unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }
 }
 
 fn change_privileges(
