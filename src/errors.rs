@@ -255,7 +255,11 @@ impl HiloError {
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "See what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
-            Self::Fault { sqlstate, .. } if *sqlstate == NOT_SO_NUMBERED => NUMBER_ANEW.into(),
+            Self::Fault { sqlstate, message, .. }
+                if *sqlstate == NOT_SO_NUMBERED && message.contains("hilo.node_id") =>
+            {
+                NUMBER_ANEW.into()
+            }
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
