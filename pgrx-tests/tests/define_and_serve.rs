@@ -63,6 +63,28 @@ fn savepoints_take_back_definitions_and_no_values() {
     assert_eq!(draw(&mut other, "gone", 1), [72]);
 }
 
+/// What a transaction has drawn from a sequence of its own counts when it alters that: also under
+/// savepoints, and when they are rolled back.
+#[test]
+fn altering_ones_own_goes_on_behind_what_was_drawn() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("BEGIN; SELECT hilo_create('own')");
+    assert_eq!(draw(&mut client, "own", 3), [1, 2, 3]);
+    client.run("SELECT hilo_alter('own', increment => 10)");
+    assert_eq!(draw(&mut client, "own", 2), [13, 23]);
+    client.run("SAVEPOINT one; SELECT hilo_alter('own', increment => 100)");
+    assert_eq!(draw(&mut client, "own", 2), [123, 223]);
+    client.run("ROLLBACK TO one");
+    assert!(draw(&mut client, "own", 1)[0] > 223);
+    client.run("SELECT hilo_alter('own', increment => 1)");
+    let last = draw(&mut client, "own", 2)[1];
+    assert!(last > 233, "{last}");
+    client.run("COMMIT");
+    assert_eq!(draw(&mut cluster.connect("postgres"), "own", 1), [last + 1]);
+    cluster.finish();
+}
+
 /// Many savepoints, kept and rolled back at random depths, with values drawn all the time.
 #[test]
 fn nested_savepoints_never_repeat_a_value() {

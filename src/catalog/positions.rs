@@ -176,7 +176,12 @@ impl LockedPosition {
 
     /// Whether the current transaction has written this version.
     pub fn is_own(&self) -> bool {
-        is_current(self.row.writer())
+        is_current(self.writer())
+    }
+
+    /// The transaction that has written this version.
+    pub fn writer(&self) -> pg_sys::TransactionId {
+        self.row.writer()
     }
 
     pub fn delete(&self) {

@@ -105,6 +105,12 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     Ok(true)
 }
 
+/// How far this transaction has served the version of a position row that it has written.
+pub fn reached(position: &Position, writer: pg_sys::TransactionId) -> Option<i64> {
+    let all = OWN.borrow();
+    Some(all.as_ref()?.get(&(position.sequence, position.epoch, writer))?.next())
+}
+
 /// Loads the next indexes of a sequence that is ours. `None`: there are some now.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use crate::catalog::{ids, take_over};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::change::{self, Change};
-use crate::session::{going_on, memo, recall};
+use crate::session::{going_on, memo, own, recall};
 
 sql_functions!(hilo_alter, hilo_setval);
 
@@ -46,6 +46,10 @@ fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
 fn settled(locked: &LockedPosition, sequence: &Sequence, goes_on: bool) -> Position {
     let ids = ids().or_raise();
     let mut position = locked.position;
+    if let Some(next) = own::reached(&position, locked.writer()) {
+        // Drawn by this transaction, and not yet written back.
+        (position.next_index, position.settled_index) = (next, next);
+    }
     let mapping = position.mapping(&sequence.definition);
     ranges::write_off(&ids, &position, &mapping, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
