@@ -41,7 +41,7 @@ pub const ORDERED: Contender =
 pub const KEYS: Contender =
     contender("keys", "hilo, keys", "hilo_nextkey('keys')", "floor_hilo", [0, 158, 115]);
 pub const UUID: Contender =
-    contender("uuid", "gen_random_uuid", "gen_random_uuid()", "floor_nothing", [128, 128, 128]);
+    contender("uuid", "gen_random_uuid", "gen_random_uuid()", "floor_nothing", [150, 110, 190]);
 
 /// All that can be called in the middle of a query.
 pub const CALLED: [&Contender; 8] =
