@@ -156,9 +156,9 @@ impl Target {
     }
 }
 
-/// Three decimals, as far as they say anything.
+/// Three decimals, or five of what is small, as far as they say anything.
 fn decimals(value: f64) -> String {
-    let text = format!("{value:.3}");
+    let text = if value.abs() < 0.01 { format!("{value:.5}") } else { format!("{value:.3}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
