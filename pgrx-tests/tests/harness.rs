@@ -77,6 +77,27 @@ fn reports_a_crash_that_nobody_expected() {
     assert!(report.contains("was terminated by signal 11"), "{report}");
 }
 
+/// Every line counts, of every life of the server, also after it was stopped.
+#[test]
+fn reports_what_stands_in_the_log_of_a_stopped_server() {
+    let outcome = std::panic::catch_unwind(|| {
+        let cluster = Cluster::builder().start();
+        let mut client = cluster.connect("postgres");
+        for text in ["PANIC:  written", "TRAP: failed Assert", "thread panicked at"] {
+            client.run(&format!("DO $$BEGIN RAISE LOG '{text}'; END$$"));
+        }
+        client.run("DO $$BEGIN RAISE LOG 'internal' USING ERRCODE = 'XX000'; END$$");
+        drop(client);
+        cluster.restart();
+        cluster.stop(Mode::Fast);
+    });
+    let report = outcome.expect_err("the cluster read the log");
+    let report = report.downcast_ref::<String>().expect("it says what it found");
+    for found in ["PANIC:  written", "TRAP: failed Assert", "thread panicked at", "internal"] {
+        assert!(report.contains(found), "{report}");
+    }
+}
+
 /// What was committed on a primary with a synchronous standby is there after the primary was
 /// killed and the standby promoted; the standby refuses writes until then.
 #[test]

@@ -217,3 +217,36 @@ fn a_long_series_can_be_canceled() {
     drop(client);
     cluster.finish();
 }
+
+/// The smallest settings that there can be: slower, and nothing else.
+#[test]
+fn the_smallest_settings_serve() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", "16")
+        .config("hilo.max_backend_slices", "1")
+        .config("hilo.max_slice_size", "1")
+        .config("hilo.min_block_size", "1")
+        .config("hilo.max_block_size", "1")
+        .config("hilo.min_threshold", "1")
+        .config("hilo.reserve_timeout", "30s")
+        .config("max_connections", "8")
+        .config("superuser_reserved_connections", "1")
+        .config("max_worker_processes", "2")
+        .start_with_hilo();
+    let mut clients: Vec<Client> = (0..4).map(|_| cluster.connect("postgres")).collect();
+    clients[0].run("SELECT hilo_create('small' || n) FROM generate_series(1, 40) AS n");
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        for client in &mut clients {
+            let one =
+                "SELECT hilo_nextval('small' || n) * 100 + n FROM generate_series(1, 40) AS n";
+            seen.extend(client.all::<i64>(one));
+        }
+    }
+    seen.sort_unstable();
+    let drawn = seen.len();
+    seen.dedup();
+    assert_eq!((drawn, seen.len()), (480, 480));
+    drop(clients);
+    cluster.finish();
+}

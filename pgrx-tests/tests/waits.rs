@@ -1,0 +1,194 @@
+//! Every wait can be left: by a cancel, by statement_timeout, by the end of the session. Nothing stays
+//! behind, neither a pin nor a holder nor a lock: the next call is served, what was waited for can be
+//! dropped, and every place among the active sequences can be used again.
+
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+
+const PLACES: usize = 16;
+
+/// What keeps the call waiting.
+#[derive(Clone, Copy)]
+enum Obstacle {
+    /// A transaction of another session, which has done this.
+    Transaction(&'static str),
+    /// The worker does nothing.
+    Worker,
+}
+
+use Obstacle::{Transaction, Worker};
+
+/// Every wait there is in src/session, and the locks of Postgres that definitions wait for.
+const WAITS: [(&str, Obstacle, &str); 11] = [
+    ("the terms", Transaction("SELECT FROM hilo.position FOR UPDATE"), "hilo_nextval('fresh')"),
+    (
+        "a block",
+        Transaction("SELECT FROM hilo.position FOR UPDATE"),
+        "hilo_nextvals('waited', 1000)",
+    ),
+    (
+        "a range",
+        Transaction("SELECT FROM hilo.position FOR UPDATE"),
+        "hilo_nextrange('waited', 1000)",
+    ),
+    ("a hi", Transaction("SELECT hilo_setval('waited', 500)"), "hilo_next_hi('waited')"),
+    ("a key", Transaction("SELECT hilo_setval('waited', 500)"), "hilo_nextkey('waited')"),
+    ("the worker", Worker, "hilo_nextvals('waited', 1000)"),
+    ("a name's creation", Worker, "hilo_nextval('unknown')"),
+    (
+        "a row that is altered",
+        Transaction("SELECT hilo_alter('waited', slice_size => 2)"),
+        "hilo_drop('waited', cascade => true)",
+    ),
+    (
+        "a row that is dropped",
+        Transaction("SELECT hilo_drop('waited', cascade => true)"),
+        "hilo_setval('waited', 7)",
+    ),
+    ("a table", Transaction("LOCK TABLE filled"), "hilo_rename('waited', 'renamed')"),
+    ("a name", Transaction("SELECT hilo_create('taken')"), "hilo_create('taken')"),
+];
+
+fn is_waiting(watcher: &mut Client, pid: i32) -> bool {
+    let sql = format!(
+        "SELECT state = 'active' AND wait_event_type IN ('Extension', 'IPC', 'Lock')
+           FROM pg_stat_activity WHERE pid = {pid}"
+    );
+    watcher.one::<Option<bool>>(&sql) == Some(true)
+}
+
+fn client(cluster: &Cluster) -> Client {
+    let mut client = cluster.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '60s'; SET hilo.auto_create = on");
+    client
+}
+
+/// A call that waits, left in each of the three ways.
+fn leave(cluster: &Cluster, call: &str) {
+    let mut watcher = cluster.connect("postgres");
+    let mut waiter = client(cluster);
+    let pid = waiter.backend_pid();
+    let sql = format!("SELECT {call}");
+    waiter.run("SET statement_timeout = '150ms'");
+    waiter.refusal(&sql).is("57014");
+    waiter.run("SET statement_timeout = 0");
+    for end in ["pg_cancel_backend", "pg_terminate_backend"] {
+        thread::scope(|scope| {
+            let call = scope.spawn(|| waiter.batch_execute(&sql).expect_err("it is not served"));
+            wait_until("the call waits", LONG, || is_waiting(&mut watcher, pid));
+            watcher.run(&format!("SELECT {end}({pid})"));
+            let error = call.join().unwrap_or_else(|_| panic!("{sql}: {end}"));
+            // Of a session that was ended, the client may see no more than that.
+            let expected = if end == "pg_cancel_backend" { "57014" } else { "57P01" };
+            let said = error.code().map_or("57P01", |code| code.code());
+            assert_eq!(said, expected, "{sql}: {error:?}");
+        });
+    }
+    cluster.wait_until_gone(pid);
+}
+
+/// In each wait.
+#[test]
+fn every_wait_can_be_left() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", &PLACES.to_string())
+        .config("hilo.worker_idle_timeout", "1h")
+        .start_with_hilo();
+    let mut seen = Vec::new();
+    for (what, obstacle, call) in WAITS {
+        let mut holder = client(&cluster);
+        holder.run(
+            "SELECT hilo_create('waited', block_size => 10), hilo_create('fresh');
+             CREATE TABLE filled (id bigint DEFAULT hilo_nextval('waited'))",
+        );
+        seen.extend(holder.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 5)"));
+        match obstacle {
+            Transaction(sql) => {
+                holder.run(&format!("BEGIN; {sql}"));
+                leave(&cluster, call);
+                holder.run("ROLLBACK");
+            }
+            Worker => {
+                let worker = Pid::from_raw(cluster.wait_for_worker("postgres"));
+                kill(worker, Signal::SIGSTOP).expect("the worker stands");
+                leave(&cluster, call);
+                kill(worker, Signal::SIGCONT).expect("the worker goes on");
+            }
+        }
+        let mut next = client(&cluster);
+        seen.extend(next.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 50)"));
+        seen.sort_unstable();
+        let drawn = seen.len();
+        seen.dedup();
+        assert_eq!((seen.len(), drawn), (55, 55), "after waiting for {what}");
+        seen.clear();
+        let nobodys = "SELECT count(*) FROM hilo_blocks b
+                        WHERE pid IS NOT NULL AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = b.pid)";
+        assert_eq!(next.one::<i64>(nobodys), 0, "after waiting for {what}");
+        next.run("DROP TABLE filled; SELECT hilo_drop(name) FROM hilo_sequences");
+        drop((next, holder));
+        every_place_can_be_used(&cluster, what);
+    }
+    cluster.finish();
+}
+
+/// As many sequences as there are places, each drawn from.
+fn every_place_can_be_used(cluster: &Cluster, what: &str) {
+    let mut user = client(cluster);
+    user.run("SET hilo.auto_create = off");
+    user.run(&format!("SELECT hilo_create('place' || n) FROM generate_series(1, {PLACES}) AS n"));
+    let all = format!("SELECT hilo_nextval('place' || n) FROM generate_series(1, {PLACES}) AS n");
+    assert_eq!(user.all::<i64>(&all), [1; PLACES], "after waiting for {what}");
+    user.run("SELECT hilo_drop(name) FROM hilo_sequences");
+}
+
+/// The wait for a place among the active sequences, while sessions hold values of all of them.
+#[test]
+fn the_wait_for_a_place_can_be_left() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", &PLACES.to_string())
+        .config("hilo.max_backend_slices", "64")
+        .start_with_hilo();
+    let mut holder = client(&cluster);
+    holder.run(&format!("SELECT hilo_create('held' || n) FROM generate_series(1, {PLACES}) AS n; SELECT hilo_create('more')"));
+    let draw =
+        format!("SELECT hilo_nextvals('held' || n, 3) FROM generate_series(1, {PLACES}) AS n");
+    for _ in 0..3 {
+        holder.run(&draw);
+    }
+    leave(&cluster, "hilo_nextval('more')");
+    let mut waiter = client(&cluster);
+    waiter.run("SET hilo.reserve_timeout = '200ms'");
+    waiter.refusal("SELECT hilo_nextval('more')").is("53400").hints("hilo.max_sequences");
+    drop(holder);
+    waiter.run("SET hilo.reserve_timeout = '60s'");
+    assert_eq!(waiter.one::<i64>("SELECT hilo_nextval('more')"), 1);
+    waiter.run("SELECT hilo_drop(name) FROM hilo_sequences");
+    drop(waiter);
+    every_place_can_be_used(&cluster, "a place");
+    cluster.finish();
+}
+
+/// The wait, half a second at most, for the worker to put the pool back before a sequence is numbered
+/// anew: it can be left, and who does not leave it goes on without the worker.
+#[test]
+fn the_wait_for_a_recall_can_be_left() {
+    let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();
+    let mut client = client(&cluster);
+    client.run("SELECT hilo_create('recalled')");
+    client.run("SELECT hilo_nextval('recalled')");
+    let worker = Pid::from_raw(cluster.wait_for_worker("postgres"));
+    kill(worker, Signal::SIGSTOP).expect("the worker stands");
+    client.run("SET statement_timeout = '100ms'");
+    client.refusal("SELECT hilo_setval('recalled', 70)").is("57014");
+    client.run("SET statement_timeout = 0");
+    assert_eq!(client.one::<i64>("SELECT hilo_setval('recalled', 90)"), 90);
+    kill(worker, Signal::SIGCONT).expect("the worker goes on");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('recalled')"), 91);
+    client.run("SELECT hilo_drop('recalled')");
+    cluster.finish();
+}
