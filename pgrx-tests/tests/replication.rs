@@ -361,3 +361,105 @@ fn two_way_with_striped_numbers() {
     assert_eq!(left.logged("another server"), 0);
     left.finish();
 }
+
+/// A node that is lost and built anew learns from another one how far it had come.
+#[test]
+fn a_node_that_is_built_anew_repeats_nothing() {
+    let start = |id| {
+        let builder = Cluster::builder().logical().node(id, 2).own_identity();
+        builder.config("hilo.failover_skip", "5000").start_with_hilo()
+    };
+    let (lost, other) = (start(0), start(1));
+    for cluster in [&lost, &other] {
+        cluster.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
+    }
+    let mut client = lost.connect("postgres");
+    client.run("SELECT hilo_create('rebuilt')");
+    other.subscribe("to_other", &lost, "own", "");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut client, "rebuilt", 10_000));
+    seen.session().saw(&draw(&mut other.connect("postgres"), "rebuilt", 3_000));
+    lost.wait_for_apply("to_other");
+    drop(client);
+    lost.kill9_postmaster();
+    let anew = start(0);
+    anew.subscribe("to_anew", &other, "own", "");
+    for cluster in [&anew, &other] {
+        seen.session().saw(&draw(&mut cluster.connect("postgres"), "rebuilt", 10_000));
+    }
+    seen.assert_unique();
+    let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
+    assert_eq!(anew.connect("postgres").one::<i64>(nodes), 1);
+    anew.finish();
+    other.finish();
+}
+
+/// Draws from `items` until `stop` is set.
+fn draw_until(cluster: &Cluster, seen: &Seen, stop: &AtomicBool) {
+    let mut client = cluster.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '60s'");
+    let mut session = seen.session();
+    while !stop.load(Relaxed) {
+        session.saw(&draw(&mut client, "items", 50));
+    }
+}
+
+/// Two servers that replicate to each other become three, while sessions draw from all of them.
+#[test]
+fn two_way_becomes_three_way_under_load() {
+    const BEYOND: i64 = 10_000_000;
+    let Some(clusters) = pair(["", ""], 2) else { return };
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    let [first, second] = &clusters;
+    let third = Cluster::builder().logical().node(2, 3).start_with_hilo();
+    let seen = Seen::new(Way::Rising);
+    let stop = AtomicBool::new(false);
+    let more = || {
+        let before = seen.count();
+        wait_until("more was drawn", LONG, || seen.count() >= before + 10_000);
+    };
+    let alter = |cluster: &Cluster, change: &str| {
+        cluster.connect("postgres").run(&format!("SELECT hilo_alter('items', {change})"));
+        more();
+    };
+    thread::scope(|scope| {
+        for cluster in [first, second, first, second] {
+            scope.spawn(|| draw_until(cluster, &seen, &stop));
+        }
+        let fence = format!("max_value => {}", BEYOND - 1);
+        alter(first, &fence);
+        alter(second, &fence);
+        for cluster in [first, second] {
+            cluster.configure("hilo.node_count", "3");
+            cluster.reload();
+        }
+        let tables = format!("CREATE PUBLICATION ours FOR TABLE {OWN_TABLES}");
+        third.connect("postgres").run(&tables);
+        for (number, cluster) in [first, second].into_iter().enumerate() {
+            let options = format!("WITH (origin = none, copy_data = {})", number == 0);
+            third
+                .connect("postgres")
+                .run("CREATE TABLE IF NOT EXISTS items (id bigint PRIMARY KEY, node int)");
+            third.subscribe(&format!("third_{number}"), cluster, "ours", &options);
+            let options = "WITH (origin = none, copy_data = false)";
+            cluster.subscribe(&format!("from_third_{number}"), &third, "ours", options);
+        }
+        let mut client = third.connect("postgres");
+        client.refusal("SELECT hilo_nextval('items')").is("55000").says("among 2 nodes");
+        let anew = format!("restart_with => {BEYOND}, max_value => 9223372036854775807");
+        alter(second, &anew);
+        alter(&third, &anew);
+        scope.spawn(|| draw_until(&third, &seen, &stop));
+        more();
+        alter(first, &anew);
+        stop.store(true, Relaxed);
+    });
+    seen.assert_unique();
+    for cluster in [first, second, &third] {
+        let mut client = cluster.connect("postgres");
+        let alike =
+            "SELECT count(*) = 3 AND count(DISTINCT (base, nodes, stripe)) = 1 FROM hilo.position";
+        wait_until("all know all", LONG, || client.one::<bool>(alike));
+        assert_eq!(cluster.logged("another server reserves"), 0);
+    }
+}
