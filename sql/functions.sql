@@ -38,7 +38,7 @@ CREATE FUNCTION hilo_alter(
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
 COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
-'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other.';
+'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value; to be given, the same on every node, where several nodes deal the sequence and its increment or cycle changes. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other, 55000 where several nodes could deal a value twice.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
@@ -103,7 +103,7 @@ COMMENT ON FUNCTION hilo_lastval() IS
 CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
 COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
-'Has a sequence go on after value, or with it if is_called is false, and returns value. Unlike setval, takes effect at commit and is undone by a rollback. Needs UPDATE. Errors: 42704 if it does not exist, 22003 out of its bounds, 42501.';
+'Has a sequence go on after value, or with it if is_called is false, and returns value. Unlike setval, takes effect at commit and is undone by a rollback. Needs UPDATE. Errors: 42704 if it does not exist, 22003 out of its bounds, 42501, 55000 where several nodes could deal a value twice.';
 
 -- Keys.
 

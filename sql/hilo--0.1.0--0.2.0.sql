@@ -145,3 +145,8 @@ COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
 'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE or SELECT. Errors: 42704 if it does not exist, 42501.';
 COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 'The value in a key of the sequence''s key_format. Needs USAGE or SELECT. Errors: 22023 if it is not such a key, 42704, 42501.';
+
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
+'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value; to be given, the same on every node, where several nodes deal the sequence and its increment or cycle changes. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other, 55000 where several nodes could deal a value twice.';
+COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
+'Has a sequence go on after value, or with it if is_called is false, and returns value. Unlike setval, takes effect at commit and is undone by a rollback. Needs UPDATE. Errors: 42704 if it does not exist, 22003 out of its bounds, 42501, 55000 where several nodes could deal a value twice.';

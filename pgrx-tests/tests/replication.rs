@@ -208,6 +208,24 @@ fn what_would_do_harm_is_kept_out() {
     subscriber.finish();
 }
 
+/// Who enables all triggers, as pg_restore --disable-triggers does, has them fire for nobody: hilo_check
+/// says so, and how to mend it; nothing is kept out of a restore by them.
+#[test]
+fn triggers_that_were_enabled_for_all_are_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("ALTER TABLE hilo.privilege DISABLE TRIGGER ALL; ALTER TABLE hilo.privilege ENABLE TRIGGER ALL");
+    let found = "SELECT what_to_do FROM hilo_check() WHERE object LIKE 'table %'";
+    let mend = client.all::<String>(found);
+    assert_eq!(mend.len(), 1);
+    let insert = "INSERT INTO hilo.privilege VALUES (7, 'public', 'USAGE', 'postgres')";
+    assert_eq!(client.execute(insert, &[]).unwrap(), 1);
+    client.refusal(insert).is("23505");
+    client.run(&mend[0]);
+    assert_eq!(client.all::<String>(found), Vec::<String>::new());
+    cluster.finish();
+}
+
 /// Two servers with the same hilo.node_id: the rows of the other are kept out, and both the log and
 /// hilo_check say it.
 #[test]

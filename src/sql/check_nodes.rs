@@ -12,10 +12,30 @@ use crate::{ffi, gucs, shared};
 
 pub(super) fn all(caller: pg_sys::Oid) -> Findings {
     let mut found = twin();
+    found.extend(triggers());
     found.extend(left_behind(caller));
     found.extend(numberings(caller));
     found.extend(other_counts(caller));
     found
+}
+
+/// The triggers that judge replicated rows fire for these alone, unless somebody has changed that, as
+/// pg_restore --disable-triggers does.
+fn triggers() -> Findings {
+    let sql = "SELECT c.relname::text
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                 LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
+                WHERE n.nspname = 'hilo' AND c.relname IN ('sequence', 'position', 'privilege', 'free_range')
+                  AND c.relkind = 'r' AND t.tgenabled IS DISTINCT FROM 'R'";
+    query::rows(sql, |row| {
+        let table = row.text(1);
+        finding(
+            format!("table hilo.{table}"),
+            ERROR,
+            "rows that logical replication brings are not looked at, and may have a number dealt twice",
+            format!("ALTER TABLE hilo.{table} ENABLE REPLICA TRIGGER replicated"),
+        )
+    })
 }
 
 /// Rows of this node have come from another server within the last hour.

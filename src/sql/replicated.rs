@@ -74,6 +74,9 @@ unsafe extern "C-unwind" fn hilo_replicated_free_range(
     unsafe { Fired::new(fcinfo) }.answer(|_| Ok(Verdict::KeepOut))
 }
 
+/// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.
+const REPLICA: std::ffi::c_int = 1;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Insert,
@@ -149,7 +152,11 @@ impl Fired {
     }
 
     fn answer(self, judge: impl FnOnce(&Fired) -> Result<Verdict, HiloError>) -> pg_sys::Datum {
-        match judge(&self).or_raise() {
+        // Somebody may have enabled the triggers for all: see `check_nodes`.
+        // SAFETY: reads the variable behind the setting session_replication_role.
+        let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
+        let verdict = if replica { judge(&self).or_raise() } else { Verdict::Accept };
+        match verdict {
             Verdict::KeepOut => pg_sys::Datum::null(),
             Verdict::Accept => self.new_tuple().into(),
             Verdict::With(columns) if columns.is_empty() => self.new_tuple().into(),
