@@ -25,7 +25,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use requests::{REQUESTS, Request};
 use slices::{Backend, Slice};
-use slot::Slot;
+use slot::{Guarded, Slot};
 use workers::Worker;
 
 /// Locks shared by the slots: enough that two busy sequences seldom share one.
@@ -96,6 +96,7 @@ impl Condition {
 pub struct Shared {
     pub control: &'static Control,
     pub slots: &'static [Slot],
+    guarded: &'static [Guarded],
     free: &'static [AtomicU32],
     wanted: &'static [AtomicU64],
     pub workers: &'static [Worker],
@@ -163,7 +164,7 @@ impl Shared {
     /// A slot with its lock held.
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
         let lock = self.lock_at(2 + number % SLOT_LOCKS, true);
-        slot::Locked::new(&self.slots[number], lock)
+        slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 
     pub fn number_of(&self, slot: &Slot) -> usize {
@@ -193,7 +194,7 @@ impl Layout {
         }
     }
 
-    fn offsets(&self) -> ([usize; 7], usize) {
+    fn offsets(&self) -> ([usize; 8], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
@@ -202,6 +203,7 @@ impl Layout {
             size_of::<Backend>() * self.backends,
             size_of::<Slice>() * self.backends * self.slices_per_backend,
             size_of::<Request>() * REQUESTS,
+            size_of::<Guarded>() * self.slots,
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -273,6 +275,7 @@ unsafe extern "C-unwind" fn startup() {
         Shared {
             control: &*(base as *const Control),
             slots: std::slice::from_raw_parts(part(0) as *const Slot, layout.slots),
+            guarded: std::slice::from_raw_parts(part(7) as *const Guarded, layout.slots),
             free: std::slice::from_raw_parts(part(1) as *const AtomicU32, layout.slots),
             wanted: std::slice::from_raw_parts(
                 part(2) as *const AtomicU64,
@@ -334,8 +337,9 @@ impl Shared {
         self.control.slot_freed.init();
         self.control.answered.init();
         self.requests.iter().for_each(Request::init);
-        for slot in self.slots {
+        for (slot, guarded) in self.slots.iter().zip(self.guarded) {
             slot.init();
+            guarded.init();
         }
         for (place, number) in self.free.iter().zip((0..self.slots.len() as u32).rev()) {
             place.store(number, Relaxed);

@@ -86,11 +86,7 @@ pub struct Slot {
     pub wait_total: AtomicU64,
     pub wait_max: AtomicU64,
     pub refilled: Condition,
-    inner: UnsafeCell<Inner>,
 }
-
-// SAFETY: `inner` is reached only through `Locked`.
-unsafe impl Sync for Slot {}
 
 /// The cache line that every taker writes.
 #[repr(C, align(64))]
@@ -98,6 +94,22 @@ pub struct Dealing {
     pub cursor: Cursor,
     /// Slices taken.
     pub slices: AtomicU64,
+}
+
+/// Where what a slot's lock guards lies: apart from the slots, so that those lie close together. Who
+/// draws from thousands of sequences pays for each page that they are spread over.
+#[repr(C, align(64))]
+pub struct Guarded(UnsafeCell<Inner>);
+
+// SAFETY: reached only through `Locked`.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    /// For a slot that is free.
+    pub fn init(&self) {
+        // SAFETY: nobody else sees it yet; `Inner` has no destructor.
+        unsafe { self.0.get().write(Inner::new(Key::NONE)) }
+    }
 }
 
 /// What the slot's lock guards.
@@ -169,8 +181,6 @@ impl Slot {
         self.refilled.init();
         self.serial.store(1, Relaxed);
         self.version.store(1, Relaxed);
-        // SAFETY: nobody else sees it yet; `Inner` has no destructor.
-        unsafe { self.inner.get().write(Inner::new(Key::NONE)) }
     }
 
     #[inline]
@@ -237,6 +247,7 @@ impl Inner {
 /// A slot whose lock is held.
 pub struct Locked {
     pub slot: &'static Slot,
+    guarded: &'static Guarded,
     _lock: Lock,
 }
 
@@ -244,20 +255,20 @@ impl Deref for Locked {
     type Target = Inner;
     fn deref(&self) -> &Inner {
         // SAFETY: the lock is held exclusively.
-        unsafe { &*self.slot.inner.get() }
+        unsafe { &*self.guarded.0.get() }
     }
 }
 
 impl DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut Inner {
         // SAFETY: the lock is held exclusively.
-        unsafe { &mut *self.slot.inner.get() }
+        unsafe { &mut *self.guarded.0.get() }
     }
 }
 
 impl Locked {
-    pub(super) fn new(slot: &'static Slot, lock: Lock) -> Locked {
-        Locked { slot, _lock: lock }
+    pub(super) fn new(slot: &'static Slot, guarded: &'static Guarded, lock: Lock) -> Locked {
+        Locked { slot, guarded, _lock: lock }
     }
 
     /// The terms and the serial under which ranges are dealt now; `None` before the worker has read
