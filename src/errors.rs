@@ -20,6 +20,8 @@ const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id,
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
 pub enum HiloError {
+    #[error("out of memory")]
+    OutOfMemory,
     #[error("hilo must be loaded when the server starts")]
     NotPreloaded,
     #[error("extension \"hilo\" is not installed in this database")]
@@ -144,6 +146,7 @@ impl HiloError {
 
     fn code(&self) -> Code {
         match self {
+            Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
             Self::NotPreloaded
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
@@ -196,6 +199,7 @@ impl HiloError {
 
     fn detail(&self) -> Option<String> {
         match self {
+            Self::OutOfMemory => Some("A session keeps the names of the sequences that it has used.".into()),
             Self::Option(error) => error.detail(),
             Self::Name(error) => error.detail(),
             Self::Key { reason, .. } => Some(format!("The {reason}.")),

@@ -250,3 +250,37 @@ fn the_smallest_settings_serve() {
     drop(clients);
     cluster.finish();
 }
+
+/// A session that may have no more memory says so and lives, whatever it was about to keep.
+#[test]
+fn a_session_without_memory_says_so() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 20000) AS i; CREATE TABLE out (line text)");
+    let mut refused = 0;
+    for margin in (400..2_800).step_by(200) {
+        let mut poor = cluster.connect("postgres");
+        let pid = poor.backend_pid();
+        poor.run("SELECT hilo_nextval('n1')");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
+        let size: usize = size.trim().trim_end_matches(" kB").parse().expect("a number");
+        // Through the server, whose account may do this to its processes.
+        let limit = ((size + margin) << 10).to_string();
+        let mut may_have = |limit: &str| {
+            client.run(&format!("COPY out FROM PROGRAM 'prlimit --pid {pid} --as={limit}:'"));
+        };
+        may_have(&limit);
+        let all =
+            "DO $$BEGIN FOR i IN 1..20000 LOOP PERFORM hilo_nextval('n' || i); END LOOP; END$$";
+        if let Err(error) = poor.batch_execute(all) {
+            let code = error.code().unwrap_or_else(|| panic!("{margin} kB: {error:?}")).code();
+            assert_eq!(code, "53200", "{margin} kB: {error:?}");
+            refused += 1;
+        }
+        may_have("unlimited");
+        assert!(poor.one::<bool>("SELECT hilo_nextval('n1') > 0"), "{margin} kB");
+    }
+    assert!(refused > 0, "memory was never scarce");
+    cluster.finish();
+}

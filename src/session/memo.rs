@@ -139,7 +139,9 @@ pub fn last_of(id: i64) -> Option<i64> {
 /// Remembers a value as the one given last, as setval does; `hilo_lastval` does not tell it.
 pub fn set_last(id: i64, value: i64) {
     let Ok(ids) = crate::catalog::ids() else { return };
-    entry_for((ids.extension, id)).last.set(Some(value));
+    if let Ok(entry) = entry_for((ids.extension, id)) {
+        entry.last.set(Some(value));
+    }
 }
 
 /// As DISCARD SEQUENCES: currval and lastval are undefined again.
@@ -211,7 +213,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             let needs = "USAGE, SELECT or UPDATE";
             return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
         }
-        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id));
+        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
         let (version_at, version) = if own::adopt(entry, &sequence)? {
             (&raw const OWN_VERSION, 0)
         } else {
@@ -223,7 +225,10 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         {
             continue;
         }
-        let memo = known.or_else(|| find(name)).unwrap_or_else(|| remember(name));
+        let memo = match known.or_else(|| find(name)) {
+            Some(memo) => memo,
+            None => remember(name)?,
+        };
         memo.entry.set(Some(entry));
         memo.version_at.set(version_at);
         memo.version.set(version);
@@ -236,8 +241,25 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
     }
 }
 
-fn remember(name: &[u8]) -> &'static Memo {
-    let memo: &'static Memo = Box::leak(Box::new(Memo {
+/// Memory that is never freed. The standard library would end the process, and so the server, where
+/// there is none.
+fn kept<T>(value: T) -> Result<&'static T, HiloError> {
+    // SAFETY: neither type that is kept is of size 0; what was allocated is written before it is read.
+    unsafe {
+        let place = std::alloc::alloc(std::alloc::Layout::new::<T>()) as *mut T;
+        if place.is_null() {
+            return Err(HiloError::OutOfMemory);
+        }
+        place.write(value);
+        Ok(&*place)
+    }
+}
+
+fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
+    let mut memos = MEMOS.borrow_mut();
+    let memos = memos.get_or_insert_default();
+    memos.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    let memo = kept(Memo {
         name: name.into(),
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
@@ -247,27 +269,32 @@ fn remember(name: &[u8]) -> &'static Memo {
         privileges: Cell::new(Privileges::NONE),
         key_format: RefCell::default(),
         keys: RefCell::default(),
-    }));
-    MEMOS.borrow_mut().get_or_insert_default().insert(&memo.name, memo);
-    memo
+    })?;
+    memos.insert(&memo.name, memo);
+    Ok(memo)
 }
 
-fn entry_for(key: (pg_sys::Oid, i64)) -> &'static Entry {
+fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
     let mut entries = ENTRIES.borrow_mut();
-    entries.get_or_insert_default().entry(key).or_insert_with(|| {
-        Box::leak(Box::new(Entry {
-            id: key.1,
-            slot: Cell::new(None),
-            serial: Cell::new(0),
-            terms: Cell::new(Terms::UNKNOWN),
-            slice: Cell::new(lines::empty()),
-            grown: Cell::new(0),
-            drawn_at: Cell::new(0),
-            floor: Cell::new(0),
-            floor_epoch: Cell::new(0),
-            last: Cell::new(None),
-        }))
-    })
+    let entries = entries.get_or_insert_default();
+    if let Some(entry) = entries.get(&key) {
+        return Ok(entry);
+    }
+    entries.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    let entry = kept(Entry {
+        id: key.1,
+        slot: Cell::new(None),
+        serial: Cell::new(0),
+        terms: Cell::new(Terms::UNKNOWN),
+        slice: Cell::new(lines::empty()),
+        grown: Cell::new(0),
+        drawn_at: Cell::new(0),
+        floor: Cell::new(0),
+        floor_epoch: Cell::new(0),
+        last: Cell::new(None),
+    })?;
+    entries.insert(key, entry);
+    Ok(entry)
 }
 
 /// The key of a sequence of this database.
