@@ -139,7 +139,7 @@ fn every_wait_can_be_left() {
 /// A session can hold values of as many sequences as there are places.
 fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     let mut user = client(cluster);
-    user.run("SET hilo.auto_create = off; SET hilo.reserve_timeout = '10s'");
+    user.run("SET hilo.auto_create = off");
     user.run(&format!("SELECT hilo_create('place' || n) FROM generate_series(1, {PLACES}) AS n"));
     let all =
         format!("SELECT hilo_nextvals('place' || n, 3) FROM generate_series(1, {PLACES}) AS n");
