@@ -50,6 +50,22 @@ fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), replayed + 5_000 + 2);
 }
 
+/// What a promotion passes over unless told otherwise is a block of that sequence: a small one is not
+/// used up by it.
+#[test]
+fn a_small_sequence_outlives_promotions() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('small', data_type => 'smallint'), hilo_nextval('small')");
+    let standby = primary.clone_by_base_backup();
+    client.run("SELECT hilo_nextval('small')");
+    primary.wait_for_replay(&standby);
+    primary.kill9_postmaster();
+    standby.promote();
+    let next: i64 = standby.connect("postgres").one("SELECT hilo_nextval('small')");
+    assert!((3..1_000).contains(&next), "{next}");
+}
+
 /// A standby refuses to serve, as core refuses nextval there, and starts no worker.
 #[test]
 fn a_standby_does_not_serve() {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use hilo_core::policy;
 use hilo_core::range::Range;
 
 use super::definitions::Sequence;
@@ -71,8 +72,9 @@ fn write_off_memory(ids: &Ids, sequence: &Sequence, position: &Position) -> Resu
 /// Those of writing to the catalog.
 pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
     let settings = gucs::refill(sequence.definition.block_size);
-    let skip = gucs::failover_skip().unwrap_or(settings.fixed.unwrap_or(settings.max_block));
     let mapping = position.mapping(&sequence.definition);
+    let block = policy::largest_block(mapping.limit(), &settings);
+    let skip = gucs::failover_skip().unwrap_or(block);
     let end = position.next_index.saturating_add(skip).min(mapping.limit());
     let skipped = Range::new(position.next_index, end);
     warn(sequence, position, skipped.len());

@@ -70,6 +70,11 @@ impl Settings {
     }
 }
 
+/// The most values that one block can have, of a sequence of `whole`.
+pub fn largest_block(whole: i64, settings: &Settings) -> i64 {
+    settings.fixed.unwrap_or_else(|| settings.ceiling(Room { whole, left: whole }))
+}
+
 /// The block for a refill now, `previous` being the last one (0: none yet). At least 1; it may be
 /// more than is left.
 pub fn next_block(previous: i64, demand: &Demand, room: Room, settings: &Settings) -> i64 {

@@ -2,7 +2,9 @@
 //! simulation.rs.
 
 use hilo_core::backoff;
-use hilo_core::policy::{Room, Settings, next_block, order, shrunk_block, threshold};
+use hilo_core::policy::{
+    Room, Settings, largest_block, next_block, order, shrunk_block, threshold,
+};
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
 use proptest::prelude::*;
@@ -123,4 +125,24 @@ proptest! {
 fn all_attempts_together_take_seconds() {
     let total: Duration = (0..backoff::ATTEMPTS).map(|n| backoff::delay(n, u32::MAX)).sum();
     assert!(total < Duration::from_secs(3));
+}
+
+/// What a promotion passes over is one block, whatever it had come to.
+#[test]
+fn no_block_is_larger_than_the_largest() {
+    let settings = Settings {
+        buffer: 10.0,
+        min_threshold: 50,
+        min_block: 32,
+        max_block: 1 << 20,
+        fixed: None,
+        prefetch: true,
+    };
+    let busy = Demand { per_second: 1e9, recent: 1e9, burst: i64::MAX / 4 };
+    for whole in [1, 100, 32_767, i32::MAX as i64, i64::MAX] {
+        let room = Room { whole, left: whole };
+        let block = (0..64).fold(0, |block, _| next_block(block, &busy, room, &settings));
+        assert_eq!(block, largest_block(whole, &settings), "of {whole}");
+    }
+    assert_eq!(largest_block(32_767, &Settings { fixed: Some(5_000), ..settings }), 5_000);
 }
