@@ -51,7 +51,7 @@ fn integers() -> Vec<Int> {
     let (s, ms) = (GucFlags::UNIT_S, GucFlags::UNIT_MS);
     vec![
         Int { name: c"hilo.max_sequences", what: c"Sequences that can be active at the same time.",
-              why: c"Each takes about 1.5 kB of shared memory. When all are taken, the longest idle one is put back to the catalog.",
+              why: c"Each takes about 1.7 kB of shared memory. When all are taken, the longest idle one is put back to the catalog.",
               setting: &MAX_SEQUENCES, range: (16, 1_000_000), context: Postmaster, flags: none },
         Int { name: c"hilo.max_backend_slices", what: c"Sequences of which one session can hold a slice.",
               why: c"Each takes 64 bytes of shared memory for every allowed connection.",
