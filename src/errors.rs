@@ -16,6 +16,7 @@ use crate::catalog::version;
 /// What the worker meets when a sequence is not dealt to this node.
 const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
 const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id, number it anew on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
+const NOT_ARRIVED: &str = "Replicate hilo.position with hilo.sequence, and wait until it is copied. If that server is lost, hilo_alter(name, restart_with => ...) with a value beyond all that it can have dealt.";
 
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
@@ -85,6 +86,8 @@ pub enum HiloError {
         "hilo sequence \"{name}\" is dealt among {count} nodes, and hilo.node_id = {id} is none of them"
     )]
     NotAmongNodes { name: String, id: i32, count: i32 },
+    #[error("no position of hilo sequence \"{0}\" has arrived from the server that created it")]
+    NoPosition(String),
     #[error(
         "hilo sequence \"{0}\" is dealt among several nodes, so that it must be said where it goes on"
     )]
@@ -185,9 +188,10 @@ impl HiloError {
             | Self::RoleHasDependents { .. }
             | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
-            Self::NotAmongNodes { .. } | Self::NodesRestart(_) | Self::Reserved { .. } => {
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
-            }
+            Self::NotAmongNodes { .. }
+            | Self::NoPosition(_)
+            | Self::NodesRestart(_)
+            | Self::Reserved { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoSuchPrivilege(_) => Code::ERRCODE_INVALID_PARAMETER_VALUE,
         }
     }
@@ -226,6 +230,7 @@ impl HiloError {
             }
             Self::RangeTooLarge { .. } => Some("A range does not run over the bounds or from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("All of them are in use or wait to be put back to the catalog.".into()),
+            Self::NoPosition(_) => Some("It cannot be told which values were dealt there.".into()),
             Self::NodesRestart(_) => {
                 Some("Each node stands elsewhere in the sequence; all must number it from the same value on.".into())
             }
@@ -264,6 +269,12 @@ impl HiloError {
             {
                 NUMBER_ANEW.into()
             }
+            Self::Fault { sqlstate, message, .. }
+                if *sqlstate == NOT_SO_NUMBERED && message.starts_with("no position of ") =>
+            {
+                NOT_ARRIVED.into()
+            }
+            Self::NoPosition(_) => NOT_ARRIVED.into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),

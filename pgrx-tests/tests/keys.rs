@@ -178,3 +178,29 @@ fn two_sessions_create_one_sequence() {
     client.refusal("SELECT hilo_nextval('PROJ-9012')").is("42704").hints("auto_create");
     cluster.finish();
 }
+
+/// A prefix from the configuration file that is no text in the database's encoding gets into no key.
+#[test]
+fn a_prefix_in_another_encoding_gets_into_no_key() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE DATABASE korea ENCODING 'EUC_KR' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'",
+    );
+    cluster.configure("hilo.server_prefix", "€/");
+    cluster.reload();
+    wait_until("the prefix is taken up", LONG, || {
+        admin.one::<bool>("SELECT current_setting('hilo.server_prefix') = '€/'")
+    });
+    admin.run("SELECT hilo_create('s')");
+    assert_eq!(key(&mut admin, "s"), "s/€/1");
+    let mut client = cluster.connect("korea");
+    client.run("CREATE EXTENSION hilo; CREATE TABLE t (k text)");
+    client.run("SELECT hilo_create('s', key_format => '{value}')");
+    assert_eq!(key(&mut client, "s"), "1", "which has no prefix");
+    let plain = "SELECT hilo_create('t')";
+    client.refusal(plain).is("22023").says("encoding").hints("ALTER DATABASE");
+    client.run("SET hilo.server_prefix = 'K/'; SELECT hilo_create('t'); RESET hilo.server_prefix");
+    client.refusal("INSERT INTO t VALUES (hilo_nextkey('t'))").is("22023").says("encoding");
+    cluster.finish();
+}

@@ -168,7 +168,7 @@ fn servers_that_replicate_to_each_other() {
     }
 }
 
-/// The failover of the document, with the primary killed before it.
+/// The failover of the document, with the primary killed before it, and the way back.
 #[test]
 fn a_replica_takes_over() {
     let mut blocks = blocks("A replica that takes over");
@@ -186,4 +186,19 @@ fn a_replica_takes_over() {
         servers.all::<i64>("replica", "SELECT count FROM hilo_gaps WHERE count > 1000000"),
         [1_048_576]
     );
+    let last = ids[100];
+
+    let mut blocks = self::blocks("The old primary comes back");
+    let failover = blocks.pop().expect("the way back");
+    servers.0["primary"].start();
+    servers.run(blocks);
+    let insert = "INSERT INTO customer (name) SELECT 'n' FROM generate_series(1, 50)";
+    servers.0["replica"].connect("postgres").run(insert);
+    servers.settle();
+    servers.0["replica"].kill9_postmaster();
+    servers.run(vec![failover]);
+    let ids = servers.all::<i64>("primary", "SELECT id FROM customer ORDER BY id");
+    assert_eq!(ids.len(), 152);
+    assert_eq!(ids[100..151], (last..last + 51).collect::<Vec<_>>());
+    assert!(ids[151] > last + 1_000_000, "one block is passed over again: {}", ids[151]);
 }

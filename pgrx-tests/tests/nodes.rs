@@ -156,6 +156,25 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
     cluster.finish();
 }
 
+/// What a transaction has served from its own definition is written down as the node that it was, also
+/// where the server becomes another one before the commit.
+#[test]
+fn a_transaction_stays_the_node_that_it_began_as() {
+    let cluster = node(0, 2);
+    let mut client = cluster.connect("postgres");
+    let seen = Seen::new(Way::Rising);
+    client.run("BEGIN; SELECT hilo_create('created')");
+    seen.session().saw(&draw(&mut client, "created", 100));
+    reload(&cluster, &mut client, &[("hilo.node_id", "1")]);
+    client.run("COMMIT");
+    seen.session().saw(&draw(&mut client, "created", 100));
+    reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
+    seen.session().saw(&draw(&mut cluster.connect("postgres"), "created", 100));
+    seen.assert_unique();
+    assert_eq!(seen.sorted()[100], 101, "the first node goes on where its transaction stood");
+    cluster.finish();
+}
+
 /// Where several nodes deal a sequence, a change of its numbers names the first one; bounds alone change
 /// where it stands, without moving a stripe.
 #[test]
@@ -191,6 +210,9 @@ fn a_change_of_the_numbers_says_where_they_begin() {
     assert_eq!(draw(&mut client, "dealt", 2), [20000 + 10240, 20000 + 10250]);
     client.run("SELECT hilo_setval('dealt', 100000)");
     assert_eq!(draw(&mut client, "dealt", 1), [100010 + 10240]);
+    client.run("SELECT hilo_setval('dealt', 200000, false)");
+    let back = "SELECT hilo_alter('dealt', restart_with => 20000)";
+    client.refusal(back).is("55000").says("node 1 has reserved up to 200000");
     client.run("SELECT hilo_setval('dealt', 200000, false)");
     assert_eq!(draw(&mut client, "dealt", 1), [200000 + 10240]);
     cluster.finish();

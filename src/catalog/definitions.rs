@@ -11,7 +11,7 @@ use crate::errors::HiloError;
 use crate::ffi;
 
 /// A row of `hilo.sequence`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     pub id: i64,
     pub name: Name,

@@ -36,6 +36,11 @@ impl Position {
     /// The value, if this node has reserved one at or beyond `base`, seen in the direction of the
     /// numbers.
     fn reserved_from(&self, definition: &Definition, base: i64, rising: bool) -> Option<i64> {
+        // Set beyond what it had reserved, and not used since.
+        let beyond = if rising { self.base > base } else { self.base < base };
+        if self.next_index == 0 && self.epoch > 1 && beyond {
+            return Some(self.base);
+        }
         let reach = self.reach(definition)?;
         match rising {
             true => Some(reach.max(self.base)).filter(|value| *value >= base),
@@ -53,11 +58,12 @@ pub fn node() -> Result<i32, HiloError> {
     if id < count { Ok(id) } else { Err(HiloError::NodeId { id, count }) }
 }
 
-/// Where a node begins that has no position yet. If others have one, it joins them: it takes over the
-/// numbering that begins furthest.
+/// Where a node begins that has no position yet. It joins the others: it takes over the numbering that
+/// begins furthest. Whoever creates a sequence gives it a position, so there is one, unless the definition
+/// has come by replication without it, or before it.
 ///
 /// # Errors
-/// `NotAmongNodes` where that leaves no stripe for it, `Reserved` where a node has reserved beyond it
+/// `NoPosition` where no other is known, `NotAmongNodes` where that leaves no stripe for it, `Reserved` where a node has reserved beyond it
 /// under another numbering.
 pub fn joined(ids: &Ids, sequence: &Sequence) -> Result<Position, HiloError> {
     let first = Position::first(sequence);
@@ -66,7 +72,9 @@ pub fn joined(ids: &Ids, sequence: &Sequence) -> Result<Position, HiloError> {
     let furthest = others.iter().max_by_key(|other| {
         (if rising { other.base as i128 } else { -(other.base as i128) }, other.nodes)
     });
-    let Some(&Position { base, nodes, stripe, .. }) = furthest else { return Ok(first) };
+    let Some(&Position { base, nodes, stripe, .. }) = furthest else {
+        return Err(HiloError::NoPosition(sequence.name.to_string()));
+    };
     if first.node >= nodes {
         return Err(HiloError::NotAmongNodes {
             name: sequence.name.to_string(),

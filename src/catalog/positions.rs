@@ -221,15 +221,6 @@ pub fn insert(position: &Position) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Puts a row in the place of the one that the same node has.
-pub fn replace(ids: &Ids, position: &Position) -> Result<(), HiloError> {
-    match lock(ids, position.sequence, position.node, true)? {
-        Lock::Locked(locked) => locked.update(position),
-        _ => insert(position)?,
-    }
-    Ok(())
-}
-
 /// The rows of all nodes for this sequence.
 pub fn of_all_nodes(ids: &Ids, sequence: i64) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;

@@ -155,12 +155,13 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
 
 /// Before the commit: writes how far each sequence was served.
 pub fn write_back() {
-    let served: Vec<(Version, i64)> = OWN
+    // Its node is the one that it began as, whatever a reload has made of this server meanwhile.
+    let served: Vec<(Version, i32, i64)> = OWN
         .borrow()
         .iter()
         .flatten()
         .filter(|(_, own)| own.next() != own.position.next_index)
-        .map(|(version, own)| (*version, own.next()))
+        .map(|(version, own)| (*version, own.position.node, own.next()))
         .collect();
     // Whoever draws after this, in a later callback, would draw what is not written down.
     for own in OWN.borrow_mut().iter_mut().flat_map(HashMap::values_mut) {
@@ -170,8 +171,8 @@ pub fn write_back() {
         own.slice.run_end.store(next, Relaxed);
         own.slice.range_end.store(next, Relaxed);
     }
-    for (version, next) in served {
-        if let Err(error) = positions::advance(version, gucs::node().0, next) {
+    for (version, node, next) in served {
+        if let Err(error) = positions::advance(version, node, next) {
             error.raise();
         }
     }

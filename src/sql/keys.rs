@@ -41,6 +41,19 @@ pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     check_prefix(&format, name, prefix, definition.min_value < 0)
 }
 
+/// Whether bytes, which a configuration file may have in any encoding, are text in this database's.
+fn is_text(bytes: &[u8]) -> bool {
+    // SAFETY: reads so many bytes and raises nothing.
+    unsafe {
+        pg_sys::pg_verify_mbstr(
+            pg_sys::GetDatabaseEncoding(),
+            bytes.as_ptr().cast(),
+            bytes.len() as i32,
+            true,
+        )
+    }
+}
+
 fn check_prefix(
     format: &KeyFormat,
     name: &[u8],
@@ -49,6 +62,14 @@ fn check_prefix(
 ) -> Result<(), HiloError> {
     if prefix.is_empty() || !format.has_server() {
         return Ok(());
+    }
+    if !is_text(prefix) {
+        return Err(HiloError::Prefix {
+            prefix: shown(prefix),
+            message: "it is not text in the encoding of this database".into(),
+            detail: None,
+            hint: Some("Use ASCII, or set it per database: ALTER DATABASE ... SET.".into()),
+        });
     }
     format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {
         prefix: shown(prefix),

@@ -19,9 +19,9 @@ use super::raw_function::raw_functions;
 use super::role_type::NOBODY;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
-use crate::catalog::positions::{self, Position, REPLICATED};
+use crate::catalog::positions::{self, Lock, Position, REPLICATED};
 use crate::catalog::table::Row;
-use crate::catalog::{ids, privileges, ranges, roles};
+use crate::catalog::{Ids, ids, privileges, ranges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::Global;
 use crate::session::change::{self, Change};
@@ -222,11 +222,23 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
             node_moved(new.node);
         }
         if fired.event == Event::Insert {
-            positions::replace(&ids, &Position { timeline: REPLICATED, ..new })?;
+            replace(&ids, &new, here)?;
             return Ok(Verdict::KeepOut);
         }
     }
     Ok(Verdict::With(vec![(TIMELINE, Some(REPLICATED.into()))]))
+}
+
+/// Puts an arrived row in the place of the one that is there, unless that has become ours while we waited
+/// for it.
+fn replace(ids: &Ids, new: &Position, here: i32) -> Result<(), HiloError> {
+    let arrived = Position { timeline: REPLICATED, ..*new };
+    match positions::lock(ids, new.sequence, new.node, true)? {
+        Lock::Locked(locked) if new.node == here && locked.position.is_ours() => meet_twin(new),
+        Lock::Locked(locked) => locked.update(&arrived),
+        _ => positions::insert(&arrived)?,
+    }
+    Ok(())
 }
 
 /// Whether it is time to say so again: what is true of one row is true of many.
@@ -243,8 +255,8 @@ fn is_due(last: &Cell<Option<Instant>>) -> bool {
 fn meet_twin(new: &Position) {
     static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
     let life = shared::get().map_or(0, |shared| shared.control.incarnation);
-    // A row of our own may come back over a third server.
-    if new.is_ours() && (new.incarnation == 0 || new.incarnation == life) {
+    // A row of our own may come back over a third server, which has marked it.
+    if new.system_id == positions::server().0 && (new.incarnation == 0 || new.incarnation == life) {
         return;
     }
     if let Ok(shared) = shared::get() {
@@ -299,9 +311,14 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
 }
 
 fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
-    if let Some(known) = definitions::by_id(&ids()?, new.id)? {
-        if numbers(&known.definition) != numbers(&new.definition) {
-            differs(&known.name);
+    if let Some((table, row, known)) = definitions::lock(new.id)? {
+        let kept = kept(&known, new)?;
+        // An owner that does not exist here has been replaced by whom this runs as.
+        let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
+        let merged = Sequence { owner, created_at: known.created_at, ..merge(&known, new, &kept) };
+        if merged != known {
+            definitions::update(&table, &row, &merged);
+            tell(&merged)?;
         }
         return Ok(Verdict::KeepOut);
     }
@@ -317,11 +334,20 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::Accept)
 }
 
+const NAME: usize = 2;
+/// Of what the numbers are made.
+const NUMBERS: std::ops::RangeInclusive<usize> = 3..=9;
+const OWNER: usize = 13;
+
 fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
-    const NAME: usize = 2;
-    const NUMBERS: std::ops::RangeInclusive<usize> = 3..=9;
-    const OWNER: usize = 13;
     let old = Sequence::from_row(old_row);
+    let kept = kept(&old, new)?;
+    tell(&merge(&old, new, &kept))?;
+    Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
+}
+
+/// The columns that stay as they are when `new` arrives for `old`.
+fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<usize>, HiloError> {
     let mut kept = Vec::new();
     if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
         warn(
@@ -336,23 +362,42 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     }
     if new.owner == NOBODY {
         kept.push(OWNER);
-    } else if new.owner != old.owner {
+    } else {
         roles::depend_on(new.owner)?;
     }
-    roles::depend_on(new.owner)?;
     if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
         differs(&old.name);
         kept.extend(NUMBERS);
     }
-    change::note(old.id, Change::Outdated)?;
-    change::note(
-        old.id,
-        Change::Sizes {
-            slice: new.definition.slice_size.unwrap_or(0),
-            block: new.definition.block_size.unwrap_or(0),
-        },
-    )?;
-    Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
+    Ok(kept)
+}
+
+/// `new`, but for the columns that are kept of `old`.
+fn merge(old: &Sequence, new: &Sequence, kept: &[usize]) -> Sequence {
+    let mut merged = new.clone();
+    if kept.contains(&NAME) {
+        merged.name = old.name.clone();
+    }
+    if kept.contains(&OWNER) {
+        merged.owner = old.owner;
+    }
+    if kept.contains(NUMBERS.start()) {
+        let Definition { block_size, slice_size, ref key_format, .. } = new.definition;
+        let key_format = key_format.clone();
+        merged.definition =
+            Definition { block_size, slice_size, key_format, ..old.definition.clone() };
+    }
+    merged
+}
+
+/// Memory is to learn of a definition that has changed.
+fn tell(new: &Sequence) -> Result<(), HiloError> {
+    change::note(new.id, Change::Outdated)?;
+    let sizes = Change::Sizes {
+        slice: new.definition.slice_size.unwrap_or(0),
+        block: new.definition.block_size.unwrap_or(0),
+    };
+    change::note(new.id, sizes)
 }
 
 fn differs(name: &Name) {

@@ -1,0 +1,120 @@
+//! Rows of hilo's own tables that replication brings early, late, again or over a detour.
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
+
+fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
+    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+}
+
+fn logical(id: usize, count: usize) -> Cluster {
+    let builder = Cluster::builder().logical().own_identity().node(id, count);
+    builder.config("hilo.failover_skip", "100").start_with_hilo()
+}
+
+/// A definition that is here before any position, as while tables are being copied, is not served from
+/// the start: nobody here knows yet what was dealt.
+#[test]
+fn a_definition_without_a_position_is_not_served() {
+    let (publisher, subscriber) = (logical(0, 1), logical(1, 2));
+    let mut there = publisher.connect("postgres");
+    there.run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE hilo.sequence");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut there, "early", 5_000));
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    for call in ["hilo_nextval('early')", "hilo_alter('early', max_value => 1000000)"] {
+        let refusal = here.refusal(&format!("SELECT {call}"));
+        refusal.is("55000").says("no position of hilo sequence \"early\"").hints("hilo.position");
+    }
+    there.run("ALTER PUBLICATION own ADD TABLE hilo.position");
+    here.run("ALTER SUBSCRIPTION own REFRESH PUBLICATION");
+    subscriber.wait_for_copy();
+    here.refusal("SELECT hilo_nextval('early')").is("55000").says("among 1 nodes");
+    here.run("SELECT hilo_setval('early', 100000)");
+    seen.session().saw(&draw(&mut here, "early", 1_000));
+    seen.assert_unique();
+    subscriber.finish();
+}
+
+/// A replica that was restored from a dump takes over what its publisher has become since, the definition
+/// with the position: else its indexes would mean smaller values.
+#[test]
+fn what_is_copied_replaces_what_was_restored() {
+    let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
+    let mut there = publisher.connect("postgres");
+    there.run("SELECT hilo_create('altered'), hilo_create('mine')");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut there, "altered", 10));
+    let mut here = subscriber.connect("postgres");
+    here.run("DROP EXTENSION hilo");
+    subscriber.restore("postgres", &publisher.pg_dump("postgres", &[]));
+    let mine = draw(&mut here, "mine", 1);
+    there.run("SELECT hilo_alter('altered', increment => 7, key_format => 'A{value}')");
+    there.run("SELECT hilo_alter('mine', increment => 7, key_format => 'M{value}')");
+    seen.session().saw(&draw(&mut there, "altered", 20_000));
+    there.run(
+        "CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege, hilo.gap",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    let defined = |name: &str| {
+        format!("SELECT increment || ' ' || key_format FROM hilo_sequences WHERE name = '{name}'")
+    };
+    assert_eq!(here.one::<String>(&defined("altered")), "7 A{value}");
+    assert_eq!(here.one::<String>(&defined("mine")), "1 M{value}", "used here since the dump");
+    publisher.kill9_postmaster();
+    seen.session().saw(&draw(&mut here, "altered", 1_000));
+    seen.assert_unique();
+    assert!(draw(&mut here, "mine", 1)[0] > mine[0]);
+    subscriber.finish();
+}
+
+/// A copied position that waits for a transaction of this server does not take the place of what that
+/// has committed.
+#[test]
+fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
+    let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
+    let mut there = publisher.connect("postgres");
+    there.run(
+        "SELECT hilo_create('set'), hilo_nextval('set');
+         CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    let mut other = subscriber.connect("postgres");
+    here.run("DROP SUBSCRIPTION own");
+    here.run("BEGIN; SELECT hilo_setval('set', 100000)");
+    let address = publisher.address();
+    other.run(&format!("CREATE SUBSCRIPTION own CONNECTION '{address}' PUBLICATION own"));
+    wait_until("the copy of the position waits", LONG, || {
+        other.one::<bool>(
+            "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks t USING (pid)
+                             WHERE NOT w.granted AND t.locktype = 'tuple'
+                               AND t.relation = 'hilo.position'::regclass)",
+        )
+    });
+    here.run("COMMIT");
+    subscriber.wait_for_copy();
+    assert_eq!(draw(&mut other, "set", 1), [100_001]);
+    subscriber.finish();
+}
+
+/// Our own row that comes back over another server is nobody's twin.
+#[test]
+fn our_own_row_over_a_detour_is_no_twin() {
+    let clusters = [logical(0, 2), logical(1, 2)];
+    for cluster in &clusters {
+        let mut client = cluster.connect("postgres");
+        client.run("SELECT hilo_create('mine'); CREATE PUBLICATION own FOR TABLE hilo.position");
+    }
+    let [first, second] = &clusters;
+    second.subscribe("there", first, "own", "");
+    first.subscribe("back", second, "own", "WITH (copy_data = false)");
+    let mut client = first.connect("postgres");
+    draw(&mut client, "mine", 20_000);
+    first.wait_for_apply("there");
+    second.wait_for_apply("back");
+    assert_eq!(first.logged("another server reserves values"), 0);
+    let found = "SELECT count(*) FROM hilo_check() WHERE object = 'node 0'";
+    assert_eq!(client.one::<i64>(found), 0);
+    first.stop(hilo_tests::Mode::Immediate);
+}
