@@ -204,3 +204,30 @@ fn a_prefix_in_another_encoding_gets_into_no_key() {
     client.refusal("INSERT INTO t VALUES (hilo_nextkey('t'))").is("22023").says("encoding");
     cluster.finish();
 }
+
+/// Whoever uses a name that another transaction is creating waits for that transaction, which may commit
+/// or not.
+#[test]
+fn a_first_use_waits_for_who_is_creating_it() {
+    let cluster = Cluster::builder().config("hilo.auto_create", "on").start_with_hilo();
+    let mut creator = cluster.connect("postgres");
+    let mut admin = cluster.connect("postgres");
+    for (end, expected) in [("COMMIT", 3), ("ROLLBACK", 1)] {
+        creator.run("BEGIN");
+        creator.run(&format!("SELECT hilo_create('{end}'), hilo_nextval('{end}')"));
+        creator.run(&format!("SELECT hilo_nextval('{end}')"));
+        thread::scope(|scope| {
+            let user = scope.spawn(|| {
+                let mut client = cluster.connect("postgres");
+                client.run("SET hilo.reserve_timeout = '60s'");
+                client.one::<i64>(&format!("SELECT hilo_nextval('{end}')"))
+            });
+            let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active'
+                          AND query LIKE 'SELECT hilo!_nextval%' ESCAPE '!' AND now() - query_start > '1 s')";
+            wait_until("it has waited", LONG, || user.is_finished() || admin.one::<bool>(waits));
+            creator.run(end);
+            assert_eq!(user.join().unwrap(), expected, "{end}");
+        });
+    }
+    cluster.finish();
+}

@@ -2,9 +2,9 @@
 //! transaction of its own, so it stays when the caller rolls back.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::{Global, wait};
 use crate::catalog::name::shown;
@@ -38,6 +38,11 @@ pub fn give_up() {
 /// # Errors
 /// `Timeout`, `Fault` with what the worker met.
 pub fn create(name: &[u8]) -> Result<(), HiloError> {
+    const AGAIN: Duration = Duration::from_millis(200);
+    const PASSING: [i32; 2] = [
+        PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32,
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION as i32,
+    ];
     let shared = shared::get()?;
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId };
@@ -46,8 +51,9 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
     let answered = &shared.control.answered;
     answered.prepare();
     let guard = Asked;
+    let mut ask_at = began;
     let result = loop {
-        if ASKED.get().is_none() {
+        if ASKED.get().is_none() && Instant::now() >= ask_at {
             ASKED.set(shared.ask(database, ffi::current_user(), name));
         }
         let registered = wait::wake(shared);
@@ -60,6 +66,13 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
                 }
                 Answer::Failed(fault) => {
                     ASKED.set(None);
+                    // Somebody who has not committed yet creates it: wait, as for a row lock.
+                    if PASSING.contains(&fault.sqlstate)
+                        && began.elapsed() < gucs::reserve_timeout()
+                    {
+                        ask_at = Instant::now() + AGAIN;
+                        continue;
+                    }
                     let message = fault.message().to_string();
                     break Err(HiloError::Fault { name: shown, sqlstate: fault.sqlstate, message });
                 }
