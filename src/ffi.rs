@@ -56,6 +56,8 @@ pub fn now() -> i64 {
 unsafe extern "C-unwind" {
     /// Core's handler of SIGTERM for backends.
     pub fn die(signal: std::ffi::c_int);
+    /// Core's handler of SIGINT for backends.
+    pub fn StatementCancelHandler(signal: std::ffi::c_int);
     /// Core's handler of SIGHUP for background processes.
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
 }

@@ -225,6 +225,8 @@ fn a_first_use_waits_for_who_is_creating_it() {
             let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active'
                           AND query LIKE 'SELECT hilo!_nextval%' ESCAPE '!' AND now() - query_start > '1 s')";
             wait_until("it has waited", LONG, || user.is_finished() || admin.one::<bool>(waits));
+            let other = format!("SELECT hilo_nextval('beside {end}')");
+            assert_eq!(admin.one::<i64>(&other), 1, "meanwhile others are served");
             creator.run(end);
             assert_eq!(user.join().unwrap(), expected, "{end}");
         });

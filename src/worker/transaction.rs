@@ -7,6 +7,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
+use crate::ffi;
 
 /// Why a transaction failed.
 #[derive(Clone, Debug)]
@@ -41,11 +42,20 @@ pub fn patiently<T>(
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
     const PATIENCE_MS: i32 = 20;
-    // SAFETY: the variable behind the setting lock_timeout, on this process's one thread.
-    unsafe { pg_sys::LockTimeout = PATIENCE_MS };
+    // The timeout is a cancel, which is ignored elsewhere. None must be left over for a reservation's
+    // wait for the synchronous standby.
+    // SAFETY: core's own handler and variables, on this process's one thread.
+    unsafe {
+        ffi::set_handler(pg_sys::SIGINT, ffi::StatementCancelHandler);
+        pg_sys::LockTimeout = PATIENCE_MS;
+    }
     let result = run(activity, work);
     // SAFETY: as above.
-    unsafe { pg_sys::LockTimeout = 0 };
+    unsafe {
+        pg_sys::LockTimeout = 0;
+        ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
+        (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
+    }
     result
 }
 
