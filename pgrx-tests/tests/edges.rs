@@ -82,3 +82,35 @@ fn names_are_swapped_in_one_transaction() {
     assert_eq!(client.one::<i64>("SELECT hilo_currval('high')"), 2);
     cluster.finish();
 }
+
+/// REINDEX CONCURRENTLY, which puts other indexes in the place of the catalog's own, is noticed by
+/// sessions and by the worker.
+#[test]
+fn indexes_are_built_anew_while_they_are_used() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut admin = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE clerk;
+         SELECT hilo_create('kept', block_size => 8), hilo_create('spare');
+         SELECT hilo_grant('kept', 'clerk', 'USAGE');
+         SELECT hilo_nextval('kept'), hilo_nextval('spare')",
+    );
+    for (round, table) in
+        ["sequence", "position", "free_range", "gap", "privilege"].into_iter().enumerate()
+    {
+        admin.run(&format!("REINDEX TABLE CONCURRENTLY hilo.{table}"));
+        let drawn: i64 = client.one(
+            "SELECT count(DISTINCT value) FROM hilo_nextvals('kept', 100) AS value WHERE value > 0",
+        );
+        assert_eq!(drawn, 100, "after {table}");
+        client.run(&format!(
+            "SELECT hilo_grant('kept', 'clerk', 'SELECT'); SELECT hilo_revoke('kept', 'clerk', 'SELECT');
+             SELECT hilo_setval('spare', {round} * 1000 + 1000); SELECT hilo_nextval('spare');
+             SELECT hilo_create('short-lived'); SELECT hilo_drop('short-lived');
+             SET ROLE clerk; SELECT hilo_nextval('kept'); RESET ROLE; SELECT * FROM hilo_check()"
+        ));
+    }
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 507);
+    cluster.finish();
+}

@@ -47,6 +47,12 @@ pub struct Ids {
     pub role_type: pg_sys::Oid,
 }
 
+impl Ids {
+    fn tables(&self) -> [pg_sys::Oid; 5] {
+        [self.sequence, self.position, self.free_range, self.gap, self.privilege]
+    }
+}
+
 static IDS: Global<Cell<Option<Ids>>> = Global::new(Cell::new(None));
 
 /// The tables of the extension in this database.
@@ -142,8 +148,9 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
+    // Of every table: REINDEX CONCURRENTLY puts other indexes in the place of its own.
     if let Some(ids) = IDS.get()
-        && (relation == ids.sequence || relation == ids.position || relation == pg_sys::InvalidOid)
+        && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
     {
         IDS.set(None);
         crate::session::forget_names();
