@@ -206,3 +206,48 @@ fn commits_are_seen_by_every_session_at_once() {
 fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
     client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
 }
+
+/// What an alteration without a restart had drawn before it was rolled back is not drawn again, also by
+/// the next alteration, and where it lay between the old numbers.
+#[test]
+fn alterations_rolled_back_one_after_the_other() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    client.run("SELECT hilo_create('grid', increment => 10)");
+    let mut seen: Vec<i64> = client.all("SELECT hilo_nextvals('grid', 3)");
+    for round in 0..6 {
+        let increment = [1, 3, 7][round % 3];
+        client.run(&format!("BEGIN; SELECT hilo_alter('grid', increment => {increment})"));
+        seen.extend(client.all::<i64>("SELECT hilo_nextvals('grid', 4)"));
+        client.run("SAVEPOINT deep; SELECT hilo_alter('grid', increment => 2)");
+        seen.extend(client.all::<i64>("SELECT hilo_nextvals('grid', 2)"));
+        client.run("ROLLBACK TO deep; SELECT hilo_alter('grid', increment => 2)");
+        seen.extend(client.all::<i64>("SELECT hilo_nextvals('grid', 2)"));
+        client.run("ROLLBACK TO deep");
+        seen.extend(client.all::<i64>("SELECT hilo_nextvals('grid', 2)"));
+        client.run("ROLLBACK");
+        if round % 2 == 0 {
+            seen.push(other.one("SELECT hilo_nextval('grid')"));
+        }
+    }
+    other.run("SELECT hilo_alter('grid', increment => 1)");
+    seen.extend(other.all::<i64>("SELECT hilo_nextvals('grid', 5)"));
+    let mut different = seen.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), seen.len(), "a value came twice: {seen:?}");
+}
+
+/// A sequence that cycles goes on after an alteration that was rolled back.
+#[test]
+fn a_cycle_goes_on_after_a_rollback() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('round', max_value => 5, cycle => true), hilo_nextval('round')");
+    client
+        .run("BEGIN; SELECT hilo_alter('round', increment => 2), hilo_nextval('round'); ROLLBACK");
+    let rest: Vec<i64> = client.all("SELECT hilo_nextvals('round', 6)");
+    assert!(rest.iter().all(|value| (1..=5).contains(value)), "{rest:?}");
+    assert!(rest.contains(&5) && rest.contains(&1), "{rest:?}");
+}

@@ -165,6 +165,25 @@ impl Mapping {
         clamped(self.stripes.below(offset / self.step() + 1)).min(limit)
     }
 
+    /// Where this line may go on once `value` was served by another that branched off from it: the smallest
+    /// index whose predecessor is not short of `value`, so that neither this line nor one that
+    /// branches off there comes to it again. 0 when cycling, where no value is spent.
+    pub fn floor_behind(&self, value: i64) -> i64 {
+        if self.cycle {
+            return 0;
+        }
+        let beyond = self.first_index_beyond(value);
+        let reaches = |index: i64| {
+            let way = self.value(index).map(|last| self.offset(last));
+            way.is_some_and(|way| way >= self.offset(value))
+        };
+        match beyond {
+            0 => 0,
+            _ if reaches(beyond - 1) => beyond,
+            _ => (beyond + 1).min(self.limit()),
+        }
+    }
+
     fn is_plain(&self) -> bool {
         self.stripes.nodes <= 1 && !self.cycle
     }

@@ -62,7 +62,20 @@ pub fn is_continued(id: i64, epoch: i64) -> bool {
     STATE.borrow().as_ref().is_some_and(|state| state.origins.contains_key(&(id, epoch)))
 }
 
-/// The smallest index that a line may still serve.
+/// The smallest index that a line may still serve, by what this transaction knows and by what one that
+/// was rolled back has left in the slot.
+pub fn floor_of(old: &Position) -> Result<i64, HiloError> {
+    let (id, epoch) = (old.sequence, old.epoch);
+    let shared = shared::get()?;
+    let Some(slot) = shared.find(&memo::key_of(id)?) else { return Ok(floor(id, epoch)) };
+    let locked = shared.lock_slot(shared.number_of(slot));
+    let left = if locked.floor_epoch == epoch { locked.floor } else { 0 };
+    drop(locked);
+    slot.pins.fetch_sub(1, SeqCst);
+    Ok(left.max(floor(id, epoch)))
+}
+
+/// The smallest index that a line may still serve, by what this transaction knows.
 pub fn floor(id: i64, epoch: i64) -> i64 {
     STATE.borrow().as_ref().and_then(|state| state.floors.get(&(id, epoch)).copied()).unwrap_or(0)
 }
@@ -73,8 +86,8 @@ pub fn serve(id: i64, epoch: i64, run: Run, increment: i64) {
     let Some(State { origins, floors }) = state.as_mut() else { return };
     let mut line = (id, epoch);
     while let Some(origin) = origins.get(&line) {
-        let beyond = |value| origin.mapping.first_index_beyond(value);
-        let floor = beyond(run.first).max(beyond(run.last(increment)));
+        let behind = |value| origin.mapping.floor_behind(value);
+        let floor = behind(run.first).max(behind(run.last(increment)));
         line = (id, origin.epoch);
         let noted = floors.entry(line).or_insert(0);
         *noted = floor.max(*noted);

@@ -1,6 +1,7 @@
 //! Changes of what a sequence is numbered by: `hilo_alter` and `hilo_setval`.
 
 use hilo_core::options::{Definition, Options};
+use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::define::{
@@ -16,6 +17,7 @@ use crate::catalog::table::next_command;
 use crate::catalog::{ids, take_over};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
+use crate::session;
 use crate::session::change::{self, Change};
 use crate::session::{going_on, memo, own, recall};
 
@@ -53,6 +55,12 @@ fn settled(locked: &LockedPosition, sequence: &Sequence, goes_on: bool) -> Posit
     let mapping = position.mapping(&sequence.definition);
     ranges::write_off(&ids, &position, &mapping, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
+    if goes_on {
+        let floor = session::going_on::floor_of(&position).or_raise().min(mapping.limit());
+        let spent = Range::new(position.next_index, floor.max(position.next_index));
+        ranges::record_gap(&ids, &position, &mapping, spent, Reason::Discarded).or_raise();
+        (position.next_index, position.settled_index) = (spent.end, spent.end);
+    }
     if goes_on && position.may_lack() {
         take_over::skip(&ids, sequence, &mut position).or_raise();
     }

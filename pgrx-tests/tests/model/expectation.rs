@@ -198,6 +198,8 @@ impl Model {
                 must(matches!(answer, Answer::Done), format!("{answer:?}"))?;
                 let mut altered = Sequence { increment: *new, ..sequence };
                 if new.signum() != increment.signum() {
+                    // What the other way serves is spent for this one, if that is rolled back.
+                    self.lines[sequence.line].first = None;
                     altered.line = self.line(0, *new);
                     self.lines[altered.line].first = None;
                 }

@@ -224,3 +224,28 @@ fn later_laps_begin_at_the_other_bound() {
     let runs: Vec<_> = mapping.runs(Range::new(0, 8)).map(|run| (run.first, run.count)).collect();
     assert_eq!(runs, [(4, 2), (1, 3), (1, 3)]);
 }
+
+proptest! {
+    /// Neither a line that goes on from its floor, nor one that branches off before it, comes to a
+    /// value again that another had served.
+    #[test]
+    fn a_floor_lies_behind_what_was_served(
+        base in -100i64..100, increment in prop_oneof![-9i64..=-1, 1i64..=9], value in -300i64..300,
+    ) {
+        let mapping = Mapping {
+            base, increment, min_value: -200, max_value: 200, cycle: false, stripes: Stripes::ALL,
+        };
+        let floor = mapping.floor_behind(value);
+        prop_assert!((0..=mapping.limit()).contains(&floor));
+        let beyond = |at: i64| (at - value) * increment.signum();
+        if let Some(next) = mapping.value(floor) {
+            prop_assert!(beyond(next) > 0);
+        }
+        if floor > 0 && floor < mapping.limit() {
+            prop_assert!(beyond(mapping.value(floor - 1).unwrap()) >= 0);
+        }
+        if floor > 1 {
+            prop_assert!(beyond(mapping.value(floor - 2).unwrap()) < 0);
+        }
+    }
+}
