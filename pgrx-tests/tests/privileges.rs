@@ -145,6 +145,8 @@ fn is_allowed(client: &mut Client, sql: &str) -> bool {
 fn every_right_against_every_function() {
     let (cluster, mut admin) = stage();
     let mut wrong = String::new();
+    // Keeps a slice of each, for the views to show.
+    let mut holder = cluster.connect("postgres");
     for (actor, grants, rights) in ACTORS {
         let (core, ours) = (format!("core.s_{actor}"), format!("s_{actor}"));
         let on_core = grants.replace("{s}", &format!("SEQUENCE {core}"));
@@ -154,6 +156,7 @@ fn every_right_against_every_function() {
              INSERT INTO hilo.gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM hilo.sequence WHERE name = '{ours}'",
             translated(grants, &ours)
         ));
+        holder.run(&format!("SELECT hilo_nextvals('{ours}', 20) LIMIT 5"));
         let mut client = cluster.connect("postgres");
         client.run(&format!(
             "SELECT nextval('{core}'), hilo_nextvals('{ours}', 5); SET SESSION AUTHORIZATION {actor}"
