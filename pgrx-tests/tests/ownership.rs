@@ -5,7 +5,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// A cluster with the roles anna, bert and carl, who may create in schema public; and a superuser.
 fn with_roles() -> (Cluster, Client) {
-    let cluster = Cluster::with_hilo();
+    let cluster = Cluster::builder().config("max_prepared_transactions", "4").start_with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(
         "CREATE ROLE anna LOGIN; CREATE ROLE bert LOGIN; CREATE ROLE carl LOGIN;
@@ -151,6 +151,38 @@ fn drop_owned_rolled_back() {
     assert_eq!(known_roles(&mut admin), ["anna", "bert"]);
     admin.run("BEGIN; DROP OWNED BY anna; SELECT hilo_create('orders'); COMMIT");
     assert_eq!(owner_of(&mut admin, "orders"), "postgres");
+    cluster.finish();
+}
+
+/// Where the roles have nothing of hilo's, a transaction with such statements can be prepared.
+#[test]
+fn belongings_without_sequences() {
+    let (cluster, mut admin) = with_roles();
+    admin.run("SET ROLE anna; SELECT hilo_create('orders'); RESET ROLE");
+    admin.run(
+        "BEGIN; DROP OWNED BY bert; REASSIGN OWNED BY bert TO carl; PREPARE TRANSACTION 'none'",
+    );
+    admin.run("COMMIT PREPARED 'none'");
+    for statement in ["DROP OWNED BY anna", "REASSIGN OWNED BY anna TO bert"] {
+        admin.run(&format!("BEGIN; {statement}"));
+        admin.refusal("PREPARE TRANSACTION 'some'").is("0A000");
+    }
+    assert_eq!(owner_of(&mut admin, "orders"), "anna");
+    cluster.finish();
+}
+
+/// A standby refuses them as core does.
+#[test]
+fn belongings_on_a_standby() {
+    let (cluster, mut admin) = with_roles();
+    admin.run("SET ROLE anna; SELECT hilo_create('orders'); RESET ROLE");
+    let standby = cluster.clone_by_base_backup();
+    cluster.wait_for_replay(&standby);
+    let mut reader = standby.connect("postgres");
+    for statement in ["DROP OWNED BY anna", "REASSIGN OWNED BY anna TO bert", "DROP ROLE anna"] {
+        reader.refusal(statement).is("25006");
+    }
+    standby.finish();
     cluster.finish();
 }
 

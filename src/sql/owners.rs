@@ -103,9 +103,11 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
         return std::ptr::null_mut();
     }
     let roles = belongings.roles();
-    // Who may not do this must not come as far as a lock; core will refuse.
+    // Who may not do this must not come as far as a lock, nor a standby; core will refuse.
+    // SAFETY: reads a static of xact.c, true in recovery too.
+    let read_only = unsafe { pg_sys::XactReadOnly };
     let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
-    if !allowed {
+    if read_only || !allowed {
         return std::ptr::null_mut();
     }
     if belongings.heir.is_none() {
@@ -133,7 +135,6 @@ pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
     if !installed() {
         return;
     }
-    change::begin();
     match belongings.heir {
         Some(heir) => reassign(&belongings.roles(), heir).or_raise(),
         None => drop_owned(&belongings.roles(), belongings.cascade).or_raise(),
