@@ -13,6 +13,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Has the worker put back what the pool holds of a sequence, and gives back what this session does.
 pub fn recall(id: i64) -> Result<(), HiloError> {
     let shared = shared::get()?;
+    // A session that is ended while it waits must give up its pin.
+    super::prepare();
     let key = memo::key_of(id)?;
     let Some(slot) = shared.find(&key) else { return Ok(()) };
     let _pin = wait::Pin::found(slot);

@@ -92,13 +92,13 @@ fn renumber(
         ..*old
     });
     next_command();
+    change::note(sequence.id, Change::Epoch(epoch)).or_raise();
     if goes_on {
         let mapping = old.mapping(&sequence.definition);
         going_on::goes_on(old, mapping, epoch, locked.is_own()).or_raise();
     } else {
         going_on::begins_anew(sequence.id, epoch);
     }
-    change::note(sequence.id, Change::Epoch(epoch)).or_raise();
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
