@@ -308,3 +308,44 @@ fn tables_that_hilo_check_reads() {
     }
     cluster.finish();
 }
+
+/// A table that cannot be read keeps hilo_check from nothing but that table: another session's temporary
+/// one, and one whose owner has hidden a function that fails where the planner runs it.
+#[test]
+fn tables_that_hilo_check_cannot_read() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE ROLE mallory LOGIN; CREATE SCHEMA trap AUTHORIZATION mallory; SELECT hilo_create('orders');
+         CREATE TABLE late (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders')); INSERT INTO late VALUES (1000000);
+         CREATE TEMPORARY TABLE own (LIKE late INCLUDING ALL); INSERT INTO own VALUES (1)",
+    );
+    let mut mallory = cluster.connect_as("mallory", "postgres");
+    mallory.run(
+        "CREATE FUNCTION trap.sprung(bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+         CREATE TABLE trap.closed (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), n bigint);
+         CREATE INDEX ON trap.closed (id, (n + trap.sprung(2)))",
+    );
+    let mut watcher = cluster.connect("postgres");
+    let find =
+        "SELECT object || ': ' || what FROM hilo_check() WHERE object LIKE 'column%' ORDER BY 1";
+    for code in ["P0001", "57014", "XX000", "40001"] {
+        mallory.run(&format!(
+            "CREATE OR REPLACE FUNCTION trap.sprung(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+             $$ BEGIN RAISE EXCEPTION 'trapped' USING ERRCODE = '{code}'; END $$"
+        ));
+        let found: Vec<String> = watcher.all(find);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("column public.late.id: its largest value"), "{found:?}");
+        assert_eq!(found[1], "column trap.closed.id: its values cannot be read: trapped");
+        assert!(watcher.one::<bool>("SELECT current_user = 'postgres'"));
+    }
+    // A cancellation is still one.
+    mallory.run(
+        "CREATE OR REPLACE FUNCTION trap.sprung(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+         $$ BEGIN PERFORM pg_sleep(3600); RETURN 1; END $$",
+    );
+    watcher.run("SET statement_timeout = '300ms'");
+    watcher.refusal(find).is("57014");
+    cluster.finish();
+}

@@ -48,7 +48,8 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
                 CASE a.atttypid WHEN 21 THEN 2 WHEN 23 THEN 4 WHEN 20 THEN 8 ELSE 0 END,
                 s.id, s.min_value, s.max_value,
-                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity
+                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT pg_is_other_temp_schema(n.oid)
+                AND NOT (c.relpersistence = 'u' AND pg_is_in_recovery())
                 AND has_column_privilege(c.relowner, c.oid, a.attnum, 'SELECT') AND has_schema_privilege(c.relowner, n.oid, 'USAGE')
                 AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT')
                 AND EXISTS (SELECT FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid JOIN pg_am am ON am.oid = ic.relam
@@ -134,7 +135,17 @@ impl Column {
         );
         // As the table's owner, who may have hidden a function where the planner runs it.
         let largest = || query::rows(&sql, |row| row.int8(1)).first().copied().flatten();
-        let value = query::with_rights_of(self.owner, largest)?;
+        let value = match query::tried(|| query::with_rights_of(self.owner, largest)) {
+            Ok(value) => value?,
+            Err(message) => {
+                return Some(finding(
+                    self.object(),
+                    WARNING,
+                    format!("its values cannot be read: {message}"),
+                    "See what the table's indexes and checks call.",
+                ));
+            }
+        };
         // Read after the rows, whose values it had given out by then.
         let position = positions::find(&ids().or_raise(), id, gucs::node().0).or_raise();
         let position = position.unwrap_or_else(|| Position::first(&sequence));

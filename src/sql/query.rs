@@ -2,8 +2,10 @@
 //! caller's search_path.
 
 use std::ffi::CString;
+use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
 
 use crate::catalog::table::text_of;
 
@@ -99,6 +101,37 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
         pg_sys::SetUserIdAndSecContext(user, context);
     }
     result
+}
+
+/// Runs `work` in a subtransaction, which an error ends and its message comes back from; but not one that
+/// is this session's own cancellation, whose code others' functions can raise too.
+pub fn tried<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let work = AssertUnwindSafe(work);
+    // SAFETY: the pattern of PL/pgSQL's exception blocks: both ends of the subtransaction are here,
+    // and context and owner are put back after either.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = PgTryBuilder::new(AssertUnwindSafe(move || {
+            let done = { work }.0();
+            pg_sys::ReleaseCurrentSubTransaction();
+            Ok(done)
+        }))
+        .catch_others(|error| match error {
+            CaughtError::PostgresError(report)
+                if report.function_name() != Some("ProcessInterrupts") =>
+            {
+                pg_sys::RollbackAndReleaseCurrentSubTransaction();
+                Err(report.message().to_string())
+            }
+            other => other.rethrow(),
+        })
+        .execute();
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    }
 }
 
 /// Text of the database, whatever its encoding, as an expression.
