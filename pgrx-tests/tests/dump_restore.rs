@@ -319,6 +319,29 @@ fn a_single_table_lacks_its_sequence() {
     cluster.finish();
 }
 
+/// Who is no superuser restores the tables, and is told what the columns need.
+#[test]
+fn restored_without_being_superuser() {
+    let cluster = Cluster::builder().preload(true).start();
+    shop(&cluster);
+    let file = Format::Custom.dump(&cluster, "shop");
+    cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
+    cluster.connect("postgres").run("CREATE DATABASE copy OWNER clerk");
+    cluster.connect("copy").run("CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO clerk");
+    let mut restore = cluster.tool("pg_restore", "copy");
+    restore.args(["--no-owner", "--username=clerk", "--dbname=copy"]).arg(file);
+    let said = restore.output().expect("cannot run pg_restore").stderr;
+    assert!(String::from_utf8_lossy(&said).contains("permission denied for schema hilo"));
+    let mut clerk = cluster.connect_as("clerk", "copy");
+    clerk.refusal("INSERT INTO orders (customer) VALUES ('Ada')").is("42704").hints("hilo_create");
+    clerk.run("SELECT hilo_create('orders')");
+    let advice: String =
+        clerk.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
+    clerk.run(&advice);
+    assert_eq!(clerk.one::<i64>("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id"), 101);
+    cluster.finish();
+}
+
 /// Data restored over sequences that are there already, the very same ones or others of the same names,
 /// replaces none of them: the restore says so, and nothing that they have served comes again.
 #[test]
