@@ -62,7 +62,7 @@ fn crowd(results: &Results) -> Option<f64> {
 
 /// Why throughput falls short.
 const FLOOR: &str = "What all the cores do most of the time is the executor's work for a row: the floor in the \
-    table of sessions, which nobody can exceed.";
+    table of sessions, which nobody can exceed, and which is hardly five times CACHE 1 itself.";
 
 /// Why INSERT falls short.
 const ROW: &str =
@@ -70,8 +70,8 @@ const ROW: &str =
 
 /// Why many sequences fall short.
 const MISSES: &str = "A call on one of many sequences waits for memory: the name's place in the hash table, the \
-    memo, its name, and two lines of the slot in shared memory are not in the processor's caches (by perf, half \
-    of the time of a call, nearly all of it at the first instruction that reads each of these). And beyond \
+    memo, its name, and two lines of the slot in shared memory are not in the processor's caches. One sequence \
+    alone is in them all the time. And beyond \
     `hilo.max_backend_slices` sequences a session keeps no slice, but takes single values from the pool.";
 
 pub const TARGETS: [Target; 12] = [
