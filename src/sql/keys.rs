@@ -108,8 +108,7 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     frame_of(memo).or_raise();
     let (memo, value) = draw::next(name).or_raise();
     args.set_extra(memo);
-    let frame = frame_of(memo).or_raise();
-    text_datum(&frame.key(value, &mut [0; 20]).concat())
+    text(frame_of(memo).or_raise(), value)
 }
 
 fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
@@ -123,7 +122,11 @@ fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
     Ok(memo.key_frame(prefix).expect("just made"))
 }
 
-/// A text datum, made outside pgrx's guard.
+fn text(frame: &Frame, value: i64) -> pg_sys::Datum {
+    text_datum(&frame.key(value, &mut [0; 20]).concat())
+}
+
+/// The same, made outside pgrx's guard.
 #[inline(always)]
 fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
     let mut buffer = [0; 20];
@@ -148,27 +151,21 @@ fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
     Ok(sequence)
 }
 
-/// The frame of a sequence's keys on this server, for who may read it.
-fn readable_frame(name: &[u8]) -> Result<(Sequence, Frame), HiloError> {
-    let sequence = readable(name)?;
-    let (format, prefix) = (format_of(&sequence.definition), gucs::server_prefix_bytes());
-    let frame = format.frame(name, prefix);
-    Ok((sequence, frame))
-}
-
 /// `hilo_key(name, value)`: a value as a key, as this server would make it.
 fn hilo_key(args: Args) -> pg_sys::Datum {
-    let (sequence, frame) = readable_frame(args.name(0)).or_raise();
-    check(&sequence.definition, &sequence.name).or_raise();
-    let value = args.int8(1).unwrap_or(0);
-    text_datum(&frame.key(value, &mut [0; 20]).concat())
+    let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
+    let definition = readable(name).or_raise().definition;
+    let (format, prefix) = (format_of(&definition), gucs::server_prefix_bytes());
+    check_prefix(&format, name, prefix, definition.min_value < 0).or_raise();
+    text(&format.frame(name, prefix), value)
 }
 
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
 fn hilo_key_value(args: Args) -> i64 {
-    let (sequence, frame) = readable_frame(args.name(0)).or_raise();
-    let key = args.bytes(1);
-    frame
+    let (name, key) = (args.name(0), args.bytes(1));
+    let sequence = readable(name).or_raise();
+    format_of(&sequence.definition)
+        .frame(name, gucs::server_prefix_bytes())
         .read(key)
         .map_err(|error| HiloError::Key {
             key: shown(key),
