@@ -58,6 +58,7 @@ impl Privileges {
             4 => "UPDATE",
             3 => "USAGE or SELECT",
             5 => "USAGE or UPDATE",
+            7 => "USAGE, SELECT or UPDATE",
             _ => "a privilege",
         }
     }

@@ -210,7 +210,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         let sequence = find_sequence(name)?;
         let privileges = privileges::of(&sequence, user)?;
         if privileges == Privileges::NONE {
-            let needs = "USAGE, SELECT or UPDATE";
+            let needs = Privileges::ALL.needed();
             return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
         }
         let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
