@@ -52,6 +52,7 @@ CREATE TABLE hilo.position (
     stripe bigint NOT NULL,
     system_id bigint NOT NULL,
     timeline integer NOT NULL,
+    skip bigint NOT NULL DEFAULT 0,
     CONSTRAINT position_pkey PRIMARY KEY (sequence, node) WITH (fillfactor = 90)
 ) WITH (
     fillfactor = 50,
@@ -72,6 +73,7 @@ COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was m
 COMMENT ON COLUMN hilo.position.stripe IS 'Values in a stripe, which the nodes take in turn';
 COMMENT ON COLUMN hilo.position.system_id IS 'System identifier of the cluster that reserved last, to know a restored or cloned one by';
 COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by; -1: the row came by logical replication';
+COMMENT ON COLUMN hilo.position.skip IS 'Values that a server passes over by default if it takes over from a copy of this row, by the rate at which they were reserved';
 
 -- Rows come and go: as above, without the room for updates.
 CREATE TABLE hilo.free_range (
@@ -80,17 +82,19 @@ CREATE TABLE hilo.free_range (
     epoch bigint NOT NULL,
     first_index bigint NOT NULL,
     end_index bigint NOT NULL,
-    CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, first_index)
+    incarnation bigint NOT NULL DEFAULT 0,
+    CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, incarnation, first_index)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500
 );
-COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved, never served, and given back';
+COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved and given back: free, or lent to the memory of a server again';
 COMMENT ON COLUMN hilo.free_range.sequence IS 'hilo.sequence.id';
 COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve it';
 COMMENT ON COLUMN hilo.free_range.epoch IS 'Epoch that its indexes are of; worthless under another';
 COMMENT ON COLUMN hilo.free_range.first_index IS 'First index';
 COMMENT ON COLUMN hilo.free_range.end_index IS 'Index behind the last';
+COMMENT ON COLUMN hilo.free_range.incarnation IS 'Life of the server whose memory holds it; 0: nobody does, it is free';
 
 CREATE TABLE hilo.gap (
     sequence bigint NOT NULL,
@@ -104,7 +108,7 @@ CREATE TABLE hilo.gap (
 CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
 -- Without a key of its own; so deletes can be replicated all the same.
 ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
-COMMENT ON TABLE hilo.gap IS 'Ranges of values that were reserved and will never be served';
+COMMENT ON TABLE hilo.gap IS 'Ranges of values that will not be served any more and are not known to have been served';
 COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id';
 COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved it';
 COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';

@@ -96,6 +96,10 @@ pub enum HiloError {
         "cannot number hilo sequence \"{name}\" from {base} on: node {node} has reserved up to {value}"
     )]
     Reserved { name: String, node: i32, base: i64, value: i64 },
+    #[error(
+        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment or its cycle"
+    )]
+    Renumbered(String),
     #[error("cannot find the gaps of hilo sequence \"{0}\" because it cycles")]
     Cycles(String),
     #[error("relation with OID {0} does not exist")]
@@ -191,6 +195,7 @@ impl HiloError {
             Self::NotAmongNodes { .. }
             | Self::NoPosition(_)
             | Self::NodesRestart(_)
+            | Self::Renumbered(_)
             | Self::Reserved { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoSuchPrivilege(_) => Code::ERRCODE_INVALID_PARAMETER_VALUE,
         }
@@ -237,6 +242,7 @@ impl HiloError {
             Self::Reserved { .. } => {
                 Some("Numbered so, another node could deal values that were dealt before.".into())
             }
+            Self::Renumbered(_) => Some("It continues the numbers of all sessions, which would be served again after a rollback.".into()),
             Self::Prepare => {
                 Some("What it has reserved for itself is kept in this session's memory until it commits.".into())
             }
@@ -256,7 +262,7 @@ impl HiloError {
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),
             Self::Duplicate(_) => "Choose another name; or keep the one that exists, with if_not_exists => true for hilo_create.".into(),
-            Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, or let it cycle.".into(),
+            Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, which take effect when that commits; or let it cycle.".into(),
             Self::Recovery(_) => "Sequences are served by the primary only.".into(),
             Self::NotANumber { .. } => "Name a column of type smallint, integer, bigint or numeric.".into(),
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
@@ -277,6 +283,7 @@ impl HiloError {
             Self::NoPosition(_) => NOT_ARRIVED.into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
+            Self::Renumbered(_) => "Commit the change first; or say with restart_with where this transaction's numbers begin.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::RoleHasDependents { .. } => "Use REASSIGN OWNED and DROP OWNED in each database before.".into(),

@@ -52,36 +52,21 @@ pub fn now() -> i64 {
     unsafe { raw::GetCurrentTimestamp() }
 }
 
+/// Microseconds that nobody can set back: the same clock for all processes of the machine, since some
+/// moment in the past. Never 0.
+pub fn monotonic() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills `time`; the clock exists wherever Postgres runs.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    (time.tv_sec as i64 * 1_000_000 + time.tv_nsec as i64 / 1_000).max(1)
+}
+
 // SAFETY: as tcopprot.h and interrupt.h declare them.
 unsafe extern "C-unwind" {
-    /// Core's handler of SIGTERM for backends.
-    pub fn die(signal: std::ffi::c_int);
     /// Core's handler of SIGINT for backends.
     pub fn StatementCancelHandler(signal: std::ffi::c_int);
     /// Core's handler of SIGHUP for background processes.
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
-}
-
-/// Holds a cancel or a termination back for as long as it lives. An error lets it through, and is
-/// caught by then.
-pub struct HoldInterrupts(u32);
-
-impl HoldInterrupts {
-    pub fn new() -> HoldInterrupts {
-        // SAFETY: a counter of this process's one thread.
-        unsafe {
-            let before = pg_sys::InterruptHoldoffCount;
-            pg_sys::InterruptHoldoffCount = before + 1;
-            HoldInterrupts(before)
-        }
-    }
-}
-
-impl Drop for HoldInterrupts {
-    fn drop(&mut self) {
-        // SAFETY: as above. Set rather than counted down, since an error sets it to zero.
-        unsafe { pg_sys::InterruptHoldoffCount = self.0 }
-    }
 }
 
 /// A signal handler that does nothing.

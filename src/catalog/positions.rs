@@ -31,6 +31,8 @@ pub struct Position {
     pub stripe: i64,
     pub system_id: i64,
     pub timeline: i32,
+    /// How many values a server passes over that takes over from a copy of this row, by default.
+    pub skip: i64,
 }
 
 impl Position {
@@ -47,6 +49,7 @@ impl Position {
             stripe: row.int8(9),
             system_id: row.int8(10),
             timeline: row.int4(11),
+            skip: row.int8(12),
         }
     }
 
@@ -66,6 +69,7 @@ impl Position {
             stripe: stripe(sequence.definition.block_size),
             system_id,
             timeline,
+            skip: 0,
         }
     }
 
@@ -92,7 +96,7 @@ impl Position {
                 && (self.next_index > 0 || self.system_id == system_id))
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; 11] {
+    fn values(&self) -> [Option<pg_sys::Datum>; 12] {
         [
             Some(self.sequence.into()),
             Some(self.node.into()),
@@ -105,6 +109,7 @@ impl Position {
             Some(self.stripe.into()),
             Some(self.system_id.into()),
             Some(self.timeline.into()),
+            Some(self.skip.into()),
         ]
     }
 
@@ -126,11 +131,12 @@ impl Position {
 
     /// The furthest value reserved; `None` before the first.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
-        if self.next_index == 0 {
-            None
-        } else {
-            self.mapping(definition).value(self.next_index - 1)
+        let mut mapping = self.mapping(definition);
+        if !mapping.cycle {
+            // It may have been reserved before the bounds were narrowed.
+            (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
         }
+        if self.next_index == 0 { None } else { mapping.value(self.next_index - 1) }
     }
 }
 
@@ -161,6 +167,16 @@ fn keys(sequence: i64, node: i32) -> [(i16, Equals<'static>); 2] {
     [(1, Equals::Int8(sequence)), (2, Equals::Int4(node))]
 }
 
+/// A version of a position row that a transaction has written. The writer is a subtransaction, so a
+/// version that was rolled back is not taken for the one that comes after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    pub sequence: i64,
+    pub node: i32,
+    pub epoch: i64,
+    pub writer: pg_sys::TransactionId,
+}
+
 /// A position row that this transaction has locked.
 pub struct LockedPosition {
     table: Table,
@@ -169,19 +185,31 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces it.
-    pub fn update(&self, position: &Position) {
+    /// Replaces it. The new version.
+    pub fn update(&self, position: &Position) -> Version {
         self.table.update(&self.row, &mut position.values());
+        Version {
+            sequence: position.sequence,
+            node: position.node,
+            epoch: position.epoch,
+            // SAFETY: writing the row has given this subtransaction its number.
+            writer: unsafe { pg_sys::GetCurrentTransactionId() },
+        }
     }
 
     /// Whether the current transaction has written this version.
     pub fn is_own(&self) -> bool {
-        is_current(self.writer())
+        is_current(self.row.writer())
     }
 
-    /// The transaction that has written this version.
-    pub fn writer(&self) -> pg_sys::TransactionId {
-        self.row.writer()
+    /// This version, to be told from others of the same epoch that were rolled back.
+    pub fn version(&self) -> Version {
+        Version {
+            sequence: self.position.sequence,
+            node: self.position.node,
+            epoch: self.position.epoch,
+            writer: self.row.writer(),
+        }
     }
 
     pub fn delete(&self) {
@@ -242,17 +270,16 @@ pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// A node's row, with the (sub)transaction that wrote it, if that belongs to the current transaction.
-pub fn find_written(
-    sequence: i64,
-    node: i32,
-) -> Result<Option<(Position, pg_sys::TransactionId)>, HiloError> {
+/// A node's row with its version, if the current transaction has written it.
+pub fn find_written(sequence: i64, node: i32) -> Result<Option<(Position, Version)>, HiloError> {
     let ids = ids()?;
     let table = Table::read(ids.position)?;
     let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
-    Ok(row
-        .filter(|row| is_current(row.writer()))
-        .map(|row| (Position::from_row(&row), row.writer())))
+    Ok(row.filter(|row| is_current(row.writer())).map(|row| {
+        let position = Position::from_row(&row);
+        let version = Version { sequence, node, epoch: position.epoch, writer: row.writer() };
+        (position, version)
+    }))
 }
 
 fn is_current(transaction: pg_sys::TransactionId) -> bool {
@@ -260,19 +287,15 @@ fn is_current(transaction: pg_sys::TransactionId) -> bool {
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
-/// Moves a row version that the current transaction has written to `next_index`. Does nothing where
-/// that version is in force no longer.
-pub fn advance(
-    (sequence, epoch, writer): (i64, i64, pg_sys::TransactionId),
-    node: i32,
-    next_index: i64,
-) -> Result<(), HiloError> {
-    if !is_current(writer) {
+/// Moves a row version that the current transaction has written to `next_index`, never back. Does
+/// nothing where that version is in force no longer.
+pub fn advance(version: &Version, next_index: i64) -> Result<(), HiloError> {
+    if !is_current(version.writer) {
         return Ok(());
     }
-    if let Lock::Locked(locked) = lock(&ids()?, sequence, node, true)?
-        && locked.position.epoch == epoch
-        && locked.row.writer() == writer
+    if let Lock::Locked(locked) = lock(&ids()?, version.sequence, version.node, true)?
+        && locked.version() == *version
+        && locked.position.next_index < next_index
     {
         locked.update(&Position { next_index, settled_index: next_index, ..locked.position });
     }

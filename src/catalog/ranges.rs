@@ -1,11 +1,15 @@
-//! `hilo.free_range`: reserved, never served, given back. `hilo.gap`: never to be served, and why.
+//! `hilo.free_range`: ranges of indexes below a position, by owner. Most are nobody's: reserved, never
+//! served, given back. The others are in a server's memory, below what the position says of it.
+//! `hilo.gap`: values that will never be served, and why.
+
+use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
 use super::Ids;
 use super::positions::Position;
-use super::table::{Equals, See, Table, text_datum};
+use super::table::{Equals, Row, See, Table, next_command, text_datum};
 use crate::errors::HiloError;
 use crate::ffi;
 
@@ -30,11 +34,37 @@ impl Reason {
     }
 }
 
+/// Columns of `hilo.free_range`.
+const FIRST: i16 = 4;
+const INCARNATION: i16 = 6;
+/// The incarnation of a range that is in nobody's memory.
+const FREE: i64 = 0;
+
 fn keys(position: &Position) -> [(i16, Equals<'static>); 3] {
     [
         (1, Equals::Int8(position.sequence)),
         (2, Equals::Int4(position.node)),
         (3, Equals::Int8(position.epoch)),
+    ]
+}
+
+fn free_keys(position: &Position) -> [(i16, Equals<'static>); 4] {
+    let [sequence, node, epoch] = keys(position);
+    [sequence, node, epoch, (INCARNATION, Equals::Int8(FREE))]
+}
+
+fn range(row: &Row) -> Range {
+    Range::new(row.int8(4), row.int8(5))
+}
+
+fn values(position: &Position, range: &Range, incarnation: i64) -> [Option<pg_sys::Datum>; 6] {
+    [
+        Some(position.sequence.into()),
+        Some(position.node.into()),
+        Some(position.epoch.into()),
+        Some(range.start.into()),
+        Some(range.end.into()),
+        Some(incarnation.into()),
     ]
 }
 
@@ -72,45 +102,160 @@ pub fn gaps_of(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<GapRow>, HiloE
 /// The free ranges of a position's epoch, lowest first.
 pub fn free_of(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
     let mut free = Vec::new();
-    Table::read(ids.free_range)?.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
-        free.push(Range::new(row.int8(4), row.int8(5)));
-        true
+    Table::read(ids.free_range)?.scan(
+        ids.free_range_pkey,
+        &free_keys(position),
+        See::Newest,
+        |row| {
+            free.push(range(&row));
+            true
+        },
+    );
+    Ok(free)
+}
+
+/// The free ranges that overlap `hull`.
+fn free_within(ids: &Ids, position: &Position, hull: Range) -> Result<Vec<Range>, HiloError> {
+    let table = Table::read(ids.free_range)?;
+    let [a, b, c, d] = free_keys(position);
+    let before = [a, b, c, d, (FIRST, Equals::Below(hull.start))];
+    let mut free: Vec<Range> = table.last(ids.free_range_pkey, &before).iter().map(range).collect();
+    let from = [a, b, c, d, (FIRST, Equals::Above(hull.start - 1))];
+    table.scan(ids.free_range_pkey, &from, See::Newest, |row| {
+        let found = range(&row);
+        let inside = found.start < hull.end;
+        if inside {
+            free.push(found);
+        }
+        inside
     });
     Ok(free)
 }
 
-/// Takes up to `limit` of the free ranges of a position's epoch out of the catalog, lowest first.
-/// Whoever calls holds the position's lock.
-pub fn take_free(ids: &Ids, position: &Position, limit: usize) -> Result<Vec<Range>, HiloError> {
+/// The end of the highest free range; 0: there is none.
+pub fn free_end(ids: &Ids, position: &Position) -> Result<i64, HiloError> {
+    let last = Table::read(ids.free_range)?.last(ids.free_range_pkey, &free_keys(position));
+    Ok(last.map_or(0, |row| range(&row).end))
+}
+
+/// The ranges that are in some server's memory.
+fn lent_of(ids: &Ids, position: &Position) -> Result<(Table, Vec<Row>), HiloError> {
+    let table = Table::write(ids.free_range)?;
+    let [a, b, c] = keys(position);
+    let mut rows = Vec::new();
+    let lent = [a, b, c, (INCARNATION, Equals::Above(FREE))];
+    table.scan(ids.free_range_pkey, &lent, See::Newest, |row| {
+        rows.push(row);
+        true
+    });
+    Ok((table, rows))
+}
+
+/// Which of the free ranges are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Lowest,
+    Highest,
+}
+
+/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`. Whoever
+/// calls holds the position's lock.
+pub fn lend(
+    ids: &Ids,
+    position: &Position,
+    incarnation: i64,
+    limit: usize,
+    end: End,
+) -> Result<Vec<Range>, HiloError> {
     let table = Table::write(ids.free_range)?;
     let mut rows = Vec::new();
-    if limit > 0 {
-        table.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
-            rows.push(row);
-            rows.len() < limit
-        });
+    match end {
+        _ if limit == 0 => {}
+        End::Lowest => {
+            table.scan(ids.free_range_pkey, &free_keys(position), See::Newest, |row| {
+                rows.push(row);
+                rows.len() < limit
+            });
+        }
+        End::Highest => rows.extend(table.last(ids.free_range_pkey, &free_keys(position))),
     }
     Ok(rows
         .iter()
         .map(|row| {
-            table.delete(row);
-            Range::new(row.int8(4), row.int8(5))
+            let range = range(row);
+            table.update(row, &mut values(position, &range, incarnation));
+            range
         })
         .collect())
 }
 
-/// Puts free ranges into the catalog.
+/// Puts free ranges into the catalog, each as one with those that it touches.
 pub fn put_free(ids: &Ids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
-    for range in ranges.iter().filter(|range| !range.is_empty()) {
-        table.insert(&mut [
-            Some(position.sequence.into()),
-            Some(position.node.into()),
-            Some(position.epoch.into()),
-            Some(range.start.into()),
-            Some(range.end.into()),
-        ]);
+    let [a, b, c, d] = free_keys(position);
+    for put in Range::union(ranges.to_vec()) {
+        let mut whole = put;
+        let before = [a, b, c, d, (FIRST, Equals::Below(put.start))];
+        let after = [a, b, c, d, (FIRST, Equals::Int8(put.end))];
+        let neighbours = table.last(ids.free_range_pkey, &before).into_iter().chain(table.find(
+            ids.free_range_pkey,
+            &after,
+            See::Newest,
+        ));
+        for row in neighbours {
+            if let Some(joined) = whole.joined(&range(&row)) {
+                table.delete(&row);
+                whole = joined;
+            }
+        }
+        table.insert(&mut values(position, &whole, FREE));
+        next_command();
     }
+    Ok(())
+}
+
+/// Lowers a position as far as the free ranges reach down from it.
+pub fn lower(ids: &Ids, position: &mut Position) -> Result<(), HiloError> {
+    let table = Table::write(ids.free_range)?;
+    if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
+        && range(&row).end == position.next_index
+    {
+        table.delete(&row);
+        position.next_index = range(&row).start;
+        position.settled_index = position.settled_index.min(position.next_index);
+        next_command();
+    }
+    Ok(())
+}
+
+/// Writes down what the memory of `incarnation` holds below `settled_index`: each of `held` there gets a
+/// row, and no other range has one.
+pub fn write_lent(
+    ids: &Ids,
+    position: &Position,
+    incarnation: i64,
+    held: &[Range],
+) -> Result<(), HiloError> {
+    forget_lent(ids, position, &[])?;
+    let table = Table::write(ids.free_range)?;
+    let below = Range::new(0, position.settled_index);
+    for range in held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty()) {
+        table.insert(&mut values(position, &range, incarnation));
+    }
+    next_command();
+    Ok(())
+}
+
+/// Deletes the rows of lent ranges of which nothing is `held` any more.
+pub fn forget_lent(ids: &Ids, position: &Position, held: &[Range]) -> Result<(), HiloError> {
+    let (table, rows) = lent_of(ids, position)?;
+    for row in rows {
+        let lent = range(&row);
+        if held.iter().all(|held| held.intersection(&lent).is_empty()) {
+            table.delete(&row);
+        }
+    }
+    next_command();
     Ok(())
 }
 
@@ -154,35 +299,54 @@ pub fn record_gap(
     Ok(())
 }
 
-/// Records all that is reserved and not accounted for, and the free ranges with it.
-pub fn write_off(
+/// Records what was in memory that is gone: what the position says of it, and the ranges that were lent
+/// to it. The free ranges stay.
+pub fn write_off_memory(
     ids: &Ids,
     position: &Position,
     mapping: &Mapping,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let free = take_free(ids, position, usize::MAX)?;
-    for range in &free {
-        record_gap(ids, position, mapping, *range, reason)?;
+    let (table, rows) = lent_of(ids, position)?;
+    let mut lost: Vec<Range> = rows.iter().map(range).collect();
+    rows.iter().for_each(|row| table.delete(row));
+    lost.push(Range::new(position.settled_index, position.next_index));
+    for lost in Range::union(lost) {
+        let free = free_within(ids, position, lost)?;
+        for part in lost.without(&free) {
+            record_gap(ids, position, mapping, part, reason)?;
+        }
     }
-    let outstanding = Range::new(position.settled_index, position.next_index);
-    for range in without(outstanding, &free) {
-        record_gap(ids, position, mapping, range, reason)?;
-    }
+    next_command();
     Ok(())
 }
 
-/// The parts of `whole` outside of `holes`, which are sorted and apart.
-pub fn without(whole: Range, holes: &[Range]) -> Vec<Range> {
-    let mut parts = Vec::new();
-    let mut at = whole.start;
-    for hole in holes.iter().filter(|hole| hole.end > whole.start && hole.start < whole.end) {
-        parts.push(Range::new(at, hole.start));
-        at = at.max(hole.end);
+/// Records what of `held` and of the free ranges lies below index `below`: none of it is served any more.
+/// Deletes the rows of the free and the lent ranges.
+pub fn write_off(
+    ids: &Ids,
+    position: &Position,
+    mapping: &Mapping,
+    held: Vec<Range>,
+    below: i64,
+    reason: Reason,
+) -> Result<(), HiloError> {
+    let table = Table::write(ids.free_range)?;
+    let mut lost = held;
+    table.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
+        // What is lent is held, or has been served.
+        if row.int8(INCARNATION as usize) == FREE {
+            lost.push(range(&row));
+        }
+        table.delete(&row);
+        true
+    });
+    for lost in Range::union(lost) {
+        let lost = Range::new(lost.start, lost.end.min(below));
+        record_gap(ids, position, mapping, lost, reason)?;
     }
-    parts.push(Range::new(at, whole.end));
-    parts.retain(|part| !part.is_empty());
-    parts
+    next_command();
+    Ok(())
 }
 
 /// Deletes what the catalog says of a dropped sequence.

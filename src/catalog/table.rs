@@ -11,15 +11,41 @@ pub struct Table {
     unlock: pg_sys::LOCKMODE,
 }
 
-/// What a key column must equal.
+/// What a key column must be: equal, but for the last ones.
 #[derive(Clone, Copy)]
 pub enum Equals<'a> {
     Int8(i64),
     Int4(i32),
     Text(&'a [u8]),
     Oid(pg_sys::Oid),
-    /// Or rather: be greater than.
+    /// Greater than.
     Beyond(pg_sys::Oid),
+    Above(i64),
+    Below(i64),
+}
+
+impl Equals<'_> {
+    fn key(&self, column: i16) -> pg_sys::ScanKeyData {
+        let (function, datum) = match *self {
+            Equals::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
+            Equals::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
+            Equals::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
+            Equals::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+            Equals::Beyond(value) => (pg_sys::F_OIDGT, value.into()),
+            Equals::Above(value) => (pg_sys::F_INT8GT, value.into()),
+            Equals::Below(value) => (pg_sys::F_INT8LT, value.into()),
+        };
+        let strategy = match self {
+            Equals::Beyond(_) | Equals::Above(_) => pg_sys::BTGreaterStrategyNumber,
+            Equals::Below(_) => pg_sys::BTLessStrategyNumber,
+            _ => pg_sys::BTEqualStrategyNumber,
+        };
+        let mut key = pg_sys::ScanKeyData::default();
+        let function = pg_sys::Oid::from_u32(function);
+        // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
+        unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
+        key
+    }
 }
 
 /// Which versions of a row a scan sees.
@@ -178,23 +204,8 @@ impl Table {
         see: See,
         mut visit: impl FnMut(Row) -> bool,
     ) {
-        let mut scan_keys = vec![pg_sys::ScanKeyData::default(); keys.len()];
-        for (key, (column, equals)) in scan_keys.iter_mut().zip(keys) {
-            let (function, datum) = match equals {
-                Equals::Int8(value) => (pg_sys::F_INT8EQ, (*value).into()),
-                Equals::Int4(value) => (pg_sys::F_INT4EQ, (*value).into()),
-                Equals::Oid(value) => (pg_sys::F_OIDEQ, (*value).into()),
-                Equals::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
-                Equals::Beyond(value) => (pg_sys::F_OIDGT, (*value).into()),
-            };
-            let strategy = match equals {
-                Equals::Beyond(_) => pg_sys::BTGreaterStrategyNumber,
-                _ => pg_sys::BTEqualStrategyNumber,
-            };
-            let function = pg_sys::Oid::from_u32(function);
-            // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
-            unsafe { pg_sys::ScanKeyInit(key, *column, strategy as _, function, datum) };
-        }
+        let mut scan_keys: Vec<_> =
+            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let snapshot = match see {
             See::Newest => std::ptr::null_mut(),
             See::Current => &raw mut pg_sys::SnapshotSelfData,
@@ -217,6 +228,29 @@ impl Table {
                 }
             }
             pg_sys::systable_endscan(scan);
+        }
+    }
+
+    /// The last row, in the index's order, whose columns match `keys`.
+    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Equals)]) -> Option<Row> {
+        let mut scan_keys: Vec<_> =
+            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
+        // SAFETY: as in `scan`; the index stays locked until the transaction ends.
+        unsafe {
+            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
+            let scan = pg_sys::systable_beginscan_ordered(
+                self.relation,
+                index,
+                std::ptr::null_mut(),
+                scan_keys.len() as i32,
+                scan_keys.as_mut_ptr(),
+            );
+            let direction = pg_sys::ScanDirection::BackwardScanDirection;
+            let tuple = pg_sys::systable_getnext_ordered(scan, direction);
+            let row = (!tuple.is_null()).then(|| self.row(tuple));
+            pg_sys::systable_endscan_ordered(scan);
+            pg_sys::index_close(index, pg_sys::NoLock as _);
+            row
         }
     }
 

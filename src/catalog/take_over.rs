@@ -8,10 +8,10 @@ use pgrx::prelude::*;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
+use super::Ids;
 use super::definitions::Sequence;
 use super::positions::{self, Position};
 use super::ranges::{self, Reason};
-use super::{Ids, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::Global;
@@ -29,13 +29,15 @@ pub fn take_over(
 ) -> Result<(), HiloError> {
     let (system_id, timeline) = positions::server();
     if position.incarnation != incarnation {
+        if position.incarnation != 0 {
+            let mapping = position.mapping(&sequence.definition);
+            ranges::write_off_memory(ids, position, &mapping, reason(position))?;
+        }
         if position.is_replicated() {
             // Free ranges may have been served there; under a new epoch none of them is ever taken.
             let mapping = position.mapping(&sequence.definition);
-            ranges::write_off(ids, position, &mapping, Reason::Discarded)?;
+            ranges::write_off(ids, position, &mapping, Vec::new(), i64::MAX, Reason::Discarded)?;
             position.epoch += 1;
-        } else if position.incarnation != 0 {
-            write_off_memory(ids, sequence, position)?;
         }
         position.incarnation = incarnation;
         position.settled_index = position.next_index;
@@ -47,23 +49,13 @@ pub fn take_over(
     Ok(())
 }
 
-/// Records what an earlier life had in memory. Its free ranges stay.
-fn write_off_memory(ids: &Ids, sequence: &Sequence, position: &Position) -> Result<(), HiloError> {
-    let mapping = position.mapping(&sequence.definition);
+/// Why what an earlier life had in memory is gone.
+pub fn reason(position: &Position) -> Reason {
     let same_server = (position.system_id, position.timeline) == positions::server();
-    let reason = match same_server && position.incarnation != positions::RESTORED {
+    match same_server && position.incarnation != positions::RESTORED {
         true => Reason::Crash,
         false => Reason::Discarded,
-    };
-    let outstanding = Range::new(position.settled_index, position.next_index);
-    let free = ranges::take_free(ids, position, usize::MAX)?;
-    for lost in ranges::without(outstanding, &free) {
-        ranges::record_gap(ids, position, &mapping, lost, reason)?;
     }
-    table::next_command();
-    ranges::put_free(ids, position, &free)?;
-    table::next_command();
-    Ok(())
 }
 
 /// Goes past the reservations that may be missing from a position.
@@ -71,10 +63,10 @@ fn write_off_memory(ids: &Ids, sequence: &Sequence, position: &Position) -> Resu
 /// # Errors
 /// Those of writing to the catalog.
 pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
-    let settings = gucs::refill(sequence.definition.block_size);
     let mapping = position.mapping(&sequence.definition);
-    let block = policy::largest_block(mapping.limit(), &settings);
-    let skip = gucs::failover_skip().unwrap_or(block);
+    let settings = gucs::refill(sequence.definition.block_size);
+    let most = policy::failover_skip(mapping.limit(), 0.0, &settings).max(position.skip);
+    let skip = gucs::failover_skip().unwrap_or(most);
     let end = position.next_index.saturating_add(skip).min(mapping.limit());
     let skipped = Range::new(position.next_index, end);
     warn(sequence, position, skipped.len());

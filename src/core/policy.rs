@@ -70,9 +70,18 @@ impl Settings {
     }
 }
 
-/// The most values that one block can have, of a sequence of `whole`.
-pub fn largest_block(whole: i64, settings: &Settings) -> i64 {
-    settings.fixed.unwrap_or_else(|| settings.ceiling(Room { whole, left: whole }))
+/// How many seconds a standby may lag behind without missing more than [`failover_skip`] covers.
+pub const FAILOVER_LAG: f64 = 60.0;
+
+/// How many values a server passes over, by default, that takes over from a copy that may lag: what is
+/// reserved ahead of `per_second` values a second within [`FAILOVER_LAG`] and the buffer, should the rate
+/// double; and at least the largest adaptive block, whatever size the sequence's own have. Of a
+/// sequence with `whole` values.
+pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
+    let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
+    let block = settings.fixed.unwrap_or(0);
+    let least = settings.ceiling(Room { whole, left: whole }).max(block);
+    (ahead as i64).min(whole / POOLS_IN_WHOLE).max(least)
 }
 
 /// The block for a refill now, `previous` being the last one (0: none yet). At least 1; it may be

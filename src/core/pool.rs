@@ -35,6 +35,10 @@ impl<const N: usize> Ranges<N> {
         self.len == 0
     }
 
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     pub fn is_full(&self) -> bool {
         self.len == N
     }
@@ -90,16 +94,35 @@ impl<const N: usize> Ranges<N> {
 }
 
 /// See the module.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Pool {
     queue: Ranges<QUEUE>,
     returned: Ranges<RETURNED>,
+    /// Indexes from here on are kept and not dealt: the sequence ends before them.
+    limit: i64,
+    /// Nothing is dealt; what was the cursor's lies at the head of the queue.
+    frozen: bool,
     /// Where the cursor's segment began, and what had been dealt before it.
     segment_start: i64,
     dealt_before: i64,
     given_back: i64,
     recycled: i64,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool {
+            queue: Ranges::default(),
+            returned: Ranges::default(),
+            limit: i64::MAX,
+            frozen: false,
+            segment_start: 0,
+            dealt_before: 0,
+            given_back: 0,
+            recycled: 0,
+        }
+    }
 }
 
 impl Pool {
@@ -122,9 +145,49 @@ impl Pool {
         self.recycled
     }
 
-    /// What can still be dealt in order: the rest of the segment and the queue.
+    /// What can still be dealt in order, once the pool is thawed: the rest of the segment and the
+    /// queue, below the limit.
     pub fn available(&self, cursor: &Cursor) -> i64 {
-        cursor.peek().0.len() + self.queue.total()
+        let below = |range: &Range| Range::new(range.start, range.end.min(self.limit)).len();
+        cursor.peek().0.len() + self.queue.as_slice().iter().map(below).sum::<i64>()
+    }
+
+    /// The first index that has not been dealt in order, if any is held.
+    pub fn undealt(&self, cursor: &Cursor) -> Option<i64> {
+        let rest = cursor.peek().0;
+        let first = if rest.is_empty() { self.queue.first() } else { Some(rest) };
+        first.map(|range| range.start)
+    }
+
+    /// Deals indexes below `limit` only from now on; the others are kept.
+    pub fn set_limit(&mut self, cursor: &Cursor, limit: i64) {
+        if limit != self.limit {
+            self.close(cursor);
+            self.limit = limit;
+        }
+    }
+
+    /// Deals nothing until [`thaw`](Self::thaw).
+    pub fn freeze(&mut self, cursor: &Cursor) {
+        self.close(cursor);
+        self.frozen = true;
+    }
+
+    pub fn thaw(&mut self) {
+        self.frozen = false;
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Puts what is left of the segment at the head of the queue. There is room: see
+    /// [`has_room`](Self::has_room).
+    fn close(&mut self, cursor: &Cursor) {
+        let rest = cursor.close();
+        self.settle_count(rest);
+        let queued = self.queue.push_front(rest);
+        debug_assert!(queued);
     }
 
     /// Whether another block finds a place in the queue. Two places are kept free for what
@@ -141,19 +204,24 @@ impl Pool {
     /// Makes the next queued block current if the segment is used up. Whether there is anything to
     /// take now.
     pub fn promote(&mut self, cursor: &Cursor, epoch: i64) -> bool {
+        if self.frozen {
+            return false;
+        }
         if !cursor.peek().0.is_empty() {
             return true;
         }
-        if self.queue.is_empty() {
-            return false;
+        match self.queue.first() {
+            Some(next) if next.start < self.limit => {
+                self.queue.remove(0);
+                self.install(cursor, epoch, next);
+                true
+            }
+            _ => false,
         }
-        let next = self.queue.remove(0);
-        self.install(cursor, epoch, next);
-        true
     }
 
     fn install(&mut self, cursor: &Cursor, epoch: i64, mut block: Range) {
-        let segment = block.take(MAX_SEGMENT);
+        let segment = block.take(MAX_SEGMENT.min(self.limit - block.start));
         if !block.is_empty() {
             // There is room: the block has just left the queue or has been the segment.
             let queued = self.queue.push_front(block);
@@ -192,17 +260,46 @@ impl Pool {
         kept
     }
 
-    /// Takes up to `want` indexes, none below `floor`, of what was given back.
+    /// What of a returned range may be dealt to whoever is served nothing below `floor`.
+    fn dealable(&self, range: &Range, floor: i64) -> Range {
+        let end = if self.frozen { range.start } else { range.end.min(self.limit) };
+        Range::new(range.start.max(floor), end)
+    }
+
+    /// Whether anything was given back that could be dealt, and is not below `floor`.
+    pub fn has_returned(&self, floor: i64) -> bool {
+        self.returned.as_slice().iter().any(|range| !self.dealable(range, floor).is_empty())
+    }
+
+    /// Takes up to `want` indexes, none below `floor`, of what was given back: the lowest.
     pub fn take_returned(&mut self, want: i64, floor: i64) -> Option<Range> {
-        let at = (0..self.returned.len)
-            .filter(|&i| self.returned.ranges[i].start >= floor)
-            .min_by_key(|&i| self.returned.ranges[i].start)?;
-        let taken = self.returned.ranges[at].take(want);
-        if self.returned.ranges[at].is_empty() {
-            self.returned.remove(at);
+        let part = self
+            .returned
+            .as_slice()
+            .iter()
+            .map(|range| self.dealable(range, floor).take(want))
+            .filter(|part| !part.is_empty())
+            .min_by_key(|part| part.start)?;
+        self.cut_returned(part).then_some(part)
+    }
+
+    /// Takes `part` out of the returned range that it is of. `false` where what is left over finds no
+    /// place.
+    fn cut_returned(&mut self, part: Range) -> bool {
+        let whole = |range: &Range| !range.intersection(&part).is_empty();
+        let Some(at) = self.returned.as_slice().iter().position(whole) else { return false };
+        let range = self.returned.ranges[at];
+        let splits = range.start < part.start && part.end < range.end;
+        if splits && self.returned.is_full() {
+            return false;
         }
-        self.recycled += taken.len();
-        Some(taken)
+        self.returned.remove(at);
+        for rest in [Range::new(range.start, part.start), Range::new(part.end, range.end)] {
+            let kept = self.returned.push(rest);
+            debug_assert!(kept);
+        }
+        self.recycled += part.len();
+        true
     }
 
     /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds
@@ -214,58 +311,29 @@ impl Pool {
         epoch: i64,
         mut fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
-        let rest = cursor.close();
-        self.settle_count(rest);
-        let mut runs = Ranges::<{ QUEUE + 1 }>::default();
-        runs.push(rest);
-        for block in self.queue.as_slice() {
-            runs.push(*block);
+        if self.frozen {
+            return None;
         }
-        let claimed = self.claim_from(&runs, &mut fit);
-        match claimed {
-            Some((at, part)) => {
-                self.queue = Ranges::default();
-                let after = Range::new(part.end, runs.ranges[at].end);
-                self.dealt_before += part.len();
-                for run in core::iter::once(after).chain(runs.as_slice()[at + 1..].iter().copied())
-                {
-                    self.queue.push(run);
-                }
-                self.segment_start = part.end;
-                if !self.queue.is_empty() {
-                    let next = self.queue.remove(0);
-                    self.install_closed(cursor, epoch, next);
-                }
-                Some(part)
-            }
-            None => {
-                self.install_closed(cursor, epoch, rest);
-                None
-            }
-        }
+        self.close(cursor);
+        let claimed = self.claim_queued(&mut fit);
+        self.promote(cursor, epoch);
+        claimed
     }
 
-    fn install_closed(&mut self, cursor: &Cursor, epoch: i64, mut block: Range) {
-        if block.is_empty() {
-            return;
-        }
-        let segment = block.take(MAX_SEGMENT);
-        self.queue.push_front(block);
-        cursor.install(segment, epoch);
-        self.segment_start = segment.start;
-    }
-
-    fn claim_from(
-        &mut self,
-        runs: &Ranges<{ QUEUE + 1 }>,
-        fit: &mut impl FnMut(Range) -> Option<Range>,
-    ) -> Option<(usize, Range)> {
-        let (at, part) =
-            runs.as_slice().iter().enumerate().find_map(|(at, run)| Some((at, fit(*run)?)))?;
-        let run = runs.ranges[at];
+    fn claim_queued(&mut self, fit: &mut impl FnMut(Range) -> Option<Range>) -> Option<Range> {
+        let runs = self.queue;
+        let runs = runs.as_slice();
+        let dealable = |run: &Range| Range::new(run.start, run.end.min(self.limit));
+        let (at, part) = runs
+            .iter()
+            .map(dealable)
+            .take_while(|run| !run.is_empty())
+            .enumerate()
+            .find_map(|(at, run)| Some((at, fit(run)?)))?;
+        let run = runs[at];
         debug_assert!(run.start <= part.start && part.end <= run.end);
         let before = Range::new(run.start, part.start);
-        let skipped = || runs.as_slice()[..at].iter().copied().chain([before]);
+        let skipped = || runs[..at].iter().copied().chain([before]);
         let mut returned = self.returned;
         if !skipped().all(|range| returned.push(range)) {
             return None;
@@ -273,8 +341,37 @@ impl Pool {
         let count: i64 = skipped().map(|range| range.len()).sum();
         self.returned = returned;
         self.given_back += count;
-        self.dealt_before += count;
-        Some((at, part))
+        self.dealt_before += count + part.len();
+        self.queue = Ranges::default();
+        let after = Range::new(part.end, run.end);
+        for rest in [after].iter().chain(&runs[at + 1..]) {
+            let queued = self.queue.push(*rest);
+            debug_assert!(queued);
+        }
+        Some(part)
+    }
+
+    /// Takes the part that `fit` chooses of what was given back, from `floor` on.
+    pub fn claim_returned(
+        &mut self,
+        floor: i64,
+        fit: impl FnMut(Range) -> Option<Range>,
+    ) -> Option<Range> {
+        let returned = self.returned;
+        let dealable = |range: &Range| self.dealable(range, floor);
+        let part = returned
+            .as_slice()
+            .iter()
+            .map(dealable)
+            .filter(|range| !range.is_empty())
+            .find_map(fit)?;
+        self.cut_returned(part).then_some(part)
+    }
+
+    /// Forgets what could be dealt in order, which has gone elsewhere. The pool is frozen.
+    pub fn forget_queue(&mut self) {
+        debug_assert!(self.frozen);
+        self.queue = Ranges::default();
     }
 
     /// Stops dealing and hands out all that is held, unordered.
@@ -291,9 +388,16 @@ impl Pool {
         all
     }
 
-    /// Takes the returned ranges out, to be put elsewhere.
-    pub fn drain_returned(&mut self) -> Ranges<RETURNED> {
-        core::mem::take(&mut self.returned)
+    /// Takes the returned ranges out, to be put elsewhere, but for the `keep` lowest of them.
+    pub fn drain_returned(&mut self, keep: usize) -> Ranges<RETURNED> {
+        let mut out = core::mem::take(&mut self.returned);
+        let len = out.len;
+        out.ranges[..len].sort_unstable();
+        for _ in 0..keep.min(len) {
+            let kept = out.remove(0);
+            self.returned.push(kept);
+        }
+        out
     }
 
     /// The smallest index held, if any: nothing below it is left here.

@@ -47,4 +47,40 @@ impl Range {
             None
         }
     }
+
+    pub const fn contains(&self, index: i64) -> bool {
+        self.start <= index && index < self.end
+    }
+
+    /// The part that both have.
+    pub fn intersection(&self, other: &Range) -> Range {
+        Range::new(self.start.max(other.start), self.end.min(other.end))
+    }
+
+    /// The same indexes as ranges that are sorted, apart and not empty.
+    pub fn union(mut ranges: Vec<Range>) -> Vec<Range> {
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        ranges
+    }
+
+    /// The parts of it outside of `holes`, which are sorted and apart.
+    pub fn without(&self, holes: &[Range]) -> Vec<Range> {
+        let mut parts = Vec::new();
+        let mut at = self.start;
+        for hole in holes.iter().filter(|hole| hole.end > self.start && hole.start < self.end) {
+            parts.push(Range::new(at, hole.start));
+            at = at.max(hole.end);
+        }
+        parts.push(Range::new(at, self.end));
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Global, forget_names, going_on, memo, own};
+use super::{Global, forget_names, memo, own};
 use crate::catalog::version;
 use crate::errors::{HiloError, OrRaise};
 use crate::shared::directory::Key;
@@ -25,8 +25,8 @@ pub enum Change {
     Dropped,
     /// Its name, its owner, its key format or its privileges are other ones.
     Outdated,
-    /// Its sizes are these, in values, 0: none of its own.
-    Sizes { slice: i32, block: i64 },
+    /// Its bounds, its order or its sizes are other ones; its indexes mean what they meant.
+    Terms,
 }
 
 struct Noted {
@@ -144,7 +144,6 @@ fn end() {
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
     own::forget();
-    going_on::end();
     forget_names();
 }
 
@@ -162,14 +161,17 @@ unsafe extern "C-unwind" fn at_subtransaction(
     // SAFETY: reads a static of xact.c; still the level of the subtransaction that ends.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     let mut noted = NOTED.borrow_mut();
+    // In the order of their levels, so those of the one that ends are the last.
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
-            noted.retain(|change| change.level < level);
+            while noted.pop_if(|change| change.level >= level).is_some() {}
             EXTENSION.set(EXTENSION.get().filter(|(_, at)| *at < level));
             forget_names();
         }
         SUBXACT_EVENT_COMMIT_SUB => {
-            noted.iter_mut().for_each(|change| change.level = change.level.min(level - 1));
+            for change in noted.iter_mut().rev().take_while(|change| change.level >= level) {
+                change.level = level - 1;
+            }
             EXTENSION.set(EXTENSION.get().map(|(key, at)| (key, at.min(level - 1))));
         }
         _ => {}
@@ -195,7 +197,7 @@ fn publish() {
                 locked.raise(DROPPED);
             }
             Change::Outdated => locked.outdate(),
-            Change::Sizes { slice, block } => locked.resize(slice, block),
+            Change::Terms => locked.forget_terms(),
         });
     }
 }
@@ -214,10 +216,9 @@ fn drop_all(shared: &'static Shared, key: &Key) {
         drop(locked);
         if ours {
             slot.refilled.broadcast();
-            shared.want(number);
+            shared.free(number);
         }
     }
-    shared.nudge(key.database);
 }
 
 fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {
@@ -229,7 +230,8 @@ fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {
     drop(locked);
     slot.pins.fetch_sub(1, SeqCst);
     slot.refilled.broadcast();
-    if dropped && shared.want(number) {
-        shared.nudge(key.database);
+    // Where somebody is in the middle of using it, it is reaped when its place is needed.
+    if dropped {
+        shared.free(number);
     }
 }

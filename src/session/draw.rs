@@ -11,9 +11,9 @@ use super::{lines, memo, own, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Slot;
-use crate::shared::{self, Shared};
 
 /// Who may draw.
 pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
@@ -49,7 +49,7 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
 /// One value straight from the pool, of an ordered sequence or of one that this session draws from too
 /// seldom to hold a slice: the usual case only.
 #[inline(always)]
-fn single(entry: &Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
+fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     // SAFETY: nothing below sets the terms.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot.get()?;
@@ -68,7 +68,19 @@ fn single(entry: &Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     if left + slot.queued() < slot.threshold.load(Relaxed) {
         want(slot);
     }
-    terms.mapping.value(range.start)
+    let value = terms.mapping.value(range.start);
+    if value.is_none() {
+        // The bounds have just been changed, and this session has not heard of it.
+        // SAFETY: as with `want_block_guarded`.
+        unsafe { put_away(entry, range) };
+    }
+    value
+}
+
+#[pgrx::pg_guard]
+#[cold]
+unsafe extern "C-unwind" fn put_away(entry: &'static Entry, range: Range) {
+    lines::put_away(entry, range);
 }
 
 /// The next value of a sequence.
@@ -113,34 +125,57 @@ pub fn draw(
     let Some(slot) = entry.slot.get() else {
         return own::more(memo, entry);
     };
-    let want = if entry.terms.get().ordered { 1 } else { size(entry, slot).max(least) };
+    if !entry.slice.get().rest().is_empty() {
+        // Bounds that have just been changed end before it does.
+        lines::let_go(entry);
+    }
+    let single = entry.terms.get().ordered || !memo.is_good();
+    let want = if single { 1 } else { size(entry, slot).max(least) };
     let line = if want > 1 { lines::line_of(entry) } else { None };
-    let want = if line.is_some() { want } else { 1 };
-    if let Some(line) = line {
-        line.taking.store(1, SeqCst);
-    }
-    let taken = take(entry, slot, want);
-    if let (Some(line), Some(range)) = (line, taken) {
-        fill(entry, line, range);
-    }
-    if let Some(line) = line {
-        line.taking.store(0, Release);
-    }
-    if taken.is_some() && !entry.terms.get().ordered {
+    let Some(range) = take_into(entry, slot, line, want) else {
+        match wait::Pin::of(slot, memo) {
+            Some(_pin) => {
+                let (serial, floor) = (entry.serial.get(), entry.floor.get());
+                wait::for_block(shared::get()?, slot, serial, floor, &memo.name())?
+            }
+            None => memo.forget(),
+        }
+        return Ok(None);
+    };
+    if !entry.terms.get().ordered {
         slot.dealing.slices.fetch_add(1, Relaxed);
     }
-    match (taken, line) {
-        (Some(range), None) => Ok(entry.mapping().value(range.start)),
-        (Some(_), Some(line)) => Ok(line.take(entry.increment())),
-        (None, _) => {
-            match wait::Pin::of(slot, memo) {
-                Some(_pin) => {
-                    wait::for_block(shared::get()?, slot, entry.serial.get(), &memo.name())?
-                }
-                None => memo.forget(),
-            }
-            Ok(None)
+    if let Some(line) = line {
+        return Ok(line.take(entry.increment()));
+    }
+    let value = entry.mapping().value(range.start);
+    if value.is_none() {
+        // Beyond the bounds that this transaction has set and not committed.
+        lines::put_away(entry, range);
+        return Err(HiloError::exhausted(memo.name(), &entry.mapping()));
+    }
+    Ok(value)
+}
+
+/// Takes up to `want` indexes, into `line` where there is one, else one. What does not belong into the
+/// line goes back.
+pub fn take_into(
+    entry: &'static Entry,
+    slot: &'static Slot,
+    line: Option<&'static Slice>,
+    want: i64,
+) -> Option<Range> {
+    let Some(line) = line else { return take(entry, slot, 1) };
+    line.take_begins();
+    let taken = take(entry, slot, want);
+    let fits = taken.is_some_and(|range| fill(entry, line, range));
+    line.taken();
+    match taken {
+        Some(range) if !fits => {
+            lines::put_away(entry, range);
+            None
         }
+        taken => taken,
     }
 }
 
@@ -148,22 +183,26 @@ pub fn draw(
 fn next_run(entry: &Entry) -> bool {
     let slice = entry.slice.get();
     let rest = slice.rest();
-    if rest.is_empty() || slice.serial.load(Relaxed) != entry.serial.get() {
+    if rest.is_empty() || entry.slot.get().is_none() || !lines::has_line(entry) {
         return false;
     }
-    fill(entry, slice, rest);
-    slice.left.load(Relaxed) > 0
+    slice.take_begins();
+    let filled = fill(entry, slice, rest);
+    slice.taken();
+    filled
 }
 
-fn fill(entry: &Entry, slice: &Slice, range: Range) {
-    if let Some(run) = entry.mapping().run(range) {
-        slice.load(entry.serial.get(), range, run);
+fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
+    let run = entry.mapping().run(range);
+    if let Some(run) = run {
+        slice.load(range, run);
     }
+    run.is_some()
 }
 
 /// How many values to take: twice as many as last time, up to the limit, and not more than a quarter of
 /// what is there for all.
-fn size(entry: &Entry, slot: &Slot) -> i64 {
+pub fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
     let busy = lines::is_busy(entry);
     lines::count_draw(entry);
@@ -222,44 +261,4 @@ fn want_block(slot: &'static Slot) {
 #[cold]
 unsafe extern "C-unwind" fn want_block_guarded(slot: &'static Slot) {
     want_block(slot);
-}
-
-/// Gives back what this session holds of a sequence, and its line.
-pub fn let_go(entry: &'static Entry) {
-    let slice = entry.slice.get();
-    if std::ptr::eq(slice, lines::empty()) {
-        return;
-    }
-    if let (Some(slot), Ok(shared)) = (entry.slot.get(), shared::get()) {
-        let rest = slice.rest();
-        let serial = slice.serial.load(Relaxed);
-        if serial == entry.serial.get() && !rest.is_empty() {
-            entry.floor.set(rest.start);
-            give_back(shared, slot, serial, rest);
-        }
-        lines::release(entry);
-    } else {
-        entry.slice.set(lines::empty());
-    }
-}
-
-/// Puts a range back into its pool. Where it has no place, the worker is asked to make some.
-fn give_back(shared: &'static Shared, slot: &'static Slot, serial: i64, rest: Range) {
-    const TRIES: u32 = 1_000;
-    let number = shared.number_of(slot);
-    for _ in 0..TRIES {
-        let mut locked = shared.lock_slot(number);
-        let kept = locked.give_back(serial, rest);
-        let (database, crowded) = (locked.key.database, locked.pool.returned().is_crowded());
-        drop(locked);
-        if crowded && shared.want(number) {
-            shared.nudge(database);
-        }
-        if kept {
-            return;
-        }
-        // SAFETY: sleeps two milliseconds.
-        unsafe { pgrx::pg_sys::pg_usleep(2_000) };
-    }
-    shared.lock_slot(number).lost += rest.len();
 }

@@ -5,11 +5,15 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
+use hilo_core::mapping::Run;
+use hilo_core::range::Range;
+
+use super::Global;
 use super::memo::Entry;
-use super::{Global, draw};
 use crate::gucs;
-use crate::shared::Shared;
-use crate::shared::slices::{Slice, my_number};
+use crate::shared::slices::{Counting, Slice, my_number};
+use crate::shared::slot::DROPPED;
+use crate::shared::{self, Shared};
 
 /// Never holds anything: where the hot path looks while there is no slice.
 struct Empty(Slice);
@@ -41,12 +45,22 @@ pub fn register_session(shared: &'static Shared) {
     let backend = &shared.backends[my_number()];
     let slices = shared.slices_of(my_number());
     *lines = Some(Lines { slices, owners: vec![None; slices.len()], hand: 0 });
-    backend.used.store(0, Relaxed);
     // SAFETY: both are set in a connected backend.
     unsafe {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
         backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
     }
+}
+
+/// Takes this backend out again; its lines have been let go. The database that it was in.
+pub fn leave_session(shared: &'static Shared) -> Option<u32> {
+    let lines = LINES.borrow_mut().take()?;
+    let backend = &shared.backends[my_number()];
+    // What was left behind stays to be seen.
+    let used = lines.slices.iter().rposition(|line| !line.is_free()).map_or(0, |last| last + 1);
+    backend.used.store(used as u32, Release);
+    backend.pid.store(0, Relaxed);
+    Some(backend.database.swap(0, AcqRel))
 }
 
 /// Whether this entry draws from the pool so often that a slice pays.
@@ -75,17 +89,13 @@ pub fn line_of(entry: &'static Entry) -> Option<&'static Slice> {
         return Some(entry.slice.get());
     }
     let at = free_line()?;
-    let slot = entry.slot.get()?;
+    let counting = entry.counting()?;
     let mut lines = LINES.borrow_mut();
     let lines = lines.as_mut()?;
+    let backend = &shared::get().ok()?.backends[my_number()];
     lines.owners[at] = Some((entry, i64::MAX));
     let line = &lines.slices[at];
-    slot.holders.fetch_add(1, SeqCst);
-    // From here on the slot stays; that it is still ours, the serial tells when something is taken.
-    line.free();
-    line.slot.store(crate::shared::get().ok()?.number_of(slot) as u32 + 1, Release);
-    // SAFETY: set when the session was registered.
-    let backend = &crate::shared::get().ok()?.backends[my_number()];
+    line.assign(&counting);
     backend.used.fetch_max(at as u32 + 1, Release);
     entry.slice.set(line);
     Some(line)
@@ -99,7 +109,9 @@ fn free_line() -> Option<usize> {
     {
         let mut lines = LINES.borrow_mut();
         let lines = lines.as_mut()?;
-        if let Some(at) = lines.owners.iter().position(Option::is_none) {
+        // A line that nobody owns may still hold what was left behind.
+        let free = |at: &usize| lines.owners[*at].is_none() && lines.slices[*at].is_free();
+        if let Some(at) = (0..lines.slices.len()).find(free) {
             return Some(at);
         }
         for _ in 0..STEPS {
@@ -116,22 +128,74 @@ fn free_line() -> Option<usize> {
         }
     }
     let (at, entry) = victim?;
-    draw::let_go(entry);
-    Some(at)
+    let_go(entry);
+    LINES.borrow().as_ref()?.slices[at].is_free().then_some(at)
 }
 
-/// The entry's line is free again; what was in it has been given back.
-pub fn release(entry: &'static Entry) {
+/// Gives back what this session holds of a sequence, and its line.
+pub fn let_go(entry: &'static Entry) {
     let line = entry.slice.replace(empty());
-    let mut lines = LINES.borrow_mut();
-    let Some(lines) = lines.as_mut() else { return };
-    if let Some(at) = lines.slices.iter().position(|other| std::ptr::eq(other, line)) {
+    let Ok(shared) = shared::get() else { return };
+    {
+        let mut lines = LINES.borrow_mut();
+        let Some(lines) = lines.as_mut() else { return };
+        let found = lines.slices.iter().position(|other| std::ptr::eq(other, line));
+        let Some(at) = found else { return };
         lines.owners[at] = None;
-        line.free();
-        if let Some(slot) = entry.slot.get() {
-            slot.holders.fetch_sub(1, SeqCst);
-        }
     }
+    let rest = line.rest();
+    if !rest.is_empty() && line.counting().epoch == entry.epoch.get() {
+        entry.floor.set(rest.start);
+    }
+    if give_back(shared, &line.counting(), rest) {
+        line.free();
+    } else {
+        leave_behind(shared, line);
+    }
+}
+
+/// The worker takes to the catalog what has no place in memory.
+fn leave_behind(shared: &'static Shared, line: &Slice) {
+    shared.orphan(line);
+    super::wait::wake(shared);
+}
+
+/// Gives back a range that was taken from the pool and cannot be served.
+pub fn put_away(entry: &'static Entry, range: Range) {
+    let (Some(counting), Ok(shared)) = (entry.counting(), shared::get()) else { return };
+    if give_back(shared, &counting, range) {
+        return;
+    }
+    let Some(at) = free_line() else { return };
+    let lines = LINES.borrow();
+    let Some(line) = lines.as_ref().map(|lines| &lines.slices[at]) else { return };
+    line.assign(&counting);
+    line.load(range, Run { first: 0, count: range.len() });
+    shared.backends[my_number()].used.fetch_max(at as u32 + 1, Release);
+    leave_behind(shared, line);
+}
+
+/// Puts a range back into its sequence's pool. `false`: there is no place for it.
+pub fn give_back(shared: &'static Shared, counting: &Counting, rest: Range) -> bool {
+    if rest.is_empty() {
+        return true;
+    }
+    let Some(slot) = shared.find(&counting.key) else { return false };
+    let number = shared.number_of(slot);
+    let mut locked = shared.lock_slot(number);
+    let kept = if locked.counts(counting) {
+        locked.give_back(rest)
+    } else {
+        // Under a later epoch it is worthless, which whoever has raised that has written down.
+        locked.epoch == DROPPED || (locked.node == counting.node && locked.epoch > counting.epoch)
+    };
+    let crowded = locked.pool.returned().is_crowded();
+    drop(locked);
+    slot.pins.fetch_sub(1, SeqCst);
+    if crowded && shared.want(number) {
+        shared.nudge(counting.key.database);
+    }
+    kept
 }
 
 /// The entries that hold a line.
@@ -140,7 +204,11 @@ pub fn holders() -> Vec<&'static Entry> {
     lines.iter().flat_map(|lines| lines.owners.iter().flatten()).map(|(entry, _)| *entry).collect()
 }
 
-/// Whether this backend has been entered among the sessions.
-pub fn is_registered() -> bool {
-    LINES.borrow().is_some()
+/// Lets go of every slice of this backend that `chosen` picks.
+pub fn let_go_where(chosen: impl Fn(&Entry) -> bool) {
+    for entry in holders() {
+        if chosen(entry) {
+            let_go(entry);
+        }
+    }
 }

@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
+use hilo_core::options::Definition;
 
-use super::{GENERATION, Global, ask, draw, lines, own, wait};
+use super::{GENERATION, Global, ask, lines, own, wait};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::shown;
 use crate::catalog::privileges::{self, Privileges};
@@ -18,7 +19,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::shared;
 use crate::shared::directory::Key;
-use crate::shared::slices::Slice;
+use crate::shared::slices::{Counting, Slice};
 use crate::shared::slot::{Slot, Terms};
 use crate::sql::keys;
 
@@ -33,14 +34,15 @@ pub struct Entry {
     /// Where the next value comes from; an empty one where this backend holds no slice.
     pub slice: Cell<&'static Slice>,
     pub last: Cell<Option<i64>>,
-    /// The smallest index that this session may still be served of the epoch `floor_epoch`.
+    /// The smallest index that this session may still be served of the epoch.
     pub floor: Cell<i64>,
     /// When it last took from the pool, counted in draws of this backend.
     pub drawn_at: Cell<u64>,
     pub terms: Cell<Terms>,
     /// The size of the last slice.
     pub grown: Cell<i32>,
-    pub floor_epoch: Cell<i64>,
+    extension: pg_sys::Oid,
+    pub epoch: Cell<i64>,
     pub id: i64,
 }
 
@@ -152,13 +154,6 @@ pub fn forget_last() {
     }
 }
 
-/// Every sequence that this backend has used.
-pub fn for_each_entry(mut visit: impl FnMut(&'static Entry)) {
-    if let Some(entries) = ENTRIES.borrow().as_ref() {
-        entries.values().for_each(|entry| visit(entry));
-    }
-}
-
 /// The memo of a name, which may be out of date. Calls nothing of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Memo> {
@@ -214,11 +209,11 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
         }
         let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
-        let (version_at, version) = if own::adopt(entry, &sequence)? {
-            (&raw const OWN_VERSION, 0)
+        let (version_at, version, narrowed) = if own::adopt(entry, &sequence)? {
+            (&raw const OWN_VERSION, 0, false)
         } else {
-            let (slot, version) = attach(entry, &sequence)?;
-            (&raw const slot.version, version)
+            let Attached { slot, version, narrowed } = attach(entry, &sequence)?;
+            (&raw const slot.version, version, narrowed)
         };
         if shared.control.definitions.load(SeqCst) != definitions_at
             || GENERATION.get() != generation
@@ -236,7 +231,8 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         memo.privileges.set(privileges);
         memo.key_format.replace(keys::format_of(&sequence.definition));
         memo.keys.replace(None);
-        memo.generation.set(generation);
+        // One that is narrowed is good for this call alone.
+        memo.generation.set(if narrowed { 0 } else { generation });
         return Ok(memo);
     }
 }
@@ -290,7 +286,8 @@ fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
         grown: Cell::new(0),
         drawn_at: Cell::new(0),
         floor: Cell::new(0),
-        floor_epoch: Cell::new(0),
+        extension: key.0,
+        epoch: Cell::new(0),
         last: Cell::new(None),
     })?;
     entries.insert(key, entry);
@@ -304,27 +301,48 @@ pub fn key_of(id: i64) -> Result<Key, HiloError> {
     Ok(Key { database, extension: crate::catalog::ids()?.extension.to_u32(), sequence: id })
 }
 
+/// Where a memo that is served from the pool has attached to.
+struct Attached {
+    slot: &'static Slot,
+    version: u64,
+    /// The definition allows less than the pool deals, as that of a transaction that has changed the
+    /// bounds and has not committed: each value must be looked at.
+    narrowed: bool,
+}
+
 /// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
-fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<(&'static Slot, u64), HiloError> {
+fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
     lines::register_session(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let (terms, epoch, serial, version) =
+    let (mut terms, epoch, serial, version) =
         wait::for_terms(shared, slot, &sequence.name.to_string())?;
-    let moved =
-        entry.slot.get().is_none_or(|old| !std::ptr::eq(old, slot)) || entry.serial.get() != serial;
-    if moved {
-        draw::let_go(entry);
-        entry.slot.set(Some(slot));
-        entry.serial.set(serial);
+    let narrowed = narrow(&mut terms.mapping, &sequence.definition);
+    let known = entry.terms.get().mapping;
+    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
+    let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
+    if lines::has_line(entry) && (!same || narrowed || terms.ordered || known != terms.mapping) {
+        lines::let_go(entry);
+    }
+    if !same {
+        entry.floor.set(0);
         entry.grown.set(0);
     }
-    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
-    if entry.floor_epoch.replace(epoch) != epoch {
-        entry.floor.set(0);
-    }
+    entry.slot.set(Some(slot));
+    entry.serial.set(serial);
+    entry.epoch.set(epoch);
     entry.terms.set(terms);
-    Ok((slot, version))
+    Ok(Attached { slot, version, narrowed })
+}
+
+/// Leaves of a mapping what a definition allows, too. Whether that is less.
+fn narrow(mapping: &mut Mapping, definition: &Definition) -> bool {
+    let before = *mapping;
+    if !mapping.cycle {
+        mapping.min_value = mapping.min_value.max(definition.min_value);
+        mapping.max_value = mapping.max_value.min(definition.max_value);
+    }
+    *mapping != before
 }
 
 impl Entry {
@@ -335,5 +353,17 @@ impl Entry {
 
     pub fn mapping(&self) -> Mapping {
         self.terms.get().mapping
+    }
+
+    /// How the indexes are counted that it is dealt from its slot.
+    pub fn counting(&self) -> Option<Counting> {
+        self.slot.get()?;
+        // SAFETY: a static set when the backend connected.
+        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+        Some(Counting {
+            key: Key { database, extension: self.extension.to_u32(), sequence: self.id },
+            node: self.terms.get().mapping.stripes.node as i32,
+            epoch: self.epoch.get(),
+        })
     }
 }

@@ -8,12 +8,10 @@ pub mod ask;
 pub mod change;
 pub mod draw;
 pub mod exit;
-pub mod going_on;
 pub mod lines;
 pub mod memo;
 pub mod own;
 pub mod range;
-pub mod recall;
 pub mod utility;
 pub mod wait;
 

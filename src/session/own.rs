@@ -1,23 +1,25 @@
-//! The transaction that defined a sequence serves itself.
+//! The transaction that has created, set or restarted a sequence serves itself.
 //!
-//! A position row that this transaction has written is locked until it ends, so nobody else can
-//! reserve from it: all indexes from `next_index` on are this transaction's. It counts in its own
-//! memory and writes how far it came just before it commits. A row version is known by its epoch and
-//! the (sub)transaction that wrote it, so after a ROLLBACK TO the count of the version that is in force
-//! again goes on where it stood.
+//! It has written a position that nobody else sees, so all indexes from `next_index` on are its own. It
+//! counts in its own memory and writes how far it came just before it commits. A row version is known by
+//! its epoch and the (sub)transaction that wrote it, so after a ROLLBACK TO the count of the version that
+//! is in force again continues where it stood.
+//!
+//! A transaction that only changes the increment, or whether the sequence cycles, continues the numbers
+//! of everybody, who would be served them again after its rollback: it draws nothing until it commits.
+//! Where it continues numbers of its own, the version that it continues is moved behind each number that
+//! is about to leave, so that a ROLLBACK TO gives none of them back.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::*;
 
-use pgrx::pg_sys;
-
+use hilo_core::mapping::{Mapping, Run};
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
-use super::{Global, change, draw, going_on, lines};
+use super::{Global, change, lines};
 use crate::catalog::definitions::Sequence;
-use crate::catalog::positions::{self, Position};
+use crate::catalog::positions::{self, Position, Version};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::slices::Slice;
@@ -26,26 +28,30 @@ use crate::shared::slot::Terms;
 /// Indexes loaded at a time. Nothing is lost by a large number: the rest is written back.
 const CHUNK: i64 = 1 << 20;
 
-/// A version of a position row: sequence, epoch, writing transaction.
-type Version = (i64, i64, pg_sys::TransactionId);
+/// What the numbers of a version are.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin {
+    /// Its own: they begin where the statement says.
+    New,
+    /// Those of another version that this transaction has written, from where that stands.
+    Continues(Version, Mapping),
+    /// Everybody's, from where they stand.
+    Shared,
+}
 
 struct Own {
     entry: &'static Entry,
     slice: &'static Slice,
-    position: Position,
     limit: i64,
     /// How many indexes to load next.
     chunk: i64,
 }
 
 impl Own {
-    /// Goes past what a line that went on from this one has served before it was rolled back.
+    /// Goes past what a version that continues this one has served.
     fn rise_to(&self, floor: i64) {
         if floor > self.next() {
-            let floor = floor.min(self.limit);
-            self.slice.left.store(0, Relaxed);
-            self.slice.run_end.store(floor, Relaxed);
-            self.slice.range_end.store(floor, Relaxed);
+            self.slice.move_to(floor.min(self.limit));
         }
     }
 
@@ -55,7 +61,39 @@ impl Own {
     }
 }
 
-static OWN: Global<RefCell<Option<HashMap<Version, Own>>>> = Global::new(RefCell::new(None));
+#[derive(Default)]
+struct State {
+    served: HashMap<Version, Own>,
+    /// Versions whose numbers are not their own.
+    origins: HashMap<Version, Origin>,
+    /// The smallest index that a version may still serve.
+    floors: HashMap<Version, i64>,
+    /// The version of each sequence that is in force.
+    current: HashMap<i64, Version>,
+}
+
+impl State {
+    fn floor(&self, version: &Version) -> i64 {
+        self.floors.get(version).copied().unwrap_or(0)
+    }
+
+    /// `run` is about to be served under `version`: those that it continues do not come to it again.
+    fn serve(&mut self, version: Version, run: Run, increment: i64) {
+        let mut at = version;
+        while let Some(Origin::Continues(before, mapping)) = self.origins.get(&at).copied() {
+            let behind = |value| mapping.floor_behind(value);
+            let floor = behind(run.first).max(behind(run.last(increment)));
+            let known = self.floors.entry(before).or_insert(0);
+            *known = floor.max(*known);
+            if let Some(own) = self.served.get(&before) {
+                own.rise_to(floor);
+            }
+            at = before;
+        }
+    }
+}
+
+static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 
 /// How a sequence is dealt, from its rows.
 pub fn terms(sequence: &Sequence, position: &Position) -> Terms {
@@ -69,35 +107,59 @@ pub fn terms(sequence: &Sequence, position: &Position) -> Terms {
     }
 }
 
-/// Takes a sequence over if this transaction has written its position; else gives it back to the
-/// pool's care. Whether it is ours.
+/// Notes what the numbers of a version are that this transaction has just written.
+pub fn wrote(version: Version, origin: Origin) {
+    let mut state = STATE.borrow_mut();
+    let state = state.get_or_insert_default();
+    let inherited = match origin {
+        Origin::Continues(before, _) => state.origins.get(&before).copied(),
+        _ => None,
+    };
+    match (origin, inherited) {
+        (Origin::New, _) => state.origins.remove(&version),
+        // What continues everybody's numbers still does.
+        (_, Some(Origin::Shared)) => state.origins.insert(version, Origin::Shared),
+        _ => state.origins.insert(version, origin),
+    };
+}
+
+/// Takes a sequence over if this transaction has written its position. Whether it is ours.
+///
+/// # Errors
+/// `Renumbered` where it continues everybody's numbers.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
     if !change::in_progress() {
         return Ok(false);
     }
     let found = positions::find_written(sequence.id, gucs::node().0)?;
-    let Some((position, writer)) = found else {
+    let Some((position, version)) = found else {
         if entry.slot.get().is_none() {
             entry.slice.set(lines::empty());
         }
         return Ok(false);
     };
-    draw::let_go(entry);
+    lines::let_go(entry);
     let terms = terms(sequence, &position);
-    let mut all = OWN.borrow_mut();
-    let own = all
-        .get_or_insert_default()
-        .entry((sequence.id, position.epoch, writer))
-        .or_insert_with(|| {
-            let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
-            slice.run_end.store(position.next_index, Relaxed);
-            slice.range_end.store(position.next_index, Relaxed);
-            // What is loaded counts as served by a line that this one goes on from: no more than is
-            // likely to be drawn.
-            let chunk = if going_on::is_continued(sequence.id, position.epoch) { 1 } else { CHUNK };
-            Own { entry, slice, position, limit: terms.mapping.limit(), chunk }
-        });
-    own.rise_to(going_on::floor(sequence.id, position.epoch));
+    let limit = terms.mapping.limit();
+    let mut state = STATE.borrow_mut();
+    let state = state.get_or_insert_default();
+    let origin = state.origins.get(&version).copied().unwrap_or(Origin::New);
+    if matches!(origin, Origin::Shared) {
+        return Err(HiloError::Renumbered(sequence.name.to_string()));
+    }
+    let floor = state.floor(&version);
+    let own = state.served.entry(version).or_insert_with(|| {
+        let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
+        slice.move_to(position.next_index);
+        // What is loaded counts as served where it continues another version: no more than is likely
+        // to be drawn.
+        let chunk = if matches!(origin, Origin::New) { CHUNK } else { 1 };
+        Own { entry, slice, limit, chunk }
+    });
+    // The bounds may be others than when it was loaded.
+    own.limit = limit;
+    own.slice.move_to(own.next().max(floor));
+    state.current.insert(sequence.id, version);
     entry.slot.set(None);
     entry.serial.set(position.epoch);
     entry.terms.set(terms);
@@ -106,9 +168,11 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 }
 
 /// How far this transaction has served the version of a position row that it has written.
-pub fn reached(position: &Position, writer: pg_sys::TransactionId) -> Option<i64> {
-    let all = OWN.borrow();
-    Some(all.as_ref()?.get(&(position.sequence, position.epoch, writer))?.next())
+pub fn reached(version: &Version) -> Option<i64> {
+    let state = STATE.borrow();
+    let state = state.as_ref()?;
+    let served = state.served.get(version).map(Own::next);
+    served.into_iter().chain(state.floors.get(version).copied()).max()
 }
 
 /// Loads the next indexes of a sequence that is ours. `None`: there are some now.
@@ -116,63 +180,59 @@ pub fn reached(position: &Position, writer: pg_sys::TransactionId) -> Option<i64
 /// # Errors
 /// `Exhausted`.
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let mut all = OWN.borrow_mut();
-    let slice = entry.slice.get();
-    let own =
-        all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice));
-    let Some(own) = own else {
+    let mut state = STATE.borrow_mut();
+    let loaded = state.as_mut().and_then(|state| {
+        let version = *state.current.get(&entry.id)?;
+        let own = state.served.get_mut(&version)?;
+        let mapping = entry.mapping();
+        let next = own.next();
+        let range = Range::new(next, next.saturating_add(own.chunk).min(own.limit));
+        own.chunk = (own.chunk * 2).min(CHUNK);
+        let Some(run) = mapping.run(range) else {
+            return Some(Err(HiloError::exhausted(memo.name(), &mapping)));
+        };
+        // One run at a time, so that no other part of the range is taken for served.
+        own.slice.load(Range::new(next, next + run.count), run);
+        state.serve(version, run, mapping.increment);
+        Some(Ok(None))
+    });
+    loaded.unwrap_or_else(|| {
         memo.forget();
-        return Ok(None);
-    };
-    let mapping = entry.mapping();
-    let next = own.next();
-    let range = Range::new(next, next.saturating_add(own.chunk).min(own.limit));
-    own.chunk = (own.chunk * 2).min(CHUNK);
-    match mapping.run(range) {
-        Some(run) => {
-            going_on::serve(entry.id, entry.serial.get(), run, mapping.increment);
-            slice.load(entry.serial.get(), range, run);
-            Ok(None)
-        }
-        None => Err(HiloError::exhausted(memo.name(), &mapping)),
-    }
+        Ok(None)
+    })
 }
 
 /// Takes the part that `fit` chooses of what is left of a sequence that is ours.
 pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
-    let mut all = OWN.borrow_mut();
-    let slice = entry.slice.get();
-    let own =
-        all.iter_mut().flat_map(HashMap::values_mut).find(|own| std::ptr::eq(own.slice, slice))?;
+    let mut state = STATE.borrow_mut();
+    let state = state.as_mut()?;
+    let version = *state.current.get(&entry.id)?;
+    let own = state.served.get(&version)?;
     let claimed = fit(Range::new(own.next(), own.limit))?;
-    let mapping = entry.mapping();
-    mapping
-        .runs(claimed)
-        .for_each(|run| going_on::serve(entry.id, entry.serial.get(), run, mapping.increment));
     own.rise_to(claimed.end);
+    let mapping = entry.mapping();
+    mapping.runs(claimed).for_each(|run| state.serve(version, run, mapping.increment));
     Some(claimed)
 }
 
 /// Before the commit: writes how far each sequence was served.
 pub fn write_back() {
     // Its node is the one that it began as, whatever a reload has made of this server meanwhile.
-    let served: Vec<(Version, i32, i64)> = OWN
-        .borrow()
-        .iter()
-        .flatten()
-        .filter(|(_, own)| own.next() != own.position.next_index)
-        .map(|(version, own)| (*version, own.position.node, own.next()))
-        .collect();
-    // Whoever draws after this, in a later callback, would draw what is not written down.
-    for own in OWN.borrow_mut().iter_mut().flat_map(HashMap::values_mut) {
-        let next = own.next();
-        own.limit = next;
-        own.slice.left.store(0, Relaxed);
-        own.slice.run_end.store(next, Relaxed);
-        own.slice.range_end.store(next, Relaxed);
+    let mut served: HashMap<Version, i64> = HashMap::new();
+    if let Some(state) = STATE.borrow().as_ref() {
+        served.extend(&state.floors);
+        for (version, own) in &state.served {
+            let reached = served.entry(*version).or_insert(0);
+            *reached = own.next().max(*reached);
+        }
     }
-    for (version, node, next) in served {
-        if let Err(error) = positions::advance(version, node, next) {
+    // Whoever draws after this, in a later callback, would draw what is not written down.
+    for own in STATE.borrow_mut().iter_mut().flat_map(|state| state.served.values_mut()) {
+        own.limit = own.next();
+        own.slice.move_to(own.limit);
+    }
+    for (version, next) in served {
+        if let Err(error) = positions::advance(&version, next) {
             error.raise();
         }
     }
@@ -180,8 +240,8 @@ pub fn write_back() {
 
 /// The transaction has ended: what was ours is everybody's.
 pub fn forget() {
-    let Some(all) = OWN.borrow_mut().take() else { return };
-    for own in all.into_values() {
+    let Some(state) = STATE.borrow_mut().take() else { return };
+    for own in state.served.into_values() {
         if own.entry.slot.get().is_none() {
             own.entry.slice.set(lines::empty());
             own.entry.serial.set(0);

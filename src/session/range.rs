@@ -7,10 +7,11 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::range::Range;
 
 use super::memo::{self, Entry, Memo};
-use super::{draw, own, wait};
+use super::{draw, lines, own, wait};
 use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
+use crate::gucs;
 use crate::shared;
 use crate::shared::slot::{Locked, Terms};
 
@@ -27,6 +28,12 @@ enum Fit {
 /// # Errors
 /// `RangeTooLarge`, and those of [`memo::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
+    let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
+    if let Some(first) = from_slice(memo, entry, count) {
+        let (run, increment) = (Run { first, count }, entry.increment());
+        memo.served(entry, run.last(increment));
+        return Ok((run, increment));
+    }
     let (memo, entry, range) = claim(
         name,
         |terms, run| even(&terms.mapping, count, run),
@@ -41,6 +48,30 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let run = Run { first, count };
     memo.served(entry, run.last(increment));
     Ok((run, increment))
+}
+
+/// The first of `count` values from this session's slice, or from a new one where the one in hand is too
+/// short: what is left over then serves the next calls. `None`: where it draws too seldom to hold a slice,
+/// or the range does not fit into one.
+fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
+    /// In slices of the usual size.
+    const MOST: i64 = 4;
+    let slot = entry.slot.get()?;
+    let increment = entry.increment();
+    if !memo.is_good() || entry.terms.get().ordered {
+        return None;
+    }
+    if let Some(first) = entry.slice.get().take_many(count, increment) {
+        return Some(first);
+    }
+    if !lines::has_line(entry) || count > gucs::max_slice_size() as i64 * MOST {
+        return None;
+    }
+    let want = draw::size(entry, slot).max(count);
+    lines::let_go(entry);
+    let line = lines::line_of(entry)?;
+    draw::take_into(entry, slot, Some(line), want)?;
+    line.take_many(count, increment)
 }
 
 /// The first part of `run` that has `count` values at even steps.
@@ -124,7 +155,7 @@ fn claim(
             return Ok((memo, entry, range));
         };
         // What this session still holds lies before the range, and goes to the others.
-        draw::let_go(entry);
+        lines::let_go(entry);
         let shared = shared::get()?;
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
@@ -152,7 +183,7 @@ fn try_claim(
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
     never: impl Fn(bool) -> HiloError,
 ) -> Option<Result<Option<Range>, HiloError>> {
-    if locked.serial() != entry.serial.get() {
+    if locked.serial() != entry.serial.get() || locked.terms().is_none() {
         return Some(Ok(None));
     }
     let terms = entry.terms.get();
@@ -172,8 +203,17 @@ fn try_claim(
     if claimed.is_some() {
         return Some(Ok(claimed));
     }
-    if impossible || locked.slot.is_exhausted() {
-        return Some(Err(never(any)));
+    let ends = locked.reserved_to.is_some_and(|to| to >= terms.mapping.limit());
+    if impossible || (ends && !locked.pool.is_frozen()) {
+        let fits = |run| match fit(&terms, run) {
+            Fit::Here(range) => Some(range),
+            _ => None,
+        };
+        let returned = (!terms.ordered).then(|| locked.claim_returned(entry.floor.get(), fits));
+        return Some(match returned.flatten() {
+            Some(range) => Ok(Some(range)),
+            None => Err(never(any)),
+        });
     }
     let more = if any { missing.unwrap_or(1) } else { 1 };
     let wanted = locked.available().saturating_add(more.max(1));

@@ -122,7 +122,7 @@ pub fn wake(shared: &'static Shared) -> bool {
         Wake::Full => false,
     };
     if !registered {
-        shared.control.workers_wanted_at.store(ffi::now(), Relaxed);
+        shared.control.workers_wanted_at.store(ffi::monotonic(), Relaxed);
         shared.nudge_all();
     }
     registered
@@ -138,8 +138,6 @@ pub enum WaitEvent {
     Slot,
     /// A caller waits until a sequence is created (hilo.auto_create).
     Create,
-    /// A change of a sequence waits until the pool is put back.
-    Recall,
     /// The worker has nothing to do.
     WorkerMain,
 }
@@ -152,9 +150,9 @@ impl WaitEvent {
 
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
     pub fn code(self) -> u32 {
-        const NAMES: [&std::ffi::CStr; 5] =
-            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloRecall", c"HiloWorkerMain"];
-        static CODES: Global<[Cell<u32>; 5]> = Global::new([const { Cell::new(0) }; 5]);
+        const NAMES: [&std::ffi::CStr; 4] =
+            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloWorkerMain"];
+        static CODES: Global<[Cell<u32>; 4]> = Global::new([const { Cell::new(0) }; 4]);
         let code = &CODES[self as usize];
         if code.get() == 0 {
             // SAFETY: the name is a literal.
@@ -169,6 +167,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     if let Some(slot) = shared.find_or_add(key) {
         return Ok((slot, Pin::found(slot)));
     }
+    shared.reap(database_exists);
     let mut patience = Patience::new();
     let freed = &shared.control.slot_freed;
     freed.prepare();
@@ -188,6 +187,20 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     }
 }
 
+fn database_exists(database: u32) -> bool {
+    let none = pg_sys::Datum::null();
+    // SAFETY: a catalog look-up inside a transaction, under no lock.
+    unsafe {
+        pg_sys::SearchSysCacheExists(
+            pg_sys::SysCacheIdentifier::DATABASEOID as _,
+            pg_sys::Oid::from_u32(database).into(),
+            none,
+            none,
+            none,
+        )
+    }
+}
+
 /// The terms of a pinned slot with their epoch, serial and version, once the worker has read them.
 pub fn for_terms(
     shared: &'static Shared,
@@ -201,7 +214,8 @@ pub fn for_terms(
     until(shared, slot, name, read)
 }
 
-/// Waits until a pinned slot has something to take under `serial`, or its serial is another.
+/// Waits until a pinned slot has something to take under `serial`, or its serial is another. The caller
+/// may be served no index below `floor`.
 ///
 /// # Errors
 /// `Exhausted` when nothing is left, `Fault` when the worker has given up, `Timeout`.
@@ -209,23 +223,19 @@ pub fn for_block(
     shared: &'static Shared,
     slot: &'static Slot,
     serial: i64,
+    floor: i64,
     name: &str,
 ) -> Result<(), HiloError> {
     until(shared, slot, name, |locked| {
-        if locked.serial() != serial || locked.promote() {
+        if locked.serial() != serial || locked.terms().is_none() || locked.promote() {
             return Some(Ok(()));
         }
-        exhausted(locked, name).map(Err)
+        if locked.pool.has_returned(floor) {
+            return Some(Ok(()));
+        }
+        let (terms, _) = locked.terms().filter(|_| locked.is_exhausted(floor))?;
+        Some(Err(HiloError::exhausted(name.into(), &terms.mapping)))
     })
-}
-
-/// The error for a sequence that has nothing left to be reserved.
-pub fn exhausted(locked: &Locked, name: &str) -> Option<HiloError> {
-    let (terms, _) = locked.terms()?;
-    if !locked.slot.is_exhausted() || terms.mapping.cycle {
-        return None;
-    }
-    Some(HiloError::exhausted(name.into(), &terms.mapping))
 }
 
 /// Asks the worker for what `ready` looks for in the slot, and waits for it.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use super::Shared;
-use super::slot::Slot;
+use super::slot::{Locked, Slot};
 
 /// What a slot belongs to. Nothing left over from a dropped database, extension or sequence has the
 /// key of a later one: sequence ids are random and not used again.
@@ -84,21 +84,22 @@ impl Shared {
         self.control.free.load(Relaxed) as usize
     }
 
-    /// Frees a slot that nobody uses and that holds nothing any more. Whether it could be freed.
+    /// Frees a slot that nobody is in the middle of using and that holds nothing. Whether it could be
+    /// freed.
     pub fn free(&'static self, number: usize) -> bool {
+        self.free_if(number, |slot, locked| {
+            // A session with a memo pins first and then compares the version: after this either it
+            // sees the new version, or we see its pin.
+            locked.outdate();
+            slot.pins.load(SeqCst) == 0 && locked.is_empty()
+        })
+    }
+
+    /// Frees a slot if `may` says so, with all that it holds.
+    fn free_if(&'static self, number: usize, may: impl FnOnce(&Slot, &mut Locked) -> bool) -> bool {
         let _lock = self.lock_directory(true);
-        let slot = &self.slots[number];
         let mut locked = self.lock_slot(number);
-        if locked.key == Key::NONE {
-            return false;
-        }
-        // A session with a memo pins first and then compares the version: after this either it sees
-        // the new version, or we see its pin.
-        locked.outdate();
-        if slot.pins.load(SeqCst) != 0
-            || slot.holders.load(SeqCst) != 0
-            || locked.lowest().is_some()
-        {
+        if locked.key == Key::NONE || !may(&self.slots[number], &mut locked) {
             return false;
         }
         let key = locked.key;
@@ -110,5 +111,45 @@ impl Shared {
         self.free[free as usize].store(number as u32, Relaxed);
         self.control.free.store(free + 1, Relaxed);
         true
+    }
+
+    /// Whether anything of a database is in memory.
+    pub fn is_in_memory(&self, database: u32) -> bool {
+        self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
+            || self.orphans().any(|line| line.counting().key.database == database)
+    }
+
+    /// Frees the slots that nobody's worker will: those of databases that are gone, as `exists` says,
+    /// and empty ones. What sessions of such a database have left behind is forgotten with it.
+    pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
+        let mut last = (0, false);
+        let mut is_gone = |database: u32| {
+            if last.0 != database {
+                last = (database, !exists(database));
+            }
+            last.1
+        };
+        for (number, slot) in self.slots.iter().enumerate() {
+            let database = slot.database.load(Acquire);
+            if database == 0 {
+                continue;
+            }
+            if is_gone(database) {
+                self.free_if(number, |_, locked| locked.key.database == database);
+            } else if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
+                self.free_if(number, |slot, locked| {
+                    let idle = locked.terms().is_none() && locked.is_empty();
+                    idle && {
+                        locked.outdate();
+                        slot.pins.load(SeqCst) == 0
+                    }
+                });
+            }
+        }
+        for line in self.orphans() {
+            if is_gone(line.counting().key.database) {
+                self.adopt(line);
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! count of held-off interrupts wrong.
 
 pub mod directory;
+pub mod held;
 pub mod requests;
 pub mod slices;
 pub mod slot;
@@ -45,7 +46,11 @@ pub struct Control {
     free: AtomicU32,
     /// Sessions that wait for a free slot.
     pub slots_wanted: AtomicU32,
-    /// When (microseconds) a session last found no place for its database's worker.
+    /// Lines that sessions have left behind.
+    pub orphans: AtomicU32,
+    /// The highest generation of a worker so far. Under `workers`.
+    pub generations: AtomicU64,
+    /// When (microseconds, monotonic) a session last found no place for its database's worker.
     pub workers_wanted_at: AtomicI64,
     /// When (microseconds) it was last seen that another server reserves as this node.
     pub twin_seen_at: AtomicI64,
@@ -345,8 +350,5 @@ impl Shared {
             place.store(number, Relaxed);
         }
         self.control.free.store(self.slots.len() as u32, Relaxed);
-        for worker in self.workers {
-            worker.left.init();
-        }
     }
 }

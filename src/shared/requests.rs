@@ -76,7 +76,9 @@ impl Shared {
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held.
             let body = unsafe { request.body() };
-            if body.state == State::Free && name.len() <= NAME {
+            // One that was given up while a worker was at it that has gone since.
+            let left = body.state == State::Abandoned && !self.has_worker_locked(body.database);
+            if (body.state == State::Free || left) && name.len() <= NAME {
                 body.name[..name.len()].copy_from_slice(name);
                 (body.len, body.database, body.owner) =
                     (name.len(), database.to_u32(), owner.to_u32());

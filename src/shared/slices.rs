@@ -1,5 +1,10 @@
-//! What the sessions hold: a line per slice, written only by the session that owns it with relaxed
-//! atomics, readable by the worker and the views.
+//! What the sessions hold: a line for each slice, written only by the session that owns it with relaxed
+//! atomics, readable by everybody.
+//!
+//! A line names its sequence and epoch itself, so it does not need the sequence's slot: a slot can be
+//! reused while sessions hold slices of its sequence. Where a session that lets go of a line finds no
+//! place for what is left in it, it leaves the line behind as *orphaned*: the worker takes it to the
+//! catalog. Until then nobody uses it for anything else.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
 
@@ -9,6 +14,7 @@ use hilo_core::mapping::Run;
 use hilo_core::range::Range;
 
 use super::Shared;
+use super::directory::Key;
 
 /// A session's place: which database it draws in.
 #[repr(C, align(64))]
@@ -16,8 +22,16 @@ pub struct Backend {
     /// The database whose sequences this backend uses; 0 before the first use and after its exit.
     pub database: AtomicU32,
     pub pid: AtomicI32,
-    /// Lines in use: the first `used` may hold slices.
+    /// The first `used` lines may hold something.
     pub used: AtomicU32,
+}
+
+/// One counting of indexes: those of a sequence, on a node, under an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counting {
+    pub key: Key,
+    pub node: i32,
+    pub epoch: i64,
 }
 
 /// A run of values that one session deals to itself, cut from a range of indexes that it owns.
@@ -32,33 +46,92 @@ pub struct Slice {
     pub next: AtomicI64,
     pub run_end: AtomicI64,
     pub range_end: AtomicI64,
-    /// The slot's serial under which the range was dealt.
-    pub serial: AtomicI64,
-    /// The slot's number plus one; 0: the line is free.
-    pub slot: AtomicU32,
-    /// Set while a range is being taken and not yet entered here: the worker then cannot tell what
-    /// this session holds.
-    pub taking: AtomicU32,
+    /// The sequence's id; 0: the line is free.
+    sequence: AtomicI64,
+    epoch: AtomicI64,
+    database: AtomicU32,
+    extension: AtomicU32,
+    node: AtomicI32,
+    state: AtomicU32,
 }
 
+/// Its owner may be changing it, or not: what it holds can be told.
+const STEADY: u32 = 0;
+/// A range is being taken and not yet entered here.
+const TAKING: u32 = 1;
+/// Its owner has gone.
+const ORPHANED: u32 = 2;
+
 impl Slice {
-    /// A line with nothing in it, of no slot.
+    /// A line with nothing in it, of no sequence.
     pub const fn new() -> Slice {
         Slice {
             left: AtomicI64::new(0),
             next: AtomicI64::new(0),
             run_end: AtomicI64::new(0),
             range_end: AtomicI64::new(0),
-            serial: AtomicI64::new(0),
-            slot: AtomicU32::new(0),
-            taking: AtomicU32::new(0),
+            sequence: AtomicI64::new(0),
+            epoch: AtomicI64::new(0),
+            database: AtomicU32::new(0),
+            extension: AtomicU32::new(0),
+            node: AtomicI32::new(0),
+            state: AtomicU32::new(STEADY),
         }
     }
 
-    /// Fills the line with `range`, dealt under `serial`, of which `run` is the first part.
-    pub fn load(&self, serial: i64, range: Range, run: Run) {
+    /// Makes an empty line one of `counting`.
+    pub fn assign(&self, counting: &Counting) {
+        let Counting { key, node, epoch } = counting;
+        self.clear();
+        self.epoch.store(*epoch, Relaxed);
+        self.node.store(*node, Relaxed);
+        self.database.store(key.database, Relaxed);
+        self.extension.store(key.extension, Relaxed);
+        self.sequence.store(key.sequence, Release);
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.sequence.load(Acquire) == 0
+    }
+
+    /// Whose indexes it holds. Read by its owner, or while it does not change.
+    pub fn counting(&self) -> Counting {
+        Counting {
+            key: Key {
+                database: self.database.load(Relaxed),
+                extension: self.extension.load(Relaxed),
+                sequence: self.sequence.load(Acquire),
+            },
+            node: self.node.load(Relaxed),
+            epoch: self.epoch.load(Relaxed),
+        }
+    }
+
+    /// From here to [`taken`](Self::taken) nobody can tell what it holds. Stored before the range is
+    /// taken.
+    pub fn take_begins(&self) {
+        self.state.store(TAKING, SeqCst);
+    }
+
+    pub fn taken(&self) {
+        self.state.store(STEADY, Release);
+    }
+
+    /// Its owner leaves it behind with what is in it.
+    pub fn orphan(&self) {
+        self.state.store(ORPHANED, Release);
+    }
+
+    pub fn is_orphaned(&self) -> bool {
+        self.state.load(Acquire) == ORPHANED
+    }
+
+    /// Fills the line with `range`, of which `run` is the first part. Between [`take_begins`] and
+    /// [`taken`](Self::taken), where others can see the line.
+    ///
+    /// [`take_begins`]: Self::take_begins
+    pub fn load(&self, range: Range, run: Run) {
         self.left.store(0, Relaxed);
-        self.serial.store(serial, Relaxed);
         self.range_end.store(range.end, Relaxed);
         self.run_end.store(range.start + run.count, Release);
         self.next.store(run.first, Relaxed);
@@ -78,6 +151,18 @@ impl Slice {
         Some(value)
     }
 
+    /// Takes the next `count` values of the run, if it has as many; the first of them.
+    pub fn take_many(&self, count: i64, increment: i64) -> Option<i64> {
+        let left = self.left.load(Relaxed);
+        if left < count {
+            return None;
+        }
+        let value = self.next.load(Relaxed);
+        self.next.store(value.wrapping_add(increment.wrapping_mul(count)), Relaxed);
+        self.left.store(left - count, Relaxed);
+        Some(value)
+    }
+
     /// The indexes that are left.
     #[inline]
     pub fn rest(&self) -> Range {
@@ -87,38 +172,46 @@ impl Slice {
         )
     }
 
-    /// Empties the line; it stays with its slot.
+    /// Empties the line; it stays with its sequence.
     pub fn clear(&self) {
         self.left.store(0, Relaxed);
         self.range_end.store(self.run_end.load(Relaxed), Release);
     }
 
-    /// Gives the line up.
-    pub fn free(&self) {
-        self.clear();
-        self.slot.store(0, Release);
+    /// Puts an emptied line at index `next`.
+    pub fn move_to(&self, next: i64) {
+        self.left.store(0, Relaxed);
+        self.run_end.store(next, Relaxed);
+        self.range_end.store(next, Relaxed);
     }
 
-    /// What another process sees of it: the slot's number, the serial, and the rest. `None` where the
-    /// line is free or is just being changed.
-    pub fn observe(&self) -> Option<(usize, i64, Range)> {
+    /// Gives the line up, with all that is in it.
+    pub fn free(&self) {
+        self.clear();
+        self.state.store(STEADY, Relaxed);
+        self.sequence.store(0, Release);
+    }
+
+    /// What another process sees of it: whose indexes, and which. `None` where the line is free;
+    /// `Some(Err)` where it is just being filled.
+    pub fn observe(&self) -> Option<Result<(Counting, Range), ()>> {
         for _ in 0..4 {
-            let slot = self.slot.load(Acquire);
-            let (serial, run_end) = (self.serial.load(Acquire), self.run_end.load(Acquire));
-            let rest = self.rest();
-            std::sync::atomic::fence(Acquire);
-            let same = self.slot.load(Relaxed) == slot
-                && self.serial.load(Relaxed) == serial
-                && self.run_end.load(Relaxed) == run_end
-                && self.range_end.load(Relaxed) == rest.end;
-            if slot == 0 {
+            let counting = self.counting();
+            if counting.key.sequence == 0 {
                 return None;
             }
-            if same && self.taking.load(Acquire) == 0 {
-                return Some((slot as usize - 1, serial, rest));
+            let run_end = self.run_end.load(Acquire);
+            let rest = self.rest();
+            let state = self.state.load(SeqCst);
+            std::sync::atomic::fence(Acquire);
+            let same = self.counting() == counting
+                && self.run_end.load(Relaxed) == run_end
+                && self.range_end.load(Relaxed) == rest.end;
+            if same && state != TAKING {
+                return Some(Ok((counting, rest)));
             }
         }
-        None
+        Some(Err(()))
     }
 }
 
@@ -143,13 +236,32 @@ impl Shared {
         &self.slices[start..start + self.slices_per_backend]
     }
 
-    /// All lines that may be in use, with their owner's pid.
+    /// All lines that may be in use, with their owner's pid; 0 where it has gone.
     pub fn all_slices(&self) -> impl Iterator<Item = (i32, &'static Slice)> + '_ {
         self.backends.iter().enumerate().flat_map(|(number, backend)| {
             let used = backend.used.load(Acquire) as usize;
             let pid = backend.pid.load(Relaxed);
-            self.slices_of(number)[..used].iter().map(move |slice| (pid, slice))
+            let owner = move |slice: &Slice| if slice.is_orphaned() { 0 } else { pid };
+            self.slices_of(number)[..used].iter().map(move |slice| (owner(slice), slice))
         })
+    }
+
+    /// The lines that were left behind.
+    pub fn orphans(&self) -> impl Iterator<Item = &'static Slice> + '_ {
+        let slices = (self.control.orphans.load(Acquire) != 0).then(|| self.all_slices());
+        slices.into_iter().flatten().map(|(_, slice)| slice).filter(|slice| slice.is_orphaned())
+    }
+
+    /// Leaves a line behind.
+    pub fn orphan(&self, line: &Slice) {
+        self.control.orphans.fetch_add(1, AcqRel);
+        line.orphan();
+    }
+
+    /// An orphaned line has been emptied.
+    pub fn adopt(&self, line: &Slice) {
+        line.free();
+        self.control.orphans.fetch_sub(1, AcqRel);
     }
 
     /// How many sessions of a database have used hilo and are still there.

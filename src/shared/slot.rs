@@ -6,8 +6,10 @@
 //! - The cursor is taken from without a lock and installed under it.
 //! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether to
 //!   take the lock.
-//! - `pins` and `holders` keep the slot from being reused: `pins` while a session is in the middle of
-//!   something, `holders` while a session has a line of slices for it.
+//! - `pins` keep the slot from being reused while a session or the worker is in the middle of something.
+//!   A session's slices do not: they name their sequence themselves.
+//! - Ranges that are neither in the pool nor in the catalog yet are in `leaving`. A range that the
+//!   worker writes to the catalog stays in the pool, frozen, or in `leaving` until that is committed.
 //! - The counters are relaxed atomics, added to by whoever it concerns.
 
 use std::cell::UnsafeCell;
@@ -16,11 +18,12 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::pool::{ALL, Pool, RETURNED, Ranges};
+use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
 use super::directory::Key;
+use super::slices::Counting;
 use super::{Condition, Lock};
 
 /// The epoch of a slot whose row nobody has read yet.
@@ -67,17 +70,12 @@ pub struct Slot {
     pub threshold: AtomicI64,
     queued: AtomicI64,
     returned: AtomicU32,
-    /// Set where nothing is left to be reserved.
-    exhausted: AtomicU32,
     /// The database of the slot's key, for the workers to find theirs; 0: the slot is free.
     pub database: AtomicU32,
     pub dealing: Dealing,
     pub pins: AtomicU32,
-    pub holders: AtomicU32,
     /// A caller needs so many consecutive indexes; 0: nobody.
     pub demand: AtomicI64,
-    /// A caller wants all that is held here put back to the catalog.
-    pub recall: AtomicU32,
     /// Failed reservations that were reported to the callers.
     pub faults: AtomicU64,
     pub waiting: AtomicU32,
@@ -118,15 +116,23 @@ pub struct Inner {
     pub key: Key,
     /// The epoch of the terms and of all ranges here; [`UNKNOWN`], [`DROPPED`].
     pub epoch: i64,
+    /// The node of all ranges here; -1 while the epoch is unknown.
+    pub node: i32,
     terms: Option<Terms>,
     pub pool: Pool,
-    /// How far the position was when this memory last heard of it, of `epoch`. What lies between here
-    /// and the position was reserved by a worker that did not live to publish it.
+    /// Ranges on their way to the catalog: dealt by nobody, and accounted for here until it has them.
+    pub leaving: Ranges<LEAVING>,
+    /// How far the position was when this memory last heard of it, of `epoch`.
     pub reserved_to: Option<i64>,
-    /// Indexes below this were served by a transaction that rolled its change back.
-    pub floor: i64,
-    /// The epoch that the floor is of.
-    pub floor_epoch: i64,
+    /// The end of the highest free range that the catalog was last seen to have; 0: it had none.
+    pub free_end: i64,
+    /// How often the pool has been frozen: who thaws it must know of the last time.
+    pub freezes: u64,
+    /// The generation of the worker that has frozen it last; 0: a session has.
+    pub frozen_by: u64,
+    /// The generation of the worker that acts for this slot. One with a lower generation is a worker
+    /// that has been replaced, and changes nothing here.
+    pub worker: u64,
     pub rate: Rate,
     /// The block reserved last.
     pub block: i64,
@@ -145,6 +151,12 @@ pub struct Inner {
     /// The share of the range, in percent, that was last warned of.
     pub warned: u8,
 }
+
+/// As many as a pool can have to be put away at once, and a block that was reserved meanwhile.
+pub const LEAVING: usize = RETURNED + QUEUE;
+
+/// All ranges that a slot can hold.
+pub const HELD: usize = 1 + QUEUE + RETURNED + LEAVING;
 
 /// The last failed reservation.
 #[derive(Clone, Copy)]
@@ -199,10 +211,6 @@ impl Slot {
         self.queued.load(Relaxed)
     }
 
-    pub fn is_exhausted(&self) -> bool {
-        self.exhausted.load(Acquire) != 0
-    }
-
     /// Counts a wait of so many microseconds.
     pub fn count_wait(&self, micros: u64) {
         self.waits.fetch_add(1, Relaxed);
@@ -222,11 +230,15 @@ impl Inner {
         Inner {
             key,
             epoch: UNKNOWN,
+            node: -1,
             terms: None,
             pool: Pool::default(),
+            leaving: Ranges::default(),
             reserved_to: None,
-            floor: 0,
-            floor_epoch: UNKNOWN,
+            free_end: 0,
+            freezes: 0,
+            frozen_by: 0,
+            worker: 0,
             rate: Rate::default(),
             block: 0,
             block_at: 0,
@@ -298,8 +310,9 @@ impl Locked {
         self.slot.version.fetch_add(1, SeqCst);
     }
 
-    /// Raises the epoch: all that is held belongs to an older one and is thrown away. Whether it was
-    /// lower; doing it twice does nothing.
+    /// Raises the epoch: all that is held belongs to an older one and is thrown away; whoever has
+    /// raised it in the catalog has written that down. Whether it was lower; doing it twice does
+    /// nothing.
     pub fn raise(&mut self, epoch: i64) -> bool {
         if self.epoch >= epoch {
             return false;
@@ -308,25 +321,28 @@ impl Locked {
         true
     }
 
-    /// This server is another node now: all that is held was reserved as the former one.
-    pub fn disown(&mut self) {
+    /// This server is another node now, and all that was held as the former one has been put away.
+    pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(UNKNOWN);
         }
     }
 
     fn begin(&mut self, epoch: i64) {
-        let held = self.drain();
-        self.lost += held.total();
+        let slot = self.slot;
+        self.lost += self.held().total();
+        self.pool.drain(slot.cursor());
+        self.pool.thaw();
+        self.pool.set_limit(slot.cursor(), i64::MAX);
+        self.leaving = Ranges::default();
         self.terms = None;
         self.epoch = epoch;
-        if self.floor_epoch != epoch {
-            (self.floor, self.floor_epoch) = (0, UNKNOWN);
-        }
+        self.node = -1;
         self.reserved_to = None;
+        self.free_end = 0;
         self.warned = 0;
-        self.slot.exhausted.store(0, Relaxed);
         self.slot.serial.fetch_add(1, SeqCst);
+        self.mirror();
         self.outdate();
     }
 
@@ -337,13 +353,47 @@ impl Locked {
         self.slot.serial.fetch_add(1, SeqCst);
         self.outdate();
         **self = Inner::new(key);
-        slot.exhausted.store(0, Relaxed);
         slot.threshold.store(0, Relaxed);
         slot.demand.store(0, Relaxed);
-        slot.recall.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
         self.mirror();
+    }
+
+    /// Whether nothing is held here.
+    pub fn is_empty(&self) -> bool {
+        self.held().is_empty()
+    }
+
+    /// All ranges that are held here.
+    pub fn held(&self) -> Ranges<HELD> {
+        let mut held = Ranges::default();
+        let current = self.slot.cursor().peek().0;
+        let queued = self.pool.queue().as_slice().iter();
+        let returned = self.pool.returned().as_slice().iter();
+        for range in [current].iter().chain(queued).chain(returned).chain(self.leaving.as_slice()) {
+            let kept = held.push(*range);
+            debug_assert!(kept);
+        }
+        held
+    }
+
+    /// Whether the indexes here are counted so.
+    pub fn counts(&self, counting: &Counting) -> bool {
+        self.key == counting.key && self.node == counting.node && self.epoch == counting.epoch
+    }
+
+    /// This generation of the worker acts here from now on. `false`: a later one does.
+    pub fn employ(&mut self, generation: u64) -> bool {
+        if self.worker > generation {
+            return false;
+        }
+        if self.pool.is_frozen() && self.frozen_by != 0 && self.frozen_by != generation {
+            // Its end was none that a worker can have: the catalog may have what the pool has.
+            self.begin(UNKNOWN);
+        }
+        self.worker = generation;
+        true
     }
 
     fn mirror(&mut self) {
@@ -351,49 +401,71 @@ impl Locked {
         self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
     }
 
-    /// Enters the terms that the worker has read. `false`: the epoch has gone on since.
-    pub fn learn(&mut self, epoch: i64, terms: Terms, exhausted: bool) -> bool {
+    /// Enters the terms that the worker has read, unless a change has been told here since `version`;
+    /// then they have to be read again. `false`: the epoch is a later one already.
+    pub fn learn(&mut self, epoch: i64, version: u64, terms: Terms) -> bool {
         if epoch < self.epoch {
             return false;
         }
+        let same = self.slot.version.load(Relaxed) == version;
         self.raise(epoch);
-        self.terms = Some(terms);
-        self.slot.exhausted.store(exhausted as u32, Release);
+        self.node = terms.mapping.stripes.node as i32;
+        if same {
+            self.terms = Some(terms);
+            let slot = self.slot;
+            self.pool.set_limit(slot.cursor(), terms.mapping.limit());
+        }
         true
     }
 
-    /// Nothing below `floor` is to be reserved under `epoch` any more.
-    pub fn raise_floor(&mut self, epoch: i64, floor: i64) {
-        if self.epoch <= epoch {
-            let before = if self.floor_epoch == epoch { self.floor } else { 0 };
-            (self.floor, self.floor_epoch) = (floor.max(before), epoch);
-        }
+    /// The definition has changed, though not what the indexes mean: the terms have to be read again.
+    /// What is held stays.
+    pub fn forget_terms(&mut self) {
+        self.terms = None;
+        self.outdate();
     }
 
-    /// Whether the floor is still to be written down.
-    pub fn has_floor(&self) -> bool {
-        self.floor_epoch == self.epoch && self.reserved_to.is_none_or(|to| to < self.floor)
-    }
-
-    /// Enters a block that the worker has reserved under `epoch`. `false`: the epoch has gone on
-    /// since, and the block is lost.
-    pub fn publish(&mut self, epoch: i64, block: Range) -> bool {
-        let published = epoch == self.epoch && self.pool.publish(block);
-        if published {
-            self.promote();
-        } else {
-            self.lost += block.len();
-        }
+    /// Enters a block that the worker has reserved. `false`: there is no room.
+    pub fn publish(&mut self, block: Range) -> bool {
+        let published = self.pool.publish(block);
+        self.promote();
         published
     }
 
-    /// Sizes that a committed change has set; they need no new epoch.
-    pub fn resize(&mut self, slice_size: i32, block_size: i64) {
-        if let Some(terms) = &mut self.terms {
-            terms.slice_size = slice_size;
-            terms.block_size = block_size;
+    /// Deals nothing until [`thaw`](Self::thaw) with what this returns.
+    pub fn freeze(&mut self) -> u64 {
+        let slot = self.slot;
+        self.pool.freeze(slot.cursor());
+        self.mirror();
+        self.freezes += 1;
+        self.frozen_by = 0;
+        self.freezes
+    }
+
+    /// Deals again, unless somebody has frozen the pool since `freezes`.
+    pub fn thaw(&mut self, freezes: u64) {
+        if self.freezes == freezes {
+            self.pool.thaw();
+            self.promote();
         }
-        self.outdate();
+    }
+
+    /// Whether nothing more can be reserved.
+    pub fn is_at_end(&self) -> bool {
+        self.terms.is_some_and(|terms| {
+            let limit = terms.mapping.limit();
+            !terms.mapping.cycle && self.reserved_to.is_some_and(|to| to >= limit)
+        })
+    }
+
+    /// Whether nothing is left for a caller who may be served no index below `floor`.
+    pub fn is_exhausted(&self, floor: i64) -> bool {
+        let Some(terms) = self.terms else { return false };
+        let limit = terms.mapping.limit();
+        self.is_at_end()
+            && self.free_end.min(limit) <= floor
+            && self.leaving.is_empty()
+            && !self.pool.is_frozen()
     }
 
     /// Makes the next queued block current if need be. Whether there is anything to take.
@@ -405,18 +477,9 @@ impl Locked {
         any
     }
 
-    /// Takes back what was dealt under `serial`. `false` when there is no place for it. What belongs
-    /// to an older serial is let go.
-    pub fn give_back(&mut self, serial: i64, range: Range) -> bool {
-        if range.is_empty() {
-            return true;
-        }
-        if serial != self.serial() {
-            self.lost += range.len();
-            self.dealt_at_reset += range.len();
-            return true;
-        }
-        let slot = self.slot;
+    /// Takes back what was dealt and not served. `false` when there is no place for it.
+    pub fn give_back(&mut self, range: Range) -> bool {
+        let (slot, serial) = (self.slot, self.serial());
         let kept = self.pool.give_back(slot.cursor(), serial, range);
         self.mirror();
         kept
@@ -445,19 +508,45 @@ impl Locked {
         claimed
     }
 
-    /// See [`Pool::drain`].
-    pub fn drain(&mut self) -> Ranges<ALL> {
-        let slot = self.slot;
-        let held = self.pool.drain(slot.cursor());
+    /// See [`Pool::claim_returned`].
+    pub fn claim_returned(
+        &mut self,
+        floor: i64,
+        fit: impl FnMut(Range) -> Option<Range>,
+    ) -> Option<Range> {
+        let claimed = self.pool.claim_returned(floor, fit);
         self.mirror();
-        held
+        claimed
     }
 
-    /// See [`Pool::drain_returned`].
-    pub fn drain_returned(&mut self) -> Ranges<RETURNED> {
-        let held = self.pool.drain_returned();
+    /// Puts the returned ranges but for the `keep` lowest on their way to the catalog, unless others
+    /// are on it.
+    pub fn clear_returned(&mut self, keep: usize) {
+        if self.leaving.is_empty() {
+            for range in self.pool.drain_returned(keep).as_slice() {
+                self.leaving.push(*range);
+            }
+            self.mirror();
+        }
+    }
+
+    /// What was on its way to the catalog could not be written: it is dealt again, as far as there is
+    /// room. What is not stays where it is.
+    pub fn restore_leaving(&mut self) {
+        let leaving = std::mem::take(&mut self.leaving);
+        for range in leaving.as_slice() {
+            if !self.pool.restore(*range) {
+                self.leaving.push(*range);
+            }
+        }
         self.mirror();
-        held
+    }
+
+    /// The catalog has what was on its way there, and what could be dealt in order.
+    pub fn forget_queue(&mut self) {
+        self.pool.forget_queue();
+        self.leaving = Ranges::default();
+        self.mirror();
     }
 
     /// Indexes dealt so far.
@@ -481,8 +570,8 @@ impl Locked {
         self.pool.available(self.slot.cursor())
     }
 
-    /// The smallest index held here.
-    pub fn lowest(&self) -> Option<i64> {
-        self.pool.lowest(self.slot.cursor())
+    /// The first index that has not been dealt in order, if any is held.
+    pub fn undealt(&self) -> Option<i64> {
+        self.pool.undealt(self.slot.cursor())
     }
 }

@@ -3,12 +3,17 @@
 //! A place of the table is taken and left under the `workers` lock. A session that wants something
 //! sets the slot's flag first and then looks for the worker; a worker that leaves does so under the
 //! exclusive lock and looks at the flags once more, so no flag is left without a worker.
+//!
+//! Each worker has a *generation*, higher than that of all before it. A slot knows the generation that
+//! acts for it, and one with a lower generation changes nothing there any more.
+//!
+//! All times here are of the monotonic clock, and only say how long somebody waits.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
-use super::{Condition, Shared};
+use super::Shared;
 use crate::ffi;
 
 /// A place in the table of workers.
@@ -19,11 +24,12 @@ pub struct Worker {
     /// The worker's number among the processes plus one; 0: it has been registered and has not come
     /// up yet.
     process: AtomicU32,
+    /// The pid of that process, to know it from a later one with its number.
+    pid: AtomicU32,
+    generation: AtomicU64,
     /// When it was registered, in microseconds, and for which database: both stay when it leaves.
     registered_at: AtomicI64,
     registered_for: AtomicU32,
-    /// Tells who waits that a worker has come or gone.
-    pub left: Condition,
 }
 
 /// What a session found.
@@ -33,8 +39,15 @@ pub enum Wake {
     Woken,
     /// There is none: the caller holds this place for the one that it registers now.
     Register(usize),
-    /// There is none, and all places are taken.
+    /// There is none, and all places are taken; or it is the turn of another database.
     Full,
+}
+
+/// The place of a worker that has come up.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    at: usize,
+    pub generation: u64,
 }
 
 /// A worker that leaves sooner than this has failed to start: the next one is not registered before,
@@ -44,9 +57,39 @@ const START_INTERVAL: i64 = 250_000;
 /// A registered worker that has not shown itself after this long, in microseconds, never will.
 const START_TIMEOUT: i64 = 2_000_000;
 
+impl Worker {
+    /// Whether it has been registered and has not come in time.
+    fn is_missing(&self) -> bool {
+        self.process.load(Acquire) == 0
+            && ffi::monotonic() - self.registered_at.load(Relaxed) >= START_TIMEOUT
+    }
+
+    /// The process, where it has come up.
+    fn proc(&self) -> Option<*mut pg_sys::PGPROC> {
+        let process = self.process.load(Acquire).checked_sub(1)?;
+        // SAFETY: processes have their places in shared memory for good.
+        Some(unsafe { (*pg_sys::ProcGlobal).allProcs.add(process as usize) })
+    }
+
+    /// Whether the process has ended without leaving.
+    fn is_dead(&self) -> bool {
+        // SAFETY: as above; the pid is a word.
+        self.proc().is_some_and(|proc| unsafe {
+            (&raw const (*proc).pid).read_volatile() as u32 != self.pid.load(Relaxed)
+        })
+    }
+}
+
 impl Shared {
     fn place_of(&self, database: u32) -> Option<usize> {
         self.workers.iter().position(|worker| worker.database.load(Relaxed) == database)
+    }
+
+    /// A place that nobody holds, or whose holder will not come.
+    fn free_place(&self) -> Option<usize> {
+        self.place_of(0).or_else(|| {
+            self.workers.iter().position(|worker| worker.is_missing() || worker.is_dead())
+        })
     }
 
     /// Wakes the worker of a database.
@@ -61,53 +104,62 @@ impl Shared {
             }
         }
         let _lock = self.lock_workers(true);
-        let now = ffi::now();
         let place = match self.place_of(database) {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
-            None => match self.place_of(0) {
-                Some(_) if self.has_just_failed(database, now) => return Wake::Woken,
+            None if self.was_registered_just_now(database) => {
+                return if self.is_contended() { Wake::Full } else { Wake::Woken };
+            }
+            None => match self.free_place() {
                 Some(place) => place,
                 None => return Wake::Full,
             },
         };
-        let worker = &self.workers[place];
-        worker.process.store(0, Relaxed);
-        worker.registered_at.store(now, Relaxed);
-        worker.registered_for.store(database, Relaxed);
-        worker.database.store(database, Relaxed);
+        self.hold(place, database);
         Wake::Register(place)
     }
 
-    fn has_just_failed(&self, database: u32, now: i64) -> bool {
+    fn hold(&self, place: usize, database: u32) {
+        let worker = &self.workers[place];
+        worker.process.store(0, Relaxed);
+        worker.registered_at.store(ffi::monotonic(), Relaxed);
+        worker.registered_for.store(database, Relaxed);
+        worker.database.store(database, Relaxed);
+    }
+
+    fn was_registered_just_now(&self, database: u32) -> bool {
+        let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
                 && now - worker.registered_at.load(Relaxed) < START_INTERVAL
         })
     }
 
-    /// Wakes who holds the place. `false`: it has been registered and has not come in time.
+    /// Whether a session has lately found no place for its database's worker.
+    pub fn is_contended(&self) -> bool {
+        const LATELY: i64 = 1_000_000;
+        let wanted_at = self.control.workers_wanted_at.load(Relaxed);
+        wanted_at != 0 && ffi::monotonic() - wanted_at < LATELY
+    }
+
+    /// Wakes who holds the place. `false`: it has been registered and has not come in time, or it has
+    /// died.
     fn signal(&self, place: usize) -> bool {
         let worker = &self.workers[place];
-        let process = worker.process.load(Acquire);
-        if process == 0 {
-            return ffi::now() - worker.registered_at.load(Relaxed) < START_TIMEOUT;
+        let Some(proc) = worker.proc() else { return !worker.is_missing() };
+        if worker.is_dead() {
+            return false;
         }
         // SAFETY: a process's latch is in shared memory for good; at worst its next owner wakes for
         // nothing.
-        unsafe {
-            let proc = (*pg_sys::ProcGlobal).allProcs.add(process as usize - 1);
-            ffi::set_latch(&raw mut (*proc).procLatch);
-        }
+        unsafe { ffi::set_latch(&raw mut (*proc).procLatch) };
         true
     }
 
-    /// Wakes the worker of a database if there is one.
-    pub fn nudge(&self, database: u32) {
+    /// Wakes the worker of a database if there is one. Whether there is.
+    pub fn nudge(&self, database: u32) -> bool {
         let _lock = self.lock_workers(false);
-        if let Some(place) = self.place_of(database) {
-            self.signal(place);
-        }
+        self.place_of(database).is_some_and(|place| self.signal(place))
     }
 
     /// Wakes all workers.
@@ -118,6 +170,11 @@ impl Shared {
                 self.signal(place);
             }
         }
+    }
+
+    /// Whether a database has a worker, or is about to have one. The caller holds the `workers` lock.
+    pub(super) fn has_worker_locked(&self, database: u32) -> bool {
+        self.place_of(database).is_some()
     }
 
     /// The registration failed: the place is free again.
@@ -131,41 +188,59 @@ impl Shared {
     }
 
     /// This process serves `database` from now on. `None`: another does already.
-    pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<usize> {
+    pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {
         let _lock = self.lock_workers(true);
-        let place = self.place_of(database.to_u32()).or_else(|| self.place_of(0))?;
-        let worker = &self.workers[place];
-        if worker.process.load(Relaxed) != 0 {
+        let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
+        let worker = &self.workers[at];
+        if worker.process.load(Relaxed) != 0 && !worker.is_dead() {
             return None;
         }
+        let generation = self.control.generations.fetch_add(1, Relaxed) + 1;
+        worker.generation.store(generation, Relaxed);
+        worker.pid.store(std::process::id(), Relaxed);
         worker.database.store(database.to_u32(), Relaxed);
         worker.process.store(process as u32 + 1, Release);
-        Some(place)
+        Some(Place { at, generation })
     }
 
-    /// This process serves its database no longer.
-    pub fn leave(&self, place: usize, process: usize) {
-        {
-            let _lock = self.lock_workers(true);
-            self.leave_locked(place, process);
-        }
-    }
-
-    /// Leaves, unless one of `numbers` is wanted meanwhile. Whether it has left.
-    pub fn leave_unless(&self, place: usize, process: usize, wanted: impl Fn() -> bool) -> bool {
+    /// This worker serves its database no longer. Nothing happens where it has left before.
+    pub fn leave(&self, place: Place) {
         let _lock = self.lock_workers(true);
-        if wanted() || self.has_request_locked(self.workers[place].database.load(Relaxed)) {
+        self.leave_locked(place);
+    }
+
+    /// Leaves, unless something is wanted meanwhile. Whether it has left.
+    pub fn leave_unless(&self, place: Place, wanted: impl Fn() -> bool) -> bool {
+        let _lock = self.lock_workers(true);
+        if wanted() || self.has_request_locked(self.workers[place.at].database.load(Relaxed)) {
             return false;
         }
-        self.leave_locked(place, process);
+        self.leave_locked(place);
         true
     }
 
-    fn leave_locked(&self, place: usize, process: usize) {
-        let worker = &self.workers[place];
-        if worker.process.load(Relaxed) == process as u32 + 1 {
+    /// Leaves, and holds a place for the worker that comes next.
+    pub fn hand_over(&self, place: Place) -> usize {
+        let _lock = self.lock_workers(true);
+        let database = self.workers[place.at].database.load(Relaxed);
+        self.leave_locked(place);
+        self.hold(place.at, database);
+        place.at
+    }
+
+    /// Whether a place that was handed over still waits for its worker.
+    pub fn is_awaited(&self, at: usize, database: pg_sys::Oid) -> bool {
+        let _lock = self.lock_workers(false);
+        let worker = &self.workers[at];
+        worker.database.load(Relaxed) == database.to_u32() && worker.process.load(Relaxed) == 0
+    }
+
+    fn leave_locked(&self, place: Place) {
+        let worker = &self.workers[place.at];
+        if worker.generation.load(Relaxed) == place.generation {
             worker.process.store(0, Relaxed);
             worker.database.store(0, Relaxed);
+            worker.generation.store(0, Relaxed);
         }
     }
 }

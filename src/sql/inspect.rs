@@ -11,11 +11,13 @@ use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use crate::catalog::{definitions, privileges};
+use crate::catalog::{definitions, ids, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::session::memo;
+use crate::shared::directory::Key;
+use crate::shared::slices::Counting;
 use crate::shared::slot::{DROPPED, Fault, Locked};
 use crate::shared::{self, Shared};
 
@@ -43,9 +45,7 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 #[derive(Clone, Copy)]
 struct Stat {
     number: usize,
-    sequence: i64,
-    epoch: i64,
-    serial: i64,
+    counting: Counting,
     dealt: i64,
     current: i64,
     standby: i64,
@@ -59,14 +59,16 @@ struct Stat {
     fault: Fault,
 }
 
+fn counting(locked: &Locked) -> Counting {
+    Counting { key: locked.key, node: locked.node, epoch: locked.epoch }
+}
+
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     let dealt = locked.dealt();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
-        sequence: locked.key.sequence,
-        epoch: locked.epoch,
-        serial: locked.serial(),
+        counting: counting(locked),
         dealt: dealt - locked.dealt_at_reset,
         current,
         standby: locked.pool.queue().total(),
@@ -81,22 +83,24 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     })
 }
 
-/// What the sessions hold of a slot.
+/// What the sessions hold of a sequence.
 #[derive(Clone, Copy, Default)]
 struct InSlices {
-    /// Under the serial of now.
+    /// As indexes are counted now.
     good: i64,
-    /// Under an earlier one: dealt, and never to be served.
+    /// Under an earlier epoch: dealt, and never to be served.
     void: i64,
 }
 
-/// What the sessions hold, by slot, given the serial of each.
-fn in_slices(shared: &'static Shared, serials: &HashMap<usize, i64>) -> HashMap<usize, InSlices> {
-    let mut sums: HashMap<usize, InSlices> = HashMap::new();
-    for (_, (number, serial, rest)) in slices(shared) {
-        let sum = sums.entry(number).or_default();
-        match serials.get(&number) {
-            Some(current) if *current == serial => sum.good += rest.len(),
+/// What the sessions hold, by sequence, given how the indexes of each are counted now.
+fn in_slices(shared: &'static Shared, now: &[Counting]) -> HashMap<i64, InSlices> {
+    let now: HashMap<i64, &Counting> =
+        now.iter().map(|counting| (counting.key.sequence, counting)).collect();
+    let mut sums: HashMap<i64, InSlices> = HashMap::new();
+    for (_, counting, rest) in slices(shared) {
+        let sum = sums.entry(counting.key.sequence).or_default();
+        match now.get(&counting.key.sequence) {
+            Some(current) if **current == counting => sum.good += rest.len(),
             _ => sum.void += rest.len(),
         }
     }
@@ -133,14 +137,14 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let held = in_slices(shared, &slots.iter().map(|stat| (stat.number, stat.serial)).collect());
+    let held = in_slices(shared, &slots.iter().map(|stat| stat.counting).collect::<Vec<_>>());
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
-        let in_slices = held.get(&stat.number).copied().unwrap_or_default();
+        let in_slices = held.get(&stat.counting.key.sequence).copied().unwrap_or_default();
         let faulty = stat.fault.at != 0;
         (
-            stat.sequence,
-            stat.epoch,
+            stat.counting.key.sequence,
+            stat.counting.epoch,
             (stat.dealt - in_slices.good - in_slices.void).max(0),
             slot.dealing.slices.load(Relaxed) as i64,
             stat.reserved as i64,
@@ -163,14 +167,38 @@ fn stat_slots() -> TableIterator<
     }))
 }
 
-/// The mapping of each slot that has one, by number.
-fn mappings() -> HashMap<usize, (i64, i64, Mapping)> {
-    each_slot(|number, locked| {
-        let (terms, serial) = locked.terms()?;
-        Some((number, (locked.key.sequence, serial, terms.mapping)))
-    })
-    .into_iter()
-    .collect()
+/// What indexes mean: of the sequences that have a slot, and of the others by what the catalog says.
+struct Mappings(HashMap<i64, (Counting, Mapping)>);
+
+impl Mappings {
+    fn new() -> Mappings {
+        Mappings(
+            each_slot(|_, locked| {
+                let (terms, _) = locked.terms()?;
+                Some((locked.key.sequence, (counting(locked), terms.mapping)))
+            })
+            .into_iter()
+            .collect(),
+        )
+    }
+
+    /// The mapping of indexes that are counted so; `None` where they are not counted so any more.
+    fn get(&mut self, counting: &Counting) -> Option<Mapping> {
+        let id = counting.key.sequence;
+        let known = match self.0.get(&id) {
+            Some(known) => *known,
+            None => *self.0.entry(id).or_insert(catalogued(counting)?),
+        };
+        (known.0 == *counting).then_some(known.1)
+    }
+}
+
+fn catalogued(counting: &Counting) -> Option<(Counting, Mapping)> {
+    let ids = ids().or_raise();
+    let sequence = definitions::by_id(&ids, counting.key.sequence).or_raise()?;
+    let position = positions::find(&ids, sequence.id, counting.node).or_raise()?;
+    let mapping = position.mapping(&sequence.definition);
+    Some((Counting { epoch: position.epoch, ..*counting }, mapping))
 }
 
 /// `hilo.stat_slices()`: a row for each slice that a session holds.
@@ -187,15 +215,14 @@ fn stat_slices() -> TableIterator<
     ),
 > {
     let shared = shared::get().or_raise();
-    let mappings = mappings();
+    let mut mappings = Mappings::new();
     let slices = slices(shared);
-    TableIterator::new(slices.into_iter().filter_map(move |(pid, (number, serial, rest))| {
-        let (sequence, current, mapping) = *mappings.get(&number)?;
-        let rest = if serial == current { rest } else { Range::EMPTY };
-        let next = if rest.is_empty() { None } else { mapping.value(rest.start) };
-        let last =
-            if serial == current && rest.start > 0 { mapping.value(rest.start - 1) } else { None };
-        Some((sequence, pid, next, last, rest.len()))
+    TableIterator::new(slices.into_iter().filter_map(move |(pid, counting, rest)| {
+        let mapping = mappings.get(&counting);
+        let rest = if mapping.is_some() { rest } else { Range::EMPTY };
+        let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
+        let last = if rest.start > 0 { mapping?.value(rest.start - 1) } else { None };
+        Some((counting.key.sequence, pid, next, last, rest.len()))
     }))
 }
 
@@ -215,21 +242,22 @@ fn stat_ranges() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slices = slices(shared);
-    let pools = each_slot(|number, locked| {
-        let (terms, serial) = locked.terms()?;
+    let mut mappings = Mappings::new();
+    let pools = each_slot(|_, locked| {
+        let (terms, _) = locked.terms()?;
         let current = locked.slot.cursor().peek().0;
-        Some((number, (locked.key.sequence, serial, terms.mapping), current, locked.pool))
+        Some((locked.key.sequence, terms.mapping, current, locked.pool, locked.leaving))
     });
-    let known: HashMap<usize, (i64, i64, Mapping)> =
-        pools.iter().map(|pool| (pool.0, pool.1)).collect();
     let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> = slices
         .into_iter()
-        .filter_map(|(pid, (number, serial, rest))| {
-            let (sequence, current, mapping) = *known.get(&number)?;
-            (serial == current).then_some((sequence, rest, mapping, "slice", Some(pid)))
+        .filter_map(|(pid, counting, rest)| {
+            let mapping = mappings.get(&counting)?;
+            // One that was left behind is on its way to the pool or the catalog.
+            let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
+            Some((counting.key.sequence, rest, mapping, tier, pid))
         })
         .collect();
-    for (_, (sequence, _, mapping), current, pool) in pools {
+    for (sequence, mapping, current, pool, leaving) in pools {
         rows.push((sequence, current, mapping, "current", None));
         rows.extend(
             pool.queue()
@@ -241,6 +269,7 @@ fn stat_ranges() -> TableIterator<
             pool.returned()
                 .as_slice()
                 .iter()
+                .chain(leaving.as_slice())
                 .map(|range| (sequence, *range, mapping, "returned", None)),
         );
     }
@@ -251,9 +280,17 @@ fn stat_ranges() -> TableIterator<
     }))
 }
 
-/// What the sessions hold, with their pids.
-fn slices(shared: &'static Shared) -> Vec<(i32, (usize, i64, Range))> {
-    shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect()
+/// What the sessions of this database hold, with their pids; 0 where the session has gone.
+fn slices(shared: &'static Shared) -> Vec<(i32, Counting, Range)> {
+    let key = memo::key_of(0).or_raise();
+    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
+    shared
+        .all_slices()
+        .filter_map(|(pid, slice)| {
+            let (counting, rest) = slice.observe()?.ok()?;
+            ours(&counting.key).then_some((pid, counting, rest))
+        })
+        .collect()
 }
 
 /// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what
@@ -275,23 +312,26 @@ fn apart<M>(rows: &mut Vec<(i64, Range, M, &'static str, Option<i32>)>) {
 /// changes hands meanwhile may be there twice, or not at all.
 pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
-    let Some(slot) = shared.find(&memo::key_of(id)?) else { return Ok(Vec::new()) };
-    let number = shared.number_of(slot);
-    let (before, locked) = (slices(shared), shared.lock_slot(number));
-    let (serial, pool, current) = (locked.serial(), locked.pool, locked.slot.cursor().peek().0);
-    let same = locked.epoch == epoch;
-    drop(locked);
-    slot.pins.fetch_sub(1, SeqCst);
-    if !same {
-        return Ok(Vec::new());
+    let key = memo::key_of(id)?;
+    let before = slices(shared);
+    let mut all = Vec::new();
+    if let Some(slot) = shared.find(&key) {
+        let locked = shared.lock_slot(shared.number_of(slot));
+        let (pool, leaving, current) = (locked.pool, locked.leaving, slot.cursor().peek().0);
+        let same = locked.epoch == epoch;
+        drop(locked);
+        slot.pins.fetch_sub(1, SeqCst);
+        if same {
+            all.push(("current", current));
+            all.extend(pool.queue().as_slice().iter().map(|range| ("standby", *range)));
+            let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
+            all.extend(returned.map(|range| ("returned", *range)));
+        }
     }
-    let mine = |(_, (at, under, rest)): (i32, (usize, i64, Range))| {
-        (at == number && under == serial).then_some(("slice", rest))
+    let mine = |(_, of, rest): (i32, Counting, Range)| {
+        (of.key == key && of.epoch == epoch).then_some(("slice", rest))
     };
-    let mut all: Vec<_> = before.into_iter().chain(slices(shared)).filter_map(mine).collect();
-    all.push(("current", current));
-    all.extend(pool.queue().as_slice().iter().map(|range| ("standby", *range)));
-    all.extend(pool.returned().as_slice().iter().map(|range| ("returned", *range)));
+    all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
     Ok(all)
 }
 
@@ -322,12 +362,11 @@ fn hilo_stat_reset(args: Args) {
         HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
             .raise();
     }
-    let serials = each_slot(|number, locked| Some((number, locked.serial()))).into_iter().collect();
-    let held = in_slices(shared, &serials);
+    let held = in_slices(shared, &each_slot(|_, locked| Some(counting(locked))));
     for number in each_slot(|number, locked| {
         let wanted = one.is_none_or(|id| locked.key.sequence == id);
         if wanted {
-            let held = held.get(&number).copied().unwrap_or_default();
+            let held = held.get(&locked.key.sequence).copied().unwrap_or_default();
             locked.reset_counters(held.good + held.void);
         }
         wanted.then_some(number)

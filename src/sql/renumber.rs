@@ -17,9 +17,11 @@ use crate::catalog::table::next_command;
 use crate::catalog::{ids, take_over};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::session;
 use crate::session::change::{self, Change};
-use crate::session::{going_on, memo, own, recall};
+use crate::session::own::Origin;
+use crate::session::{lines, memo, own};
+use crate::shared;
+use crate::shared::slices::Counting;
 
 sql_functions!(hilo_alter, hilo_setval);
 
@@ -43,43 +45,82 @@ fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
     }
 }
 
-/// The position with nothing unaccounted for: what was reserved and is not known to be served is
-/// written off. Where it `goes_on`, reservations that may be missing from it are passed over.
-fn settled(locked: &LockedPosition, sequence: &Sequence, goes_on: bool) -> Position {
+/// The first index of this node that nobody has been dealt, as far as is known. What this session holds
+/// goes back first.
+fn undealt(sequence: &Sequence, position: &Position) -> i64 {
+    lines::let_go_where(|entry| entry.id == sequence.id);
+    let counting = counting(position);
+    let held = shared::get().ok().and_then(|shared| shared.held_soon(&counting));
+    held.and_then(|held| held.undealt).unwrap_or(position.next_index)
+}
+
+fn counting(position: &Position) -> Counting {
+    let key = memo::key_of(position.sequence).or_raise();
+    Counting { key, node: position.node, epoch: position.epoch }
+}
+
+/// Where the numbers of a locked position end, once nobody is dealt any more until this transaction
+/// ends. What was reserved below that and not served is written off; where the new numbers do not
+/// `continue` the old ones, all that was reserved is.
+fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
     let ids = ids().or_raise();
+    let shared = shared::get().or_raise();
     let mut position = locked.position;
-    if let Some(next) = own::reached(&position, locked.writer()) {
-        // Drawn by this transaction, and not yet written back.
-        (position.next_index, position.settled_index) = (next, next);
-    }
     let mapping = position.mapping(&sequence.definition);
-    ranges::write_off(&ids, &position, &mapping, Reason::Altered).or_raise();
-    position.settled_index = position.next_index;
-    if goes_on {
-        let floor = session::going_on::floor_of(&position).or_raise().min(mapping.limit());
-        let spent = Range::new(position.next_index, floor.max(position.next_index));
-        ranges::record_gap(&ids, &position, &mapping, spent, Reason::Discarded).or_raise();
-        (position.next_index, position.settled_index) = (spent.end, spent.end);
+    let mut lost = Vec::new();
+    if locked.is_own() {
+        // Drawn by this transaction, and not yet written back.
+        position.next_index = own::reached(&locked.version()).unwrap_or(0).max(position.next_index);
+    } else if position.incarnation == shared.control.incarnation {
+        lines::let_go_where(|entry| entry.id == sequence.id);
+        let counting = counting(&position);
+        shared.freeze(&counting.key);
+        let unsettled = Range::new(position.settled_index, position.next_index);
+        match shared.held_soon(&counting) {
+            None => lost.push(unsettled),
+            Some(held) => {
+                lost = held.ranges;
+                if held.has_slot {
+                    // Reserved, and not yet in the pool.
+                    let known = held.reserved_to.unwrap_or(unsettled.start);
+                    lost.push(Range::new(known, position.next_index));
+                }
+                if continues {
+                    let next = held.undealt.or(held.reserved_to);
+                    position.next_index = next.unwrap_or(position.next_index);
+                }
+            }
+        }
+    } else if position.incarnation != 0 {
+        let reason = take_over::reason(&position);
+        ranges::write_off_memory(&ids, &position, &mapping, reason).or_raise();
     }
-    if goes_on && position.may_lack() {
+    let below = if continues { position.next_index } else { i64::MAX };
+    ranges::write_off(&ids, &position, &mapping, lost, below, Reason::Altered).or_raise();
+    position.settled_index = position.next_index;
+    if continues && position.may_lack() {
         take_over::skip(&ids, sequence, &mut position).or_raise();
     }
     position
 }
 
-/// Numbers a sequence anew: under the next epoch it goes on at index `next_index` of `numbering`.
-/// Whether it `goes_on` from the old numbers, which end at `old`.
+/// Numbers a sequence anew: under the next epoch, from index `next_index` of `numbering` on.
 fn renumber(
     locked: &LockedPosition,
     sequence: &Sequence,
     old: &Position,
     numbering: Numbering,
     next_index: i64,
-    goes_on: bool,
+    continues: bool,
 ) {
     let epoch = old.epoch + 1;
+    let origin = match (continues, locked.is_own()) {
+        (false, _) => Origin::New,
+        (true, true) => Origin::Continues(locked.version(), old.mapping(&sequence.definition)),
+        (true, false) => Origin::Shared,
+    };
     let (system_id, timeline) = positions::server();
-    locked.update(&Position {
+    let version = locked.update(&Position {
         epoch,
         base: numbering.base,
         next_index,
@@ -93,12 +134,7 @@ fn renumber(
     });
     next_command();
     change::note(sequence.id, Change::Epoch(epoch)).or_raise();
-    if goes_on {
-        let mapping = old.mapping(&sequence.definition);
-        going_on::goes_on(old, mapping, epoch, locked.is_own()).or_raise();
-    } else {
-        going_on::begins_anew(sequence.id, epoch);
-    }
+    own::wrote(version, origin);
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
@@ -106,55 +142,56 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    let before = lock_existing(name).sequence;
-    // Better to learn of an error before anything is called back.
-    before.definition.alter(&options, None, restart).or_raise();
-    let renumbers = renumbers(&before.definition, &options) || restart.is_some();
-    if renumbers {
-        recall::recall(before.id).or_raise();
-    }
     let owned = lock_existing(name);
     let old = owned.sequence.clone();
-    let mut new = old.clone();
-    if !renumbers {
-        new.definition = old.definition.alter(&options, None, None).or_raise();
-        check_key_format(&new.definition, &new.name).or_raise();
-        definitions::update(&owned.table, &owned.row, &new);
-        let sizes = Change::Sizes {
-            slice: new.definition.slice_size.unwrap_or(0),
-            block: new.definition.block_size.unwrap_or(0),
-        };
-        change::note(old.id, sizes).or_raise();
-        return;
+    // Better to learn of an error before the pool is closed.
+    old.definition.alter(&options, None, restart).or_raise();
+    if !renumbers(&old.definition, &options) && restart.is_none() {
+        return redefine(&owned, &options);
     }
+    let mut new = old.clone();
     let locked = lock_position(&old, restart.is_some());
-    let position = settled(&locked, &old, restart.is_none());
+    let position = close(&locked, &old, restart.is_none());
     let last = position.last_value(&old.definition);
     new.definition =
         old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => (numbering::anew(&old, &position, &new.definition, base).or_raise(), 0),
-        None => going_on(&position, &old, &new.definition).or_raise(),
+        None => continued(&position, &old).or_raise(),
     };
     definitions::update(&owned.table, &owned.row, &new);
+    change::note(old.id, Change::Terms).or_raise();
     renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
 }
 
-/// How an altered sequence goes on where it stood. Dealt among several nodes it must stay dealt as it
-/// is, which it does as long as only its bounds change.
-fn going_on(
-    position: &Position,
-    old: &Sequence,
-    new: &Definition,
-) -> Result<(Numbering, i64), HiloError> {
+/// Changes what leaves each index its value. The position stays as it is, so this transaction draws from
+/// the pool as everybody does, and its rollback gives nothing back.
+fn redefine(owned: &Owned, options: &Options) {
+    let old = &owned.sequence;
+    let position = positions::find(&ids().or_raise(), old.id, gucs::node().0).or_raise();
+    let current = position.map(|position| {
+        let written = positions::find_written(old.id, position.node).or_raise();
+        let next_index = match written.and_then(|(_, version)| own::reached(&version)) {
+            Some(reached) => reached,
+            None => undealt(old, &position),
+        };
+        let dealt = Position { next_index, ..position };
+        dealt.last_value(&old.definition).unwrap_or(position.base)
+    });
+    let mut new = old.clone();
+    new.definition = old.definition.alter(options, current, None).or_raise();
+    check_key_format(&new.definition, &new.name).or_raise();
+    definitions::update(&owned.table, &owned.row, &new);
+    change::note(old.id, Change::Terms).or_raise();
+}
+
+/// How a sequence continues behind its last value when its increment changes, or whether it cycles.
+/// Several nodes stand at different places, so that there they have to be told where.
+fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, i64), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
-        let kept = new.increment == old.definition.increment && !new.cycle && !old.definition.cycle;
-        return match kept {
-            true => Ok((numbering, position.next_index)),
-            false => Err(HiloError::NodesRestart(old.name.to_string())),
-        };
+        return Err(HiloError::NodesRestart(old.name.to_string()));
     }
     Ok(match position.last_value(&old.definition) {
         Some(last) => (Numbering { base: last, ..numbering }, 1),
@@ -162,15 +199,16 @@ fn going_on(
     })
 }
 
-/// Whether these options change which numbers there are, or how they are dealt.
+/// Whether these options change the value of an index: an increment does; and where a sequence cycles, or
+/// is to, what a lap is.
 fn renumbers(old: &Definition, options: &Options) -> bool {
-    options.data_type.is_some_and(|new| new != old.data_type)
-        || options.start_value.is_some_and(|new| new != old.start_value)
-        || options.increment.is_some_and(|new| new != old.increment)
-        || options.min_value.is_some_and(|new| new != old.min_value)
+    let cycle = options.cycle.unwrap_or(old.cycle);
+    let laps = options.min_value.is_some_and(|new| new != old.min_value)
         || options.max_value.is_some_and(|new| new != old.max_value)
-        || options.cycle.is_some_and(|new| new != old.cycle)
-        || options.ordered.is_some_and(|new| new != old.ordered)
+        || options.data_type.is_some_and(|new| new != old.data_type);
+    options.increment.is_some_and(|new| new != old.increment)
+        || cycle != old.cycle
+        || (cycle && laps)
 }
 
 /// `hilo_setval(name, value, is_called)`: goes on behind `value`, or with it. Returns the value.
@@ -181,21 +219,25 @@ fn hilo_setval(args: Args) -> i64 {
     let missing = || definitions::missing(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     serve::allow(&found, Privileges::UPDATE).or_raise();
-    recall::recall(found.id).or_raise();
+    check_value(&found, value);
     let Owned { sequence, .. } = lock_owned(name, false).or_raise().ok_or_else(missing).or_raise();
     serve::allow(&sequence, Privileges::UPDATE).or_raise();
-    let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
-    if value < min || value > max {
-        HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }.raise();
-    }
+    check_value(&sequence, value);
     let locked = lock_position(&sequence, true);
-    let position = settled(&locked, &sequence, false);
+    let position = close(&locked, &sequence, false);
     let (numbering, next_index) = behind(&sequence, &position, value, called).or_raise();
     renumber(&locked, &sequence, &position, numbering, next_index, false);
     if called {
         memo::set_last(sequence.id, value);
     }
     value
+}
+
+fn check_value(sequence: &Sequence, value: i64) {
+    let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
+    if value < min || value > max {
+        HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }.raise();
+    }
 }
 
 /// How a sequence goes on behind `value`, or with it unless that was `called`: the numbering and the

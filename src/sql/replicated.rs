@@ -235,7 +235,9 @@ fn replace(ids: &Ids, new: &Position, here: i32) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
     match positions::lock(ids, new.sequence, new.node, true)? {
         Lock::Locked(locked) if new.node == here && locked.position.is_ours() => meet_twin(new),
-        Lock::Locked(locked) => locked.update(&arrived),
+        Lock::Locked(locked) => {
+            locked.update(&arrived);
+        }
         _ => positions::insert(&arrived)?,
     }
     Ok(())
@@ -392,12 +394,7 @@ fn merge(old: &Sequence, new: &Sequence, kept: &[usize]) -> Sequence {
 
 /// Memory is to learn of a definition that has changed.
 fn tell(new: &Sequence) -> Result<(), HiloError> {
-    change::note(new.id, Change::Outdated)?;
-    let sizes = Change::Sizes {
-        slice: new.definition.slice_size.unwrap_or(0),
-        block: new.definition.block_size.unwrap_or(0),
-    };
-    change::note(new.id, sizes)
+    change::note(new.id, Change::Terms)
 }
 
 fn differs(name: &Name) {

@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 use hilo_core::options::{Definition, Options};
 
 use super::Worker;
-use super::transaction;
+use super::transaction::{self, BRIEFLY};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
@@ -31,7 +31,7 @@ impl Worker {
 }
 
 fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
-    transaction::patiently(c"hilo: creating a sequence", || {
+    transaction::run_within(BRIEFLY, c"hilo: creating a sequence", || {
         if definitions::by_name(name)?.is_some() {
             return Ok(());
         }

@@ -3,14 +3,16 @@
 //! It is registered by the first session that needs it, sleeps on its latch while nothing happens, and
 //! leaves when the last session has gone and everything is put back.
 
+mod account;
 mod alarm;
 mod create;
-mod farewell;
-mod put_back;
+mod evict;
+mod orphans;
 mod refill;
 mod reserve;
+mod roles;
 mod sample;
-mod settle;
+mod shutdown;
 mod transaction;
 
 use std::ffi::c_char;
@@ -23,6 +25,7 @@ use pgrx::prelude::*;
 use crate::ffi;
 use crate::gucs;
 use crate::session::wait::WaitEvent;
+use crate::shared::workers::Place;
 use crate::shared::{self, Shared, slices};
 
 /// Registers the worker of a database. `false`: the server has no place for another one.
@@ -54,18 +57,26 @@ fn write(field: &mut [c_char], text: &str) {
 pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
-    place: usize,
-    process: usize,
+    place: Place,
     retries: refill::Retries,
+    came_at: Instant,
     /// Since when no session has been there.
     alone_since: Option<Instant>,
+    /// When it last tried in vain to put all away.
+    kept_at: Option<Instant>,
     /// When something was last dealt or wanted.
     busy_at: Instant,
     sampled_at: Instant,
     active: bool,
-    /// Whether [`Worker::settle_roles`] has run.
-    settled: bool,
+    /// Whether [`Worker::record_roles`] has run.
+    roles_recorded: bool,
 }
+
+/// After so long a worker that could not put all away tries again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A worker that others wait for stays at least so long: what it came for is done by then.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Where Postgres starts the worker. `argument` is the database's oid.
 #[pg_guard]
@@ -73,23 +84,31 @@ pub struct Worker {
 pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
     let Ok(shared) = shared::get() else { return };
-    let process = slices::my_number();
-    let Some(place) = shared.enter(database, process) else { return };
-    farewell::init(place, process);
+    let Some(place) = shared.enter(database, slices::my_number()) else { return };
+    // Registered before the connection is made, so that it runs when core has cleaned up behind that.
+    shutdown::init(place);
     signals();
-    // SAFETY: as every background worker connects; as the bootstrap superuser.
-    unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0) };
+    // As the bootstrap superuser; also where new connections are not allowed any more: those that are
+    // there go on drawing.
+    // SAFETY: as every background worker connects.
+    unsafe {
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(
+            database,
+            pg_sys::InvalidOid,
+            pg_sys::BGWORKER_BYPASS_ALLOWCONN,
+        )
+    };
     settings();
     crate::catalog::init_process();
     shared.retake_requests(database);
-    Worker::new(shared, database, place, process).run();
+    Worker::new(shared, database, place).run();
 }
 
 fn signals() {
-    // SAFETY: `die` is core's own handler, so that termination works wherever we wait; a cancel would
-    // end a wait for the synchronous standby as if it had answered, so it is ignored.
+    // SAFETY: a cancel would end a wait for the synchronous standby as if it had answered, so it is
+    // ignored.
     unsafe {
-        ffi::set_handler(pg_sys::SIGTERM, ffi::die);
+        ffi::set_handler(pg_sys::SIGTERM, transaction::request_end);
         ffi::set_handler(pg_sys::SIGHUP, ffi::SignalHandlerForConfigReload);
         ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
         pg_sys::BackgroundWorkerUnblockSignals();
@@ -126,36 +145,46 @@ fn settings() {
 }
 
 impl Worker {
-    fn new(shared: &'static Shared, database: pg_sys::Oid, place: usize, process: usize) -> Worker {
+    fn new(shared: &'static Shared, database: pg_sys::Oid, place: Place) -> Worker {
         let now = Instant::now();
         Worker {
             shared,
             database,
             place,
-            process,
             retries: refill::Retries::default(),
+            came_at: now,
             alone_since: None,
+            kept_at: None,
             busy_at: now,
             sampled_at: now,
             active: true,
-            settled: false,
+            roles_recorded: false,
         }
     }
 
     fn run(mut self) {
         loop {
             self.interrupts();
-            let created = self.create();
-            if self.serve() || created {
-                self.busy_at = Instant::now();
-                self.active = true;
+            if transaction::is_ending() {
+                return self.end();
             }
+            self.work();
             self.sample();
-            self.settle_roles();
+            self.record_roles();
             if self.leave() {
                 return;
             }
             self.sleep();
+        }
+    }
+
+    /// Does what sessions have asked for.
+    fn work(&mut self) {
+        let created = self.create();
+        self.adopt_orphans();
+        if self.serve() || created {
+            self.busy_at = Instant::now();
+            self.active = true;
         }
     }
 
@@ -186,20 +215,24 @@ impl Worker {
         if !alone {
             self.alone_since = None;
         }
-        let patience = gucs::worker_idle_timeout();
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        let leave =
-            (alone && since.elapsed() >= patience) || (self.is_crowded_out() && !self.is_wanted());
-        leave
-            && self.put_back_all()
-            && self.shared.leave_unless(self.place, self.process, || self.is_wanted())
+        let idle = alone && since.elapsed() >= gucs::worker_idle_timeout();
+        let crowded_out = self.is_crowded_out();
+        let kept = self.kept_at.is_some_and(|at| at.elapsed() < AGAIN);
+        if kept || !(idle || crowded_out) {
+            return false;
+        }
+        let empty = self.adopt_orphans() && self.evict_all();
+        // What is kept in memory is its own: a worker comes for it when it is needed.
+        let left =
+            (empty || crowded_out) && self.shared.leave_unless(self.place, || self.is_wanted());
+        self.kept_at = (!left && !empty).then(Instant::now);
+        left
     }
 
-    /// Whether another database waits for a worker while this one has had nothing to do.
+    /// Whether another database waits for a worker, and this one has had its turn.
     fn is_crowded_out(&self) -> bool {
-        let wanted_at = self.shared.control.workers_wanted_at.load(Relaxed);
-        let recently = ffi::now() - wanted_at < 1_000_000;
-        wanted_at != 0 && recently && self.busy_at.elapsed() >= Duration::from_millis(200)
+        self.shared.is_contended() && self.came_at.elapsed() >= TURN && !self.is_wanted()
     }
 
     fn is_wanted(&self) -> bool {
@@ -207,6 +240,11 @@ impl Worker {
         self.shared
             .all_wanted()
             .any(|number| self.shared.slots[number].database.load(Acquire) == database)
+    }
+
+    /// How long a transaction that puts ranges away waits for a lock on the tables.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(if transaction::is_ending() { 200 } else { 1_000 })
     }
 
     /// Until something is wanted, a sample is due, a retry is due, or it is time to leave.
@@ -219,8 +257,18 @@ impl Worker {
         if self.shared.sessions_in(self.database) == 0
             && let Some(since) = self.alone_since
         {
-            at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()));
+            let again =
+                self.kept_at.map_or(Duration::ZERO, |at| AGAIN.saturating_sub(at.elapsed()));
+            at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()).max(again));
         }
+        if self.has_orphans() {
+            at(AGAIN / 5);
+        }
+        self.nap(due);
+    }
+
+    /// Sleeps until it is woken, or `due`.
+    fn nap(&self, due: Option<Duration>) {
         let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
         if due.is_some() {
             events |= pg_sys::WL_TIMEOUT;

@@ -8,26 +8,35 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
+use hilo_core::pool::{RETURNED, Ranges};
 
-use super::reserve::{self, Outcome, Plan, Reserved};
+use super::reserve::{self, Outcome, Plan, Reserved, SlotPin};
 use super::transaction::{self, Failure};
-use super::{Worker, alarm, put_back};
+use super::{Worker, alarm};
 use crate::catalog;
-use crate::ffi::{self, HoldInterrupts};
+use crate::catalog::ranges::End;
+use crate::ffi;
 use crate::gucs;
 use crate::shared::random_id;
-use crate::shared::slot::{DROPPED, Fault, Locked};
+use crate::shared::slices::Counting;
+use crate::shared::slot::{DROPPED, Fault};
 
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
 
+/// So many of the returned ranges stay in memory when there are too many of them, and so many come back
+/// from the catalog.
+const KEPT: usize = RETURNED / 2;
+
 /// Slots whose reservation has failed: how often, and when to try again.
 #[derive(Default)]
 pub struct Retries(HashMap<usize, Retry>);
 
 struct Retry {
+    /// The slot's: another sequence in the same slot starts afresh.
+    serial: i64,
     failed: u32,
     at: Instant,
 }
@@ -38,36 +47,27 @@ impl Retries {
         self.0.values().map(|retry| retry.at.saturating_duration_since(Instant::now())).min()
     }
 
-    fn is_early(&self, number: usize) -> bool {
-        self.0.get(&number).is_some_and(|retry| retry.at > Instant::now())
+    fn is_early(&self, number: usize, serial: i64) -> bool {
+        let retry = self.0.get(&number);
+        retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
 
     /// Notes a failure. Whether it was the last that is tolerated. One that is `passing`, as a row
     /// lock is, is retried for as long as somebody waits: each caller's own patience ends it.
-    fn failed(&mut self, number: usize, passing: bool) -> bool {
+    fn failed(&mut self, number: usize, serial: i64, passing: bool) -> bool {
         /// No later than some 160 ms after a lock has gone.
         const STEADY: u32 = 4;
-        let failed = self.0.get(&number).map_or(0, |retry| retry.failed) + 1;
+        let before = self.0.get(&number).filter(|retry| retry.serial == serial);
+        let failed = before.map_or(0, |retry| retry.failed) + 1;
         if failed >= backoff::ATTEMPTS && !passing {
             self.0.remove(&number);
             return true;
         }
         let step = if passing { failed.min(STEADY) } else { failed };
         let wait = backoff::delay(step, random_id() as u32);
-        self.0.insert(number, Retry { failed, at: Instant::now() + wait });
+        self.0.insert(number, Retry { serial, failed, at: Instant::now() + wait });
         false
     }
-}
-
-/// What is held for another node than this server is now (`hilo.node_id` has changed) is let go. Whether
-/// it was.
-pub(super) fn disown_other(locked: &mut Locked) -> bool {
-    let here = gucs::node().0 as u32;
-    let other = locked.terms().is_some_and(|(terms, _)| terms.mapping.stripes.node != here);
-    if other {
-        locked.disown();
-    }
-    other
 }
 
 impl Worker {
@@ -91,17 +91,11 @@ impl Worker {
         for number in self.shared.all_wanted() {
             let slot = &self.shared.slots[number];
             if slot.database.load(Acquire) != self.database.to_u32()
-                || self.retries.is_early(number)
+                || self.retries.is_early(number, slot.serial.load(Acquire))
             {
                 continue;
             }
             self.shared.take_want(number);
-            if slot.recall.load(Acquire) != 0 {
-                self.recall(number);
-                if slot.waiting.load(SeqCst) == 0 {
-                    continue;
-                }
-            }
             match self.plan(number) {
                 Some(plan) => plans.push(plan),
                 None => {
@@ -115,7 +109,8 @@ impl Worker {
         plans
     }
 
-    fn plan(&self, number: usize) -> Option<Plan> {
+    fn plan(&mut self, number: usize) -> Option<Plan> {
+        self.leave_node(number);
         let mut locked = self.shared.lock_slot(number);
         let slot = locked.slot;
         if slot.database.load(Relaxed) != self.database.to_u32() {
@@ -126,49 +121,71 @@ impl Worker {
             self.shared.free(number);
             return None;
         }
-        disown_other(&mut locked);
+        if !locked.employ(self.place.generation) {
+            return None;
+        }
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;
         let (available, dealt) = (locked.available(), locked.dealt());
         let threshold = slot.threshold.load(Relaxed);
+        let frozen = locked.pool.is_frozen();
         // A waiter that finds nothing to take needs at least one.
         let waited_for = slot.waiting.load(SeqCst) > 0;
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64);
         let known = locked.terms().is_some();
+        // Nothing more can be reserved: what is free in the catalog is all there is.
+        let at_end = locked.is_at_end();
         let crowded = locked.pool.returned().is_crowded();
-        let floored = locked.has_floor();
-        if known && !crowded && !floored && available >= threshold.max(need) {
+        let content = available >= threshold.max(need) && !(at_end && waited_for);
+        if known && !crowded && !frozen && locked.leaving.is_empty() && content {
             return None;
         }
-        if !locked.pool.has_room() && available > 0 && !floored {
+        if !locked.pool.has_room() && available > 0 && !frozen {
             return None;
+        }
+        if at_end && waited_for && available == 0 && !frozen {
+            // Who waits can be served none of these: see what the catalog has.
+            locked.clear_returned(0);
+        } else if crowded {
+            locked.clear_returned(KEPT);
         }
         let demand = locked.rate.refill(now, dealt, window);
-        let overflow =
-            if crowded { locked.drain_returned().as_slice().to_vec() } else { Vec::new() };
-        let returned = locked.pool.returned().as_slice().len();
+        let returned = locked.pool.returned().len();
+        let leaving = locked.leaving;
         let plan = Plan {
             number,
-            sequence: locked.key.sequence,
-            epoch: locked.epoch,
+            counting: Counting { key: locked.key, node: locked.node, epoch: locked.epoch },
             serial: locked.serial(),
+            version: slot.version.load(Relaxed),
+            freezes: locked.freezes,
             available,
             need,
             demand,
             block: locked.block,
-            floor: locked.floor,
-            floor_epoch: locked.floor_epoch,
-            reserved_to: locked.reserved_to,
-            room: if crowded {
-                0
-            } else {
-                (hilo_core::pool::RETURNED / 2).saturating_sub(returned)
-            },
-            overflow,
+            room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
+            end: if at_end { End::Highest } else { End::Lowest },
+            leaving: Vec::new(),
+            _pin: SlotPin::new(slot),
         };
         drop(locked);
-        put_back::in_flight(&plan, plan.epoch, plan.serial, plan.overflow.clone());
-        Some(plan)
+        Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
+    }
+
+    /// What is held for another node than this server is now (`hilo.node_id` has changed) goes to the
+    /// catalog, as that node's.
+    pub(super) fn leave_node(&mut self, number: usize) {
+        let here = gucs::node().0;
+        let is_other = |worker: &Worker| {
+            let locked = worker.shared.lock_slot(number);
+            let ours = locked.key.database == worker.database.to_u32();
+            (ours && locked.node >= 0 && locked.node != here).then(|| locked.is_empty())
+        };
+        if is_other(self) == Some(false) {
+            self.put_away(&[number]);
+        }
+        if is_other(self) == Some(true) {
+            self.shared.lock_slot(number).change_node();
+        }
     }
 
     /// Reserves for all in one transaction; where that fails, for each in one of its own, so that no
@@ -193,23 +210,14 @@ impl Worker {
         })
     }
 
-    /// Interrupts are held until all has arrived: a warning, too, looks at them.
     fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
-        let _hold = HoldInterrupts::new();
         let ending = transaction::is_ending();
+        let mut gone = Vec::new();
         for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
-                Outcome::Reserved(reserved) if ending => {
-                    put_back::arrived(plan.number);
-                    let mut ranges = reserved.free;
-                    ranges.push(reserved.block);
-                    // Of no serial, so that it goes to the catalog or nowhere.
-                    put_back::in_flight(plan, reserved.epoch, 0, ranges);
-                }
                 Outcome::Reserved(reserved) => {
-                    put_back::arrived(plan.number);
                     self.retries.0.remove(&plan.number);
-                    self.publish(plan, reserved);
+                    self.publish(plan, reserved, ending);
                 }
                 Outcome::Held => self.fail(
                     plan,
@@ -219,42 +227,58 @@ impl Worker {
                     },
                 ),
                 Outcome::Gone => {
-                    put_back::arrived(plan.number);
                     let mut locked = self.shared.lock_slot(plan.number);
                     locked.raise(DROPPED);
                     let slot = locked.slot;
                     drop(locked);
                     slot.refilled.broadcast();
-                    self.shared.free(plan.number);
+                    gone.push(plan.number);
                 }
             }
         }
+        drop(plans);
+        gone.into_iter().for_each(|number| {
+            self.shared.free(number);
+        });
     }
 
-    fn publish(&self, plan: &Plan, reserved: Reserved) {
+    /// What was committed while this process was told to end may not have been acknowledged by the
+    /// standby: it is put away again instead.
+    fn publish(&self, plan: &Plan, reserved: Reserved, ending: bool) {
         let mapping = reserved.terms.mapping;
         let mut passed = None;
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
-        if locked.key.sequence == plan.sequence
-            && locked.learn(reserved.epoch, reserved.terms, reserved.exhausted)
+        if locked.worker == self.place.generation
+            && locked.key == plan.counting.key
+            && locked.learn(reserved.epoch, plan.version, reserved.terms)
+            && locked.epoch == reserved.epoch
         {
+            match locked.serial() == plan.serial && reserved.left {
+                true => locked.leaving = Ranges::default(),
+                false => locked.restore_leaving(),
+            }
             for range in &reserved.free {
-                if !locked.restore(*range) {
-                    locked.lost += range.len();
+                if ending || !locked.restore(*range) {
+                    locked.leaving.push(*range);
                 }
             }
-            if !reserved.block.is_empty() {
+            let published = !reserved.block.is_empty();
+            if published {
                 passed =
                     alarm::passed(&mut locked, &mapping, reserved.block.start, reserved.block.end);
                 let waited = plan.available == 0;
-                locked.publish(reserved.epoch, reserved.block);
+                if ending || !locked.publish(reserved.block) {
+                    locked.leaving.push(reserved.block);
+                }
                 locked.block_at = ffi::now();
                 locked.blocks_reserved += 1;
                 locked.blocks_prefetched += u64::from(!waited);
             }
-            locked.reserved_to = Some(reserved.block.end);
+            locked.reserved_to = Some(reserved.next_index);
+            locked.free_end = reserved.free_end;
             locked.block = reserved.size;
+            locked.thaw(plan.freezes);
             slot.threshold.store(reserved.threshold, Relaxed);
             slot.demand.store(0, Relaxed);
         }
@@ -269,14 +293,9 @@ impl Worker {
     fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
-        // Under another serial these indexes mean other values, or those of another sequence.
-        let same = locked.serial() == plan.serial;
-        for range in &plan.overflow {
-            if !same || !locked.restore(*range) {
-                locked.lost += range.len();
-            }
+        if locked.serial() == plan.serial {
+            locked.restore_leaving();
         }
-        put_back::arrived(plan.number);
         let known = locked.fault.at != 0 && locked.fault.message() == failure.message;
         let since = ffi::now() - locked.fault.at;
         locked.fault = Fault::new(failure.sqlstate, &failure.message, ffi::now());
@@ -285,12 +304,12 @@ impl Worker {
         if !known || since > 60_000_000 {
             log!(
                 "hilo could not reserve a block of sequence {}: {}",
-                plan.sequence,
+                plan.counting.key.sequence,
                 failure.message
             );
         }
         let passing = failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0;
-        if self.retries.failed(plan.number, passing) {
+        if self.retries.failed(plan.number, plan.serial, passing) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hilo_core::policy::{self, Room};
 
-use super::{Worker, refill};
+use super::Worker;
 use crate::ffi;
 use crate::gucs;
 
@@ -30,8 +30,8 @@ impl Worker {
     fn sample_slot(&mut self, number: usize) -> bool {
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;
+        self.leave_node(number);
         let mut locked = self.shared.lock_slot(number);
-        refill::disown_other(&mut locked);
         let dealt = locked.dealt();
         if locked.see_activity(now) {
             self.busy_at = Instant::now();
@@ -42,7 +42,7 @@ impl Worker {
             let settings = gucs::refill((terms.block_size > 0).then_some(terms.block_size));
             let demand = locked.rate.demand(now, dealt, window);
             let whole = terms.mapping.limit();
-            let left = if locked.slot.is_exhausted() { 0 } else { whole };
+            let left = if locked.is_at_end() { 0 } else { whole };
             let room = Room { whole, left };
             locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);
             let threshold = policy::threshold(locked.block, &demand, room, &settings);

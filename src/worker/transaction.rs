@@ -1,6 +1,9 @@
-//! A transaction of the worker's own, and what becomes of an error in it.
+//! A transaction of the worker's own, and what becomes of an error in it. And the worker's SIGTERM, which
+//! ends what a transaction waits for, and then, between two transactions, the worker.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::Duration;
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
@@ -8,6 +11,33 @@ use pgrx::prelude::*;
 
 use crate::errors::HiloError;
 use crate::ffi;
+
+/// This process has been told to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// A transaction is under way, so that a cancel is caught.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// The handler of SIGTERM. The first one cuts short what a transaction waits for: a lock, or the
+/// synchronous standby. What the worker does at its end is not cut short by another.
+///
+/// # Safety
+/// It stores to flags of this process and sets its latch, which can be done at any moment.
+pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
+    // SAFETY: flags that core's own handlers set, and our latch.
+    unsafe {
+        if !ENDING.swap(true, Relaxed) && RUNNING.load(Relaxed) {
+            (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
+            (&raw mut pg_sys::InterruptPending).write_volatile(1);
+        }
+        ffi::set_latch(pg_sys::MyLatch);
+    }
+}
+
+/// Whether this process has been told to end. That cuts the wait for the synchronous standby short, so
+/// nothing that was committed since may be served before another commit.
+pub fn is_ending() -> bool {
+    ENDING.load(Relaxed)
+}
 
 /// Why a transaction failed.
 #[derive(Clone, Debug)]
@@ -30,24 +60,31 @@ pub fn run<T>(
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
     let work = AssertUnwindSafe(work);
-    PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
+    RUNNING.store(true, Relaxed);
+    let result = PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
         .catch_others(|error| Err(failure(error)))
         .catch_rust_panic(|error| Err(failure(error)))
-        .execute()
+        .execute();
+    RUNNING.store(false, Relaxed);
+    // SAFETY: a flag of this process; outside of a transaction nothing is left to be cancelled.
+    unsafe { (&raw mut pg_sys::QueryCancelPending).write_volatile(0) };
+    report();
+    result
 }
 
-/// The same, without waiting for somebody's lock for long: meanwhile nobody else is served.
-pub fn patiently<T>(
+/// The same, without waiting for somebody's lock for longer than `patience`: meanwhile nobody else is
+/// served.
+pub fn run_within<T>(
+    patience: Duration,
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
-    const PATIENCE_MS: i32 = 20;
     // The timeout is a cancel, which is ignored elsewhere. None must be left over for a reservation's
-    // wait for the synchronous standby.
+    // wait for the synchronous standby: see `run`.
     // SAFETY: core's own handler and variables, on this process's one thread.
     unsafe {
         ffi::set_handler(pg_sys::SIGINT, ffi::StatementCancelHandler);
-        pg_sys::LockTimeout = PATIENCE_MS;
+        pg_sys::LockTimeout = patience.as_millis().max(1) as i32;
     }
     let result = run(activity, work);
     // SAFETY: as above.
@@ -59,12 +96,8 @@ pub fn patiently<T>(
     result
 }
 
-/// Whether this process is to end. A termination cuts the wait for the synchronous standby short, so
-/// nothing that was committed may be served any more.
-pub fn is_ending() -> bool {
-    // SAFETY: a flag that core's signal handler sets on this process's one thread.
-    unsafe { (&raw const pg_sys::ProcDiePending).read_volatile() != 0 }
-}
+/// How long a transaction that can be done again waits for a lock.
+pub const BRIEFLY: Duration = Duration::from_millis(20);
 
 fn attempt<T>(
     activity: &std::ffi::CStr,
@@ -79,8 +112,8 @@ fn attempt<T>(
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
     }
     let result = work.0();
-    // SAFETY: ends what was begun above. Interrupts are not looked at behind the commit: what it has
-    // reserved must first arrive somewhere.
+    // SAFETY: ends what was begun above. Nothing behind the commit can fail, or what is committed would
+    // be taken for rolled back.
     unsafe {
         match result {
             Ok(_) => {
@@ -89,18 +122,26 @@ fn attempt<T>(
             }
             Err(_) => pg_sys::AbortCurrentTransaction(),
         }
-        pg_sys::pgstat_report_stat(false);
-        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
     }
     result.map_err(Failure::from)
 }
 
+/// Tells the statistics. That can fail, which is of no consequence.
+fn report() {
+    PgTryBuilder::new(|| {
+        // SAFETY: outside of a transaction.
+        unsafe {
+            pg_sys::pgstat_report_stat(false);
+            pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
+        }
+    })
+    .catch_others(|_| {})
+    .execute();
+}
+
 fn failure(error: CaughtError) -> Failure {
     // SAFETY: the error was copied and the error state flushed when it was caught.
-    unsafe {
-        pg_sys::AbortCurrentTransaction();
-        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
-    }
+    unsafe { pg_sys::AbortCurrentTransaction() };
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)

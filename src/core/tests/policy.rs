@@ -3,7 +3,7 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    Room, Settings, largest_block, next_block, order, shrunk_block, threshold,
+    FAILOVER_LAG, Room, Settings, failover_skip, next_block, order, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -142,7 +142,12 @@ fn no_block_is_larger_than_the_largest() {
     for whole in [1, 100, 32_767, i32::MAX as i64, i64::MAX] {
         let room = Room { whole, left: whole };
         let block = (0..64).fold(0, |block, _| next_block(block, &busy, room, &settings));
-        assert_eq!(block, largest_block(whole, &settings), "of {whole}");
+        assert_eq!(block, failover_skip(whole, 0.0, &settings), "of {whole}");
     }
-    assert_eq!(largest_block(32_767, &Settings { fixed: Some(5_000), ..settings }), 5_000);
+    assert_eq!(failover_skip(32_767, 0.0, &Settings { fixed: Some(5_000), ..settings }), 5_000);
+    // A fixed block says nothing about how far ahead a server reserves.
+    let fixed = Settings { fixed: Some(100), ..settings };
+    assert_eq!(failover_skip(i64::MAX, 0.0, &fixed), settings.max_block);
+    let million_a_second = failover_skip(i64::MAX, 1e6, &settings);
+    assert!(million_a_second as f64 >= 1e6 * (FAILOVER_LAG + settings.buffer));
 }

@@ -36,6 +36,13 @@ enum Step {
     /// returned ranges to the catalog, and some of them back
     Overflow {
         back: usize,
+        keep: usize,
+    },
+    Freeze,
+    Thaw,
+    /// nothing from so many indexes behind the first that is not dealt on
+    Limit {
+        ahead: i64,
     },
     Drain,
 }
@@ -48,7 +55,10 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0usize..64, 0i64..12).prop_map(|(which, keep)| Step::GiveBack { which, keep }),
         3 => (1i64..20, 0i64..400).prop_map(|(want, floor)| Step::TakeReturned { want, floor }),
         2 => (1i64..50, 1i64..16).prop_map(|(count, align)| Step::Claim { count, align }),
-        1 => (0usize..8).prop_map(|back| Step::Overflow { back }),
+        1 => (0usize..8, 0usize..8).prop_map(|(back, keep)| Step::Overflow { back, keep }),
+        1 => Just(Step::Freeze),
+        2 => Just(Step::Thaw),
+        1 => (0i64..200).prop_map(|ahead| Step::Limit { ahead }),
         1 => Just(Step::Drain),
     ]
 }
@@ -68,8 +78,22 @@ proptest! {
         let mut inside = BTreeSet::new();
         let mut out: Vec<Range> = Vec::new();
         let mut dealt = 0;
+        let (mut frozen, mut limit) = (false, i64::MAX);
         for step in steps {
+            let (given, taken) = (out.len(), limit);
             match step {
+                Step::Freeze => {
+                    pool.freeze(&cursor);
+                    frozen = true;
+                }
+                Step::Thaw => {
+                    pool.thaw();
+                    frozen = false;
+                }
+                Step::Limit { ahead } => {
+                    limit = pool.undealt(&cursor).unwrap_or(end) + ahead;
+                    pool.set_limit(&cursor, limit);
+                }
                 Step::Publish { len, skip } => {
                     if !pool.has_room() {
                         continue;
@@ -125,8 +149,8 @@ proptest! {
                         out.push(range);
                     }
                 }
-                Step::Overflow { back } => {
-                    for (at, range) in pool.drain_returned().as_slice().iter().enumerate() {
+                Step::Overflow { back, keep } => {
+                    for (at, range) in pool.drain_returned(keep).as_slice().iter().enumerate() {
                         if at >= back || !pool.restore(*range) {
                             // It stays in the catalog.
                             indexes(*range).for_each(|index| { inside.remove(&index); });
@@ -145,9 +169,13 @@ proptest! {
                     inside.clear();
                 }
             }
+            if out.len() > given {
+                prop_assert!(!frozen && out[given].end <= taken, "dealt what is kept");
+            }
             prop_assert_eq!(pool.lowest(&cursor), inside.first().copied());
-            let inside_now = pool.available(&cursor) + pool.returned().total();
-            prop_assert_eq!(inside_now, inside.len() as i64);
+            let queued = pool.queue().total() + cursor.peek().0.len();
+            prop_assert_eq!(queued + pool.returned().total(), inside.len() as i64);
+            prop_assert!(pool.available(&cursor) <= queued);
             prop_assert_eq!(pool.dealt(&cursor), dealt);
         }
     }

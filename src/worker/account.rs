@@ -1,0 +1,51 @@
+//! What the catalog says of a server's memory. Everything below `settled_index` is served, free, recorded
+//! as a gap, or has a row in `hilo.free_range` that says whose memory holds it; from there to `next_index`
+//! it may be in the memory of the server life `incarnation`. So a crash is written off by what the catalog
+//! says alone, each index once.
+
+use hilo_core::range::Range;
+
+use crate::catalog::Ids;
+use crate::catalog::positions::Position;
+use crate::catalog::ranges;
+use crate::errors::HiloError;
+use crate::shared::held::Held;
+
+/// Brings a locked position up to date with what memory holds of it.
+///
+/// `settled_index` follows the lowest range that is held. One that a session keeps for long would hold it
+/// back, and let a crash write off all that was served since: then the ranges below the pool's get rows of
+/// their own. With `exactly` they do in any case.
+pub fn account(
+    ids: &Ids,
+    incarnation: i64,
+    position: &mut Position,
+    held: &Held,
+    exactly: bool,
+) -> Result<(), HiloError> {
+    let end = position.next_index;
+    let dealt_to = held.undealt.unwrap_or(end).min(end).max(position.settled_index);
+    let lowest = held
+        .ranges
+        .iter()
+        .filter(|range| range.end > position.settled_index)
+        .map(|range| range.start.max(position.settled_index))
+        .min()
+        .unwrap_or(end);
+    let held_back = lowest == position.settled_index && lowest < dealt_to;
+    if exactly || held_back {
+        position.settled_index = dealt_to;
+        ranges::write_lent(ids, position, incarnation, &held.ranges)
+    } else {
+        position.settled_index = lowest.min(end);
+        ranges::forget_lent(ids, position, &held.ranges)
+    }
+}
+
+/// What memory will hold once the ranges `leaving` it are in the catalog.
+pub fn without(held: Held, leaving: &[Range]) -> Held {
+    let leaving = Range::union(leaving.to_vec());
+    let ranges = held.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
+    let undealt = held.undealt.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
+    Held { ranges, undealt, ..held }
+}

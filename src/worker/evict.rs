@@ -1,0 +1,228 @@
+//! Putting a pool away: what it holds goes to the catalog, as free ranges, and the position is lowered as
+//! far as those reach down from it. Then its slot is free.
+//!
+//! Until the catalog has a range, memory does: the pool is frozen, and its returned ranges wait among
+//! those that are leaving. Where the transaction fails all of it is dealt again as before.
+
+use std::sync::atomic::Ordering::*;
+
+use hilo_core::range::Range;
+
+use super::Worker;
+use super::account::{self, account};
+use super::transaction::{self, Failure};
+use crate::catalog::positions::{self, Lock, Position};
+use crate::catalog::ranges::{self, Reason};
+use crate::catalog::{self, Ids, definitions};
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::shared::slices::Counting;
+use crate::shared::{Shared, slot};
+
+/// The most slots in one transaction.
+const BATCH: usize = 512;
+
+/// A pool that is being put away.
+struct Frozen {
+    number: usize,
+    counting: Counting,
+    serial: i64,
+    freezes: u64,
+    ranges: Vec<Range>,
+}
+
+/// What became of what was to be written.
+pub(super) enum Outcome {
+    /// The catalog has it; the position is here now.
+    Written(i64),
+    /// Its row is held by another transaction, or it cannot be told just now what is held.
+    Held,
+    /// The sequence was numbered anew, or is gone: whoever did that has written it off.
+    Outdated,
+}
+
+impl Worker {
+    /// Puts away all that this database's slots hold and frees them. Whether all are free.
+    pub(super) fn evict_all(&mut self) -> bool {
+        let slots = self.slots();
+        self.evict(&slots)
+    }
+
+    /// Puts away and frees. Whether all were freed.
+    fn evict(&mut self, numbers: &[usize]) -> bool {
+        let mut all = true;
+        for batch in numbers.chunks(BATCH) {
+            self.put_away(batch);
+            for &number in batch {
+                all &= self.shared.free(number);
+            }
+        }
+        if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
+            self.shared.control.slot_freed.broadcast();
+        }
+        all
+    }
+
+    /// Where sessions wait for a slot, or soon would, the longest idle ones are put away.
+    pub(super) fn make_room(&mut self) {
+        let slots = self.shared.slots.len();
+        let wanted = self.shared.control.slots_wanted.load(Acquire) != 0;
+        if !wanted && self.shared.free_slots() > slots / 64 {
+            return;
+        }
+        let mut idle: Vec<(i64, usize)> = self
+            .slots()
+            .into_iter()
+            .filter(|&number| self.is_idle(number))
+            .map(|number| (self.last_active(number), number))
+            .collect();
+        idle.sort_unstable();
+        idle.truncate((slots / 32).max(1));
+        let numbers: Vec<usize> = idle.into_iter().map(|(_, number)| number).collect();
+        if !numbers.is_empty() {
+            self.evict(&numbers);
+        }
+    }
+
+    fn is_idle(&self, number: usize) -> bool {
+        let slot = &self.shared.slots[number];
+        slot.pins.load(SeqCst) == 0 && !self.shared.is_wanted(number)
+    }
+
+    /// When a slot was last seen to be used, in microseconds.
+    fn last_active(&self, number: usize) -> i64 {
+        let mut locked = self.shared.lock_slot(number);
+        locked.see_activity(ffi::now());
+        locked.active_at
+    }
+
+    /// Writes what these slots hold to the catalog.
+    pub(super) fn put_away(&mut self, numbers: &[usize]) {
+        let frozen: Vec<Frozen> =
+            numbers.iter().filter_map(|&number| self.freeze(number)).collect();
+        if frozen.is_empty() {
+            return;
+        }
+        let shared = self.shared;
+        let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
+            let ids = catalog::ids()?;
+            frozen
+                .iter()
+                .map(|frozen| write(&ids, shared, &frozen.counting, &frozen.ranges, From::Pool))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        self.conclude(frozen, done);
+    }
+
+    /// Stops a pool, and says what it holds. A caller that finds it empty asks for a block, and is served
+    /// after this.
+    fn freeze(&self, number: usize) -> Option<Frozen> {
+        let mut locked = self.shared.lock_slot(number);
+        let ours = locked.key.database == self.database.to_u32();
+        if !ours || locked.epoch == slot::DROPPED || locked.is_empty() {
+            return None;
+        }
+        if !locked.employ(self.place.generation) {
+            return None;
+        }
+        let freezes = locked.freeze();
+        locked.frozen_by = self.place.generation;
+        locked.clear_returned(0);
+        let ranges = locked.held();
+        let counting = Counting { key: locked.key, node: locked.node, epoch: locked.epoch };
+        let serial = locked.serial();
+        drop(locked);
+        let ranges = ranges.as_slice().to_vec();
+        Some(Frozen { number, counting, serial, freezes, ranges })
+    }
+
+    fn conclude(&self, frozen: Vec<Frozen>, done: Result<Vec<Outcome>, Failure>) {
+        let done = done.unwrap_or_else(|_| frozen.iter().map(|_| Outcome::Held).collect());
+        for (frozen, done) in frozen.iter().zip(done) {
+            let mut locked = self.shared.lock_slot(frozen.number);
+            if locked.serial() != frozen.serial {
+                continue;
+            }
+            match done {
+                Outcome::Written(next_index) => {
+                    locked.forget_queue();
+                    locked.reserved_to = Some(next_index);
+                    locked.free_end = i64::MAX;
+                }
+                Outcome::Outdated => locked.forget_queue(),
+                Outcome::Held => locked.restore_leaving(),
+            }
+            locked.thaw(frozen.freezes);
+            let slot = locked.slot;
+            drop(locked);
+            slot.refilled.broadcast();
+        }
+    }
+}
+
+/// What is to be written, and where it comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// A pool that is frozen.
+    Pool,
+    /// A line that was left behind.
+    Line,
+}
+
+/// Writes down `ranges`, which nobody else has.
+pub(super) fn write(
+    ids: &Ids,
+    shared: &'static Shared,
+    counting: &Counting,
+    ranges: &[Range],
+    from: From,
+) -> Result<Outcome, HiloError> {
+    let Counting { key, node, epoch } = *counting;
+    let locked = match positions::lock(ids, key.sequence, node, false)? {
+        Lock::Held => return Ok(Outcome::Held),
+        Lock::Missing => return Ok(Outcome::Outdated),
+        Lock::Locked(locked) => locked,
+    };
+    let Some(sequence) = definitions::by_id(ids, key.sequence)? else {
+        return Ok(Outcome::Outdated);
+    };
+    let mut position = locked.position;
+    if position.epoch != epoch || position.incarnation != shared.control.incarnation {
+        return Ok(Outcome::Outdated);
+    }
+    // Returned ranges may have come since the pool was frozen; they stay in memory.
+    let Some(held) = shared.held(counting) else { return Ok(Outcome::Held) };
+    let held = account::without(held, ranges);
+    // Where there is a slot, it must learn of a position that is lowered.
+    let lower = from == From::Pool || !held.has_slot;
+    if sequence.definition.ordered {
+        let mapping = position.mapping(&sequence.definition);
+        for range in lower_ordered(&mut position, ranges, lower) {
+            ranges::record_gap(ids, &position, &mapping, range, Reason::Discarded)?;
+        }
+    } else {
+        ranges::put_free(ids, &position, ranges)?;
+        if lower {
+            ranges::lower(ids, &mut position)?;
+        }
+    }
+    account(ids, shared.control.incarnation, &mut position, &held, true)?;
+    if held.ranges.is_empty() {
+        position.incarnation = 0;
+    }
+    if position != locked.position {
+        locked.update(&position);
+    }
+    Ok(Outcome::Written(position.next_index))
+}
+
+/// Lowers an ordered sequence's position by what is at its top. It never goes back to the rest, which is
+/// returned.
+fn lower_ordered(position: &mut Position, ranges: &[Range], lower: bool) -> Vec<Range> {
+    let mut ranges = Range::union(ranges.to_vec());
+    if let Some(top) = ranges.pop_if(|last| lower && last.end == position.next_index) {
+        position.next_index = top.start;
+        position.settled_index = position.settled_index.min(top.start);
+    }
+    ranges
+}

@@ -1,0 +1,62 @@
+//! What sessions have left behind for want of a place: to the pool, or else to the catalog.
+
+use hilo_core::range::Range;
+
+use super::Worker;
+use super::evict::{From, Outcome, write};
+use super::transaction;
+use crate::catalog;
+use crate::session::lines;
+use crate::shared::slices::{Counting, Slice};
+
+/// The most lines in one transaction.
+const BATCH: usize = 256;
+
+impl Worker {
+    /// Takes over the lines that were left behind in this database. Whether none is left.
+    pub(super) fn adopt_orphans(&mut self) -> bool {
+        let mut rest: Vec<(&'static Slice, Counting, Range)> = Vec::new();
+        for line in self.shared.orphans() {
+            let counting = line.counting();
+            if counting.key.database != self.database.to_u32() {
+                continue;
+            }
+            if lines::give_back(self.shared, &counting, line.rest()) {
+                self.shared.adopt(line);
+            } else {
+                rest.push((line, counting, line.rest()));
+            }
+        }
+        rest.chunks(BATCH).fold(true, |all, batch| self.write_orphans(batch) && all)
+    }
+
+    pub(super) fn has_orphans(&self) -> bool {
+        let database = self.database.to_u32();
+        self.shared.orphans().any(|line| line.counting().key.database == database)
+    }
+
+    /// Whether all of them are in the catalog.
+    fn write_orphans(&self, batch: &[(&'static Slice, Counting, Range)]) -> bool {
+        let shared = self.shared;
+        let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
+            let ids = catalog::ids()?;
+            let mut done = Vec::with_capacity(batch.len());
+            for (_, counting, range) in batch {
+                // What is of an extension that was dropped is nobody's.
+                let gone = counting.key.extension != ids.extension.to_u32();
+                let held = !gone
+                    && matches!(
+                        write(&ids, shared, counting, &[*range], From::Line)?,
+                        Outcome::Held
+                    );
+                done.push(!held);
+            }
+            Ok(done)
+        });
+        let done = done.unwrap_or_default();
+        for ((line, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
+            shared.adopt(line);
+        }
+        done.len() == batch.len() && done.iter().all(|done| *done)
+    }
+}

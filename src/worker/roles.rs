@@ -1,0 +1,25 @@
+//! Once in the worker's life: the roles that the catalog mentions and those that the cluster knows of are
+//! the same.
+
+use super::Worker;
+use super::transaction::{self, BRIEFLY};
+use crate::catalog::roles;
+use crate::errors::HiloError;
+
+impl Worker {
+    /// Rows may have come without their roles' dependencies, by pg_upgrade or replication. What fails is
+    /// left to the next worker.
+    pub(super) fn record_roles(&mut self) {
+        if std::mem::replace(&mut self.roles_recorded, true) {
+            return;
+        }
+        let done =
+            transaction::run_within(BRIEFLY, c"hilo: recording roles", || match roles::settle() {
+                Err(HiloError::NotInstalled) => Ok(()),
+                done => done,
+            });
+        if let Err(failure) = done {
+            pgrx::log!("could not record the roles of hilo's catalog: {}", failure.message);
+        }
+    }
+}
