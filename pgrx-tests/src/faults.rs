@@ -81,6 +81,15 @@ impl Cluster {
         pid.expect("it was found")
     }
 
+    /// Ends hilo's worker in `database`, once there is one, as an operator would, and waits until it
+    /// has ended.
+    #[track_caller]
+    pub fn terminate_worker(&self, database: &str) {
+        let pid = self.wait_for_worker(database);
+        self.connect("postgres").run(&format!("SELECT pg_terminate_backend({pid})"));
+        self.wait_until_gone(pid);
+    }
+
     /// Waits until process `pid` is gone from pg_stat_activity.
     #[track_caller]
     pub fn wait_until_gone(&self, pid: i32) {

@@ -5,6 +5,7 @@
 //! fails its test if the server's log holds a crash that the test did not ask for.
 
 pub mod bench;
+mod books;
 mod client;
 mod cluster;
 pub mod extension;
@@ -22,6 +23,7 @@ pub mod torture;
 mod upgrade;
 mod wait;
 
+pub use books::{assert_accounted, assert_unique};
 pub use client::{ClientExt, Refusal};
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};

@@ -1,0 +1,67 @@
+//! Where each number went.
+
+use postgres::Client;
+
+use crate::client::ClientExt;
+
+/// Fails the test if a value is there more than once.
+#[track_caller]
+pub fn assert_unique(what: &str, values: &[i64]) {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let twice: Vec<i64> =
+        sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    let shown = &twice[..twice.len().min(20)];
+    assert!(twice.is_empty(), "{what}: {} values twice: {shown:?} …", twice.len());
+}
+
+/// Fails the test unless every number that this node has reserved of a sequence, which starts at 1 and
+/// rises by 1, was seen, is free, or is written down as a gap, and only one of these.
+///
+/// The server's memory must hold nothing of it: it has been started anew and nobody has drawn since.
+#[track_caller]
+pub fn assert_accounted(client: &mut Client, name: &str, seen: &[i64]) {
+    assert_unique(name, seen);
+    let row = format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')");
+    let reserved: i64 = client.one(&format!(
+        "SELECT next_index FROM hilo.position WHERE sequence = {row} AND node = hilo.node_id()"
+    ));
+    let mut ranges: Vec<(i64, i64, &str)> = Vec::new();
+    ranges.extend(seen.iter().map(|&value| (value - 1, value, "seen")));
+    // A range that memory holds is there too, with the life of the server that has it.
+    let free = format!(
+        "SELECT first_index, end_index FROM hilo.free_range AS f
+          WHERE sequence = {row} AND node = hilo.node_id()
+            AND epoch = (SELECT epoch FROM hilo.position
+                          WHERE sequence = {row} AND node = hilo.node_id())
+            AND coalesce((to_jsonb(f) ->> 'incarnation')::bigint, 0) = 0"
+    );
+    let gaps = format!(
+        "SELECT first_value - 1, last_value FROM hilo.gap
+          WHERE sequence = {row} AND node = hilo.node_id()"
+    );
+    for (kind, sql) in [("free", free), ("gap", gaps)] {
+        let rows = client.query(&sql, &[]).expect("the catalog can be read");
+        ranges.extend(rows.iter().map(|row| (row.get(0), row.get(1), kind)));
+    }
+    ranges.sort_unstable();
+    let mut missing = Vec::new();
+    let mut twice = Vec::new();
+    let mut next = 0;
+    for &(first, end, kind) in &ranges {
+        if first > next {
+            missing.push(next + 1..=first);
+        }
+        if first < next {
+            twice.push((kind, first + 1..=end.min(next)));
+        }
+        next = next.max(end);
+    }
+    if next < reserved {
+        missing.push(next + 1..=reserved);
+    }
+    assert!(
+        missing.is_empty() && twice.is_empty() && next == reserved,
+        "{name}, of {reserved} numbers up to {next}: missing {missing:?}, accounted twice {twice:?}"
+    );
+}
