@@ -15,6 +15,32 @@ pub fn assert_unique(what: &str, values: &[i64]) {
     assert!(twice.is_empty(), "{what}: {} values twice: {shown:?} …", twice.len());
 }
 
+/// How many numbers this node has reserved of a sequence that are not free again.
+pub fn taken(client: &mut Client, name: &str) -> i64 {
+    let row = row_of(name);
+    client.one(&format!(
+        "SELECT next_index - (SELECT coalesce(sum(end_index - first_index), 0)::bigint {})
+           FROM hilo.position WHERE sequence = {row} AND node = hilo.node_id()",
+        free(&row)
+    ))
+}
+
+fn row_of(name: &str) -> String {
+    format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')")
+}
+
+/// The free ranges of the sequence `row`; one that memory holds is there too, with the life of the server
+/// that has it.
+fn free(row: &str) -> String {
+    format!(
+        "FROM hilo.free_range AS f
+          WHERE sequence = {row} AND node = hilo.node_id()
+            AND epoch = (SELECT epoch FROM hilo.position
+                          WHERE sequence = {row} AND node = hilo.node_id())
+            AND coalesce((to_jsonb(f) ->> 'incarnation')::bigint, 0) = 0"
+    )
+}
+
 /// Fails the test unless every number that this node has reserved of a sequence, which starts at 1 and
 /// rises by 1, was seen, is free, or is written down as a gap, and only one of these.
 ///
@@ -22,20 +48,13 @@ pub fn assert_unique(what: &str, values: &[i64]) {
 #[track_caller]
 pub fn assert_accounted(client: &mut Client, name: &str, seen: &[i64]) {
     assert_unique(name, seen);
-    let row = format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')");
+    let row = row_of(name);
     let reserved: i64 = client.one(&format!(
         "SELECT next_index FROM hilo.position WHERE sequence = {row} AND node = hilo.node_id()"
     ));
     let mut ranges: Vec<(i64, i64, &str)> = Vec::new();
     ranges.extend(seen.iter().map(|&value| (value - 1, value, "seen")));
-    // A range that memory holds is there too, with the life of the server that has it.
-    let free = format!(
-        "SELECT first_index, end_index FROM hilo.free_range AS f
-          WHERE sequence = {row} AND node = hilo.node_id()
-            AND epoch = (SELECT epoch FROM hilo.position
-                          WHERE sequence = {row} AND node = hilo.node_id())
-            AND coalesce((to_jsonb(f) ->> 'incarnation')::bigint, 0) = 0"
-    );
+    let free = format!("SELECT first_index, end_index {}", free(&row));
     let gaps = format!(
         "SELECT first_value - 1, last_value FROM hilo.gap
           WHERE sequence = {row} AND node = hilo.node_id()"

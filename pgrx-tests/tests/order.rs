@@ -33,9 +33,11 @@ fn after_a_worker_that_could_not_put_back() {
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; SELECT hilo_drop('o')");
     cluster.terminate_worker("postgres");
+    println!("{:?}", holder.all::<String>("SELECT (first,last,tier)::text FROM hilo_blocks"));
     holder.run("ROLLBACK");
     seen.extend(client.draw("o", 30));
     seen.extend(cluster.connect("postgres").draw("o", 30));
+    println!("{seen:?}");
     assert_rising(&seen);
     cluster.finish();
 }
