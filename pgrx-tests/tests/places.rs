@@ -160,23 +160,24 @@ fn databases_share_the_workers() {
     for number in 0..DATABASES {
         admin.run(&format!("CREATE DATABASE d{number} TEMPLATE template STRATEGY file_copy"));
     }
-    thread::scope(|scope| {
-        let mut sessions = Vec::new();
-        for number in 0..DATABASES {
-            let cluster = &cluster;
-            sessions.push(scope.spawn(move || {
-                let mut client = cluster.connect(&format!("d{number}"));
-                let mut seen = Vec::new();
-                for count in [1, 1, 200, 3, 1_000] {
-                    seen.extend(client.draw("s", count));
-                }
-                assert_unique(&format!("d{number}"), &seen);
-                client
-            }));
+    let draw = &|number: usize| -> Result<Client, String> {
+        let mut client = cluster.connect(&format!("d{number}"));
+        let mut seen = Vec::new();
+        for count in [1, 1, 200, 3, 1_000] {
+            let sql = format!("SELECT hilo_nextval('s') FROM generate_series(1, {count})");
+            let rows = client.query(&sql, &[]).map_err(|error| format!("d{number}: {error:?}"))?;
+            seen.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
         }
-        // Each stays until all have theirs.
-        let served = sessions.into_iter().map(|session| session.join().expect("it was served"));
-        assert_eq!(served.collect::<Vec<Client>>().len(), DATABASES);
+        assert_unique(&format!("d{number}"), &seen);
+        Ok(client)
+    };
+    // Each stays connected until all have theirs.
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let sessions: Vec<_> =
+            (0..DATABASES).map(|number| scope.spawn(move || draw(number))).collect();
+        sessions.into_iter().map(|session| session.join().expect("it has ended")).collect()
     });
+    let starved: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert!(starved.is_empty(), "{} databases starved, such as {}", starved.len(), starved[0]);
     cluster.finish();
 }
