@@ -25,6 +25,24 @@ pub fn taken(client: &mut Client, name: &str) -> i64 {
     ))
 }
 
+/// Writes `count` free ranges into the catalog behind the server's back, of the sequence with this id; each
+/// spans `length` indexes from `first` on and is followed by a hole of the same size.
+pub fn write_free_ranges(client: &mut Client, id: &str, first: i64, length: i64, count: i64) {
+    let lent: bool = client.one(
+        "SELECT EXISTS (SELECT FROM pg_attribute
+                         WHERE attrelid = 'hilo.free_range'::regclass AND attname = 'incarnation')",
+    );
+    let (column, value) = if lent { (", incarnation", ", 0") } else { ("", "") };
+    client.run(&format!(
+        "ALTER TABLE hilo.free_range DISABLE TRIGGER ALL;
+         INSERT INTO hilo.free_range (sequence, node, epoch, first_index, end_index{column})
+         SELECT s.id, 0, coalesce(p.epoch, 0), n, n + {length}{value}
+           FROM (SELECT ({id})::bigint AS id) s
+           LEFT JOIN hilo.position p ON p.sequence = s.id
+          CROSS JOIN generate_series({first}, {first} + ({count} - 1) * 2 * {length}, 2 * {length}) AS n",
+    ));
+}
+
 fn row_of(name: &str) -> String {
     format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')")
 }

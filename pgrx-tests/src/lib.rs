@@ -23,7 +23,7 @@ pub mod torture;
 mod upgrade;
 mod wait;
 
-pub use books::{assert_accounted, assert_unique, taken};
+pub use books::{assert_accounted, assert_unique, taken, write_free_ranges};
 pub use client::{ClientExt, Refusal};
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};

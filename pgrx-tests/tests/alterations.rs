@@ -187,7 +187,7 @@ fn beside_others_that_draw() {
     let mut seen = thread::scope(|scope| {
         let drawing = || {
             let mut seen = Vec::new();
-            for round in 0..40 {
+            for round in 0..20 {
                 let mut client = cluster.connect("postgres");
                 seen.extend(client.draw("s", 1 + round % 10));
             }
@@ -195,7 +195,7 @@ fn beside_others_that_draw() {
         };
         let altering = || {
             let mut seen = Vec::new();
-            for round in 0..40 {
+            for round in 0..20 {
                 let mut client = cluster.connect("postgres");
                 let alter = format!("SELECT hilo_alter('s', max_value => {})", 1_000_000 + round);
                 client.run(&format!("BEGIN; {alter}"));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hilo_tests::{
     ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, taken, wait_until,
+    write_free_ranges,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,13 +27,14 @@ fn with_a_worker(settings: &[(&str, &str)]) -> (Cluster, Vec<i64>) {
     (cluster, seen)
 }
 
+const LOCKS_OF_THE_DEAD: &str = "SELECT count(*) FROM pg_locks
+      WHERE pid IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity)";
+
 /// Nothing of those who have ended is left, the next caller is served, and a clean stop finds every number.
 #[track_caller]
 fn assert_sound(cluster: Cluster, mut seen: Vec<i64>) {
     let mut client = cluster.connect("postgres");
-    let of_the_dead = "SELECT count(*) FROM pg_locks
-                        WHERE pid IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity)";
-    assert_eq!(client.one::<i64>(of_the_dead), 0, "locks of the dead");
+    assert_eq!(client.one::<i64>(LOCKS_OF_THE_DEAD), 0);
     seen.extend(client.draw("s", 500));
     drop(client);
     cluster.restart();
@@ -97,6 +99,57 @@ fn with_the_lock_table_full() {
     greedy.run("SELECT pg_advisory_unlock_all()");
     drop(greedy);
     assert_sound(cluster, seen);
+}
+
+/// A table cannot grow when it is to write for the last time, as on a full disk.
+#[test]
+fn with_no_room_for_its_rows() {
+    let (cluster, _) = with_a_worker(&[
+        ("max_connections", "60"),
+        ("hilo.max_slice_size", "16"),
+        ("autovacuum", "off"),
+    ]);
+    let mut client = cluster.connect("postgres");
+    // Larger than a segment of the log, for which there is to be room.
+    write_free_ranges(&mut client, "SELECT -1", 0, 1, 300_000);
+    let size: i64 = client.one("SELECT pg_relation_size('hilo.free_range')");
+    assert!(size > 17 << 20, "{size}");
+    let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
+    let mut seen = vec![Vec::new(); names.len()];
+    for name in &names {
+        client.run(&format!("SELECT hilo_create('{name}', block_size => 2000)"));
+    }
+    let mut sessions: Vec<_> = (0..30).map(|_| cluster.connect("postgres")).collect();
+    for count in 1..=6 {
+        for session in &mut sessions {
+            for (name, seen) in names.iter().zip(&mut seen) {
+                seen.extend(session.draw(name, count));
+            }
+        }
+    }
+    let worker = cluster.wait_for_worker("postgres");
+    cluster.expect_in_log("could not extend file");
+    cluster.expect_in_log("Check free disk space");
+    cluster.limit_files(worker, 17 << 20);
+    for mut session in sessions {
+        let pid = session.backend_pid();
+        drop(session);
+        cluster.wait_until_gone(pid);
+    }
+    cluster.terminate_worker("postgres");
+    client.run("DELETE FROM hilo.free_range WHERE sequence < 0");
+    assert_eq!(client.one::<i64>(LOCKS_OF_THE_DEAD), 0);
+    for (name, seen) in names.iter().zip(&mut seen) {
+        seen.extend(client.draw(name, 100));
+    }
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    for (name, seen) in names.iter().zip(&seen) {
+        assert_accounted(&mut client, name, seen);
+    }
+    drop(client);
+    cluster.finish();
 }
 
 /// A fast stop ends also while a prepared transaction holds locks on its tables, which nobody resolves.
