@@ -7,6 +7,7 @@
 pub mod bench;
 mod books;
 mod client;
+mod clock;
 mod cluster;
 pub mod extension;
 mod faults;
@@ -25,6 +26,7 @@ mod wait;
 
 pub use books::{assert_accounted, assert_unique, taken, write_free_ranges};
 pub use client::{ClientExt, Refusal};
+pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};
 pub use oracle::{Order, Seen, Session, Way};
