@@ -44,6 +44,12 @@ pub trait ClientExt {
     /// A query's first column.
     fn all<T: FromSqlOwned>(&mut self, sql: &str) -> Vec<T>;
 
+    /// The next `count` values of a sequence, in one statement.
+    fn draw(&mut self, name: &str, count: usize) -> Vec<i64>;
+
+    /// Whether backend `pid` is in the middle of a statement and waits for something.
+    fn sees_waiting(&mut self, pid: i32) -> bool;
+
     /// The error with which the server refuses statements; fails the test if it does not.
     fn refusal(&mut self, sql: &str) -> Refusal;
 
@@ -73,6 +79,20 @@ impl ClientExt for Client {
             Ok(rows) => rows.into_iter().map(|row| row.get(0)).collect(),
             Err(error) => panic!("{sql}: {error:?}"),
         }
+    }
+
+    #[track_caller]
+    fn draw(&mut self, name: &str, count: usize) -> Vec<i64> {
+        self.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
+    }
+
+    #[track_caller]
+    fn sees_waiting(&mut self, pid: i32) -> bool {
+        let waiting = format!(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid} AND state = 'active'
+                               AND wait_event_type IN ('Extension', 'IPC', 'Lock'))"
+        );
+        self.one(&waiting)
     }
 
     #[track_caller]

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 
 use nix::sys::signal::Signal;
@@ -39,12 +39,15 @@ pub struct Cluster {
     settings: Mutex<BTreeMap<String, String>>,
     postmaster: Mutex<Option<Child>>,
     pub(crate) tolerance: Mutex<Tolerance>,
+    /// What fakes the server's wall clock, where something does.
+    pub(crate) clock: OnceLock<PathBuf>,
 }
 
 /// What a cluster is to be like.
 pub struct Builder {
     settings: BTreeMap<String, String>,
     own_identity: bool,
+    clock: Option<PathBuf>,
 }
 
 impl Builder {
@@ -68,6 +71,11 @@ impl Builder {
         Builder { own_identity: true, ..self }
     }
 
+    /// A wall clock of its own, by the library that [`clock_library`](crate::clock_library) finds.
+    pub fn clock(self, library: PathBuf) -> Builder {
+        Builder { clock: Some(library), ..self }
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -76,6 +84,9 @@ impl Builder {
         match self.own_identity {
             true => initialise(&cluster.data_directory()),
             false => new_data_directory(&cluster.data_directory()),
+        }
+        if let Some(library) = self.clock {
+            cluster.clock.set(library).expect("it has none yet");
         }
         cluster.start();
         cluster
@@ -105,7 +116,11 @@ impl Cluster {
             ("timezone", "UTC"),
         ];
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Builder { settings: settings.into_iter().map(own).collect(), own_identity: false }
+        Builder {
+            settings: settings.into_iter().map(own).collect(),
+            own_identity: false,
+            clock: None,
+        }
     }
 
     /// A cluster as most tests want it: hilo preloaded, and created in the database `postgres`.
@@ -132,6 +147,7 @@ impl Cluster {
             settings: Mutex::new(settings),
             postmaster: Mutex::new(None),
             tolerance: Mutex::new(Tolerance::default()),
+            clock: OnceLock::new(),
         }
     }
 
@@ -198,8 +214,9 @@ impl Cluster {
     fn spawn(&self) -> Child {
         let log = File::options().create(true).append(true).open(self.log_file());
         let log = log.expect("cannot open the log");
-        self.server
-            .command("postgres")
+        let mut postgres = self.server.command("postgres");
+        self.give_clock(&mut postgres);
+        postgres
             .arg("-D")
             .arg(self.data_directory())
             .stdout(log.try_clone().expect("cannot use the log twice"))

@@ -1,12 +1,14 @@
 //! Accidents.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
+use crate::server::run;
 use crate::wait::{LONG, wait_until};
 
 pub(crate) fn signal(pid: i32, signal: Signal) {
@@ -79,6 +81,22 @@ impl Cluster {
             pid.is_some()
         });
         pid.expect("it was found")
+    }
+
+    /// Ends hilo's worker in `database`, once there is one, as an operator would, and waits until it
+    /// has ended.
+    #[track_caller]
+    pub fn terminate_worker(&self, database: &str) {
+        let pid = self.wait_for_worker(database);
+        self.connect("postgres").run(&format!("SELECT pg_terminate_backend({pid})"));
+        self.wait_until_gone(pid);
+    }
+
+    /// Lets process `pid` write no file beyond so many bytes, as on a full disk.
+    #[track_caller]
+    pub fn limit_files(&self, pid: i32, bytes: u64) {
+        let mut prlimit = self.server.command_at(Path::new("prlimit"));
+        run(prlimit.args(["--pid", &pid.to_string(), &format!("--fsize={bytes}")]));
     }
 
     /// Waits until process `pid` is gone from pg_stat_activity.

@@ -5,7 +5,9 @@
 //! fails its test if the server's log holds a crash that the test did not ask for.
 
 pub mod bench;
+mod books;
 mod client;
+mod clock;
 mod cluster;
 pub mod extension;
 mod faults;
@@ -22,7 +24,9 @@ pub mod torture;
 mod upgrade;
 mod wait;
 
+pub use books::{assert_accounted, assert_unique, taken, write_free_ranges};
 pub use client::{ClientExt, Refusal};
+pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};
 pub use oracle::{Order, Seen, Session, Way};

@@ -1,6 +1,6 @@
 //! What a standby takes over.
 
-use hilo_tests::{ClientExt, Cluster, Load, Source};
+use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
 /// No value that a client saw on a primary with a synchronous standby comes again after the
 /// primary was killed and the standby promoted.
@@ -48,6 +48,39 @@ fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
     standby.restart();
     let mut client = standby.connect("postgres");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), replayed + 5_000 + 2);
+}
+
+/// What a promotion passes over unless told otherwise covers what a server reserves ahead, also where its
+/// blocks are small.
+#[test]
+fn a_promoted_standby_that_lagged_repeats_nothing_of_small_blocks() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    let names = ["plain", "ordered"];
+    client.run(
+        "SELECT hilo_create('plain', block_size => 100),
+                hilo_create('ordered', block_size => 100, ordered => true)",
+    );
+    let mut seen = names.map(|name| client.draw(name, 10));
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    let mut lagging = standby.connect("postgres");
+    lagging.run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    lagging.run("SELECT pg_reload_conf()");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    for (name, seen) in names.iter().zip(&mut seen) {
+        seen.extend(client.draw(name, 5_000));
+    }
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    for (name, seen) in names.iter().zip(&mut seen) {
+        seen.extend(client.draw(name, 10_000));
+        assert_unique(name, seen);
+    }
+    standby.finish();
 }
 
 /// What a promotion passes over unless told otherwise is a block of that sequence: a small one is not

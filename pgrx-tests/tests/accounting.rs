@@ -1,0 +1,132 @@
+//! No number without a row, no row without a number: what was reserved was seen, is free, or is a gap, and
+//! only one of these.
+
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_accounted, assert_unique, wait_until};
+
+/// Promise 5: more sessions leave than a sequence has room for what they give back, while the worker waits
+/// for a synchronous standby that is silent. Each leaves at once, and every number is found.
+#[test]
+fn of_what_many_give_back_while_the_standby_is_silent() {
+    const SESSIONS: usize = 60;
+    let cluster = Cluster::builder()
+        .config("max_connections", "100")
+        .config("hilo.max_slice_size", "16")
+        .config("hilo.reserve_timeout", "60s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 4000), hilo_create('other')");
+    let mut sessions: Vec<Client> = (0..SESSIONS).map(|_| cluster.connect("postgres")).collect();
+    let mut seen = Vec::new();
+    // In turn, so that their slices lie scattered.
+    for count in 1..=7 {
+        for session in &mut sessions {
+            seen.extend(session.draw("s", count));
+        }
+    }
+    let pids: Vec<i32> = sessions.iter_mut().map(|session| session.backend_pid()).collect();
+    cluster.configure("synchronous_standby_names", "nobody");
+    cluster.reload();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| cluster.connect("postgres").draw("other", 1));
+        wait_until("the worker waits for the standby", LONG, || {
+            client.one(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity
+                                 WHERE backend_type = 'hilo worker' AND wait_event = 'SyncRep')",
+            )
+        });
+        drop(sessions);
+        wait_until("all have left", LONG, || {
+            client
+                .query("SELECT FROM pg_stat_activity WHERE pid = ANY ($1)", &[&pids])
+                .expect("it can be asked")
+                .is_empty()
+        });
+        cluster.configure("synchronous_standby_names", "");
+        cluster.reload();
+        assert_eq!(waiting.join().expect("it is served"), [1]);
+    });
+    for _ in 0..3 {
+        seen.extend(cluster.connect("postgres").draw("s", 2_000));
+    }
+    drop(client);
+    cluster.restart();
+    assert_accounted(&mut cluster.connect("postgres"), "s", &seen);
+    cluster.finish();
+}
+
+/// Promise 5: hilo.node_id is changed and changed back while sessions draw.
+#[test]
+fn of_a_node_that_was_another_for_a_while() {
+    let cluster = Cluster::builder()
+        .config("hilo.node_id", "0")
+        .config("hilo.node_count", "2")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 16)");
+    let mut seen = client.draw("s", 5);
+    for node in ["1", "0"] {
+        cluster.configure("hilo.node_id", node);
+        cluster.reload();
+        wait_until("the session knows its node", LONG, || {
+            client.one::<String>("SHOW hilo.node_id") == node
+        });
+        let mut drawn = Vec::new();
+        wait_until("the node serves", LONG, || {
+            match client.query("SELECT hilo_nextval('s')", &[]) {
+                Ok(rows) => drawn.extend(rows.iter().map(|row| row.get::<_, i64>(0))),
+                // A call may fall between the two.
+                Err(error) => assert!(error.as_db_error().is_some(), "{error:?}"),
+            }
+            drawn.len() >= 5
+        });
+        seen.extend(drawn);
+    }
+    drop(client);
+    cluster.restart();
+    seen.extend(cluster.connect("postgres").draw("s", 1));
+    cluster.restart();
+    assert_unique("s", &seen);
+    // The first stripe is this node's, and long enough for what was drawn.
+    seen.retain(|&value| value <= 1024);
+    assert_accounted(&mut cluster.connect("postgres"), "s", &seen);
+    cluster.finish();
+}
+
+/// Promise 5: a crash records what it took, and not again what earlier ones had taken.
+#[test]
+fn of_several_crashes() {
+    let cluster = Cluster::builder().config("max_connections", "80").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut sessions: Vec<Client> = (0..40).map(|_| cluster.connect("postgres")).collect();
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        for session in &mut sessions {
+            seen.extend(session.all::<i64>("SELECT hilo_nextvals('s', 20)"));
+        }
+        for session in &mut sessions {
+            seen.extend(
+                session
+                    .all::<i64>("SELECT generate_series(first, last) FROM hilo_nextrange('s', 50)"),
+            );
+        }
+    }
+    for session in &mut sessions[..4] {
+        seen.extend(session.all::<i64>("SELECT hilo_nextvals('s', 20000)"));
+    }
+    for crash in 1..=3 {
+        cluster.crash(client.backend_pid());
+        client = cluster.connect_when_up("postgres");
+        seen.extend(client.draw("s", 1));
+        let counted: i64 = client.one("SELECT sum(count)::bigint FROM hilo_gaps");
+        let distinct: i64 = client.one(
+            "SELECT sum(upper(r) - lower(r))::bigint
+               FROM (SELECT unnest(range_agg(int8range(first, last, '[]'))) AS r FROM hilo_gaps) g",
+        );
+        assert_eq!(counted, distinct, "after crash {crash}");
+    }
+    assert_unique("s", &seen);
+    cluster.finish();
+}
