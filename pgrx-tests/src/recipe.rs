@@ -105,8 +105,10 @@ impl Servers {
         });
         if block.kind == Kind::Shell {
             let path = std::env::var("PATH").unwrap_or_default();
+            let (_, any) = self.0.first_key_value().expect("a shell command is for servers");
             run(SERVER
                 .command_at(Path::new("sh"))
+                .current_dir(any.socket_directory())
                 .env("PATH", format!("{}:{path}", SERVER.bindir().display()))
                 .args(["-euc", &text]));
         }

@@ -1,7 +1,7 @@
 //! docs/multi-node.md does what it says: its commands for several servers run as printed.
 
-use hilo_tests::ClientExt;
 use hilo_tests::recipe::{Servers, blocks};
+use hilo_tests::{ClientExt, Mode};
 
 /// What is found, but for the speed of a test server.
 const FOUND: &str = "SELECT what FROM hilo_check() WHERE object NOT IN ('setting fsync', 'setting full_page_writes')";
@@ -87,4 +87,22 @@ fn a_replica_takes_over() {
     assert_eq!(ids.len(), 152);
     assert_eq!(ids[100..151], (last..last + 51).collect::<Vec<_>>());
     assert!(ids[151] > last + 1_000_000, "one block is passed over again: {}", ids[151]);
+}
+
+/// A replica whose primary was stopped cleanly goes on with the very next number.
+#[test]
+fn a_replica_takes_over_on_purpose() {
+    let mut there = blocks("A replica that takes over");
+    there.pop().expect("the failover");
+    let mut servers = Servers::default();
+    servers.run(there);
+    let mut handing_over = blocks("Handing over on purpose");
+    let afterwards = handing_over.pop().expect("what follows the stop");
+    servers.run(handing_over);
+    servers.0["primary"].connect("postgres").run("SELECT hilo_nextval('customer')");
+    servers.0["primary"].stop(Mode::Fast);
+    servers.run(vec![afterwards]);
+    let ids = "SELECT id FROM customer ORDER BY id DESC LIMIT 1";
+    assert_eq!(servers.all::<i64>("replica", ids), [102]);
+    assert_eq!(servers.all::<i64>("replica", "SELECT count(*) FROM hilo_gaps"), [0]);
 }
