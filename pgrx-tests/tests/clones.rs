@@ -92,3 +92,39 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     twin.finish();
     original.finish();
 }
+
+/// A standby that pg_createsubscriber has made a server of its own knows it too, by its system identifier,
+/// and says so until each sequence was used. From pg_upgrade it can be told by its timeline.
+#[test]
+fn a_converted_standby_passes_over_what_the_original_may_serve() {
+    let original =
+        Cluster::builder().logical().config("hilo.failover_skip", "50000").start_with_hilo();
+    if original.version() < 17 {
+        println!("SKIPPED: pg_createsubscriber is part of PostgreSQL 17");
+        return;
+    }
+    let mut there = original.connect("postgres");
+    there.run("SELECT hilo_create('copied'), hilo_create('later')");
+    let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
+    for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
+        seen.session().saw(&draw(&mut there, name, 100));
+    }
+    let copy = original.clone_by_base_backup();
+    original.wait_for_replay(&copy);
+    copy.stop(Mode::Fast);
+    original.convert_to_subscriber(&copy);
+    copy.start();
+    let mut here = copy.connect("postgres");
+    let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
+    let says = "from which this one was made by pg_createsubscriber";
+    let first: String = here.one(found);
+    assert!(first.starts_with("2 positions") && first.contains(says), "{first}");
+    for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
+        seen.session().saw(&draw(&mut there, name, 10_000));
+        seen.session().saw(&draw(&mut here, name, 10_000));
+        seen.assert_unique();
+    }
+    assert_eq!(here.all::<String>(found), Vec::<String>::new());
+    copy.finish();
+    original.finish();
+}
