@@ -28,21 +28,28 @@ impl Book {
         }
     }
 
-    /// Inserts and draws until it is to stop, as a client that thinks now and then.
+    /// Inserts, changes what it has inserted, and draws until it is to stop, as a client that thinks now
+    /// and then.
     fn write(&self, cluster: &Cluster, seed: u64) {
         let mut client = cluster.connect("postgres");
         let mut rng = Rng::with_seed(seed);
         let mut session = self.numbers.session();
+        let mut own = Vec::new();
         while !self.stop.load(Relaxed) {
             let count = rng.usize(1..10);
             let of = format!("FROM generate_series(1, {count})");
-            match rng.usize(0..3) {
+            match rng.usize(0..4) {
                 0 => session.saw(&client.all(&format!("SELECT hilo_nextval('customer') {of}"))),
                 1 => {
                     let sql = format!("INSERT INTO customer (name) SELECT 'c' {of} RETURNING id");
                     let ids: Vec<i64> = client.all(&sql);
                     session.saw(&ids);
+                    own.extend(&ids);
                     self.customers.lock().unwrap().extend(ids);
+                }
+                2 if !own.is_empty() => {
+                    let id: i64 = own[rng.usize(..own.len())];
+                    client.run(&format!("UPDATE customer SET name = name || 'x' WHERE id = {id}"));
                 }
                 _ => {
                     let sql = format!("INSERT INTO invoice (customer) SELECT 1 {of} RETURNING id");
@@ -55,7 +62,7 @@ impl Book {
 
     fn wait_for_more(&self) {
         let before = self.numbers.count();
-        wait_until("there is load", LONG, || self.numbers.count() > before + 500);
+        wait_until("there is load", LONG, || self.numbers.count() > before + 200);
     }
 
     /// Everything that was inserted is on each server, and nobody saw anything twice.
@@ -65,6 +72,9 @@ impl Book {
         let keys: BTreeSet<String> = invoices.iter().cloned().collect();
         assert_eq!(keys.len(), invoices.len(), "keys twice");
         let customers = self.customers.lock().unwrap();
+        let content =
+            "SELECT c::text FROM customer c UNION ALL SELECT i::text FROM invoice i ORDER BY 1";
+        let north: Vec<String> = servers.all("north", content);
         for (name, cluster) in &servers.0 {
             let mut client = cluster.connect("postgres");
             let what =
@@ -84,6 +94,7 @@ impl Book {
             assert!(ids == *customers, "{name} has other customers");
             let ids: BTreeSet<String> = client.all("SELECT id FROM invoice").into_iter().collect();
             assert!(ids == keys, "{name} has other invoices");
+            assert!(client.all::<String>(content) == north, "{name} and north differ");
         }
     }
 }
@@ -174,8 +185,12 @@ fn a_third_server_joins(lag: Lag) {
         book.wait_for_more();
         book.wait_for_more();
     });
-    book.check(servers);
     servers.settle();
+    book.check(servers);
+    if lag == Lag::Locked {
+        let changed = "SELECT name FROM customer WHERE id = 1";
+        assert_eq!(servers.all::<String>("west", changed), ["A"]);
+    }
     for name in ["north", "south", "west"] {
         let found = "SELECT what FROM hilo_check() WHERE object NOT LIKE 'setting f%'";
         assert_eq!(servers.all::<String>(name, found), Vec::<String>::new(), "{name}");
