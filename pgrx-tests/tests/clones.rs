@@ -128,3 +128,30 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
     copy.finish();
     original.finish();
 }
+
+/// A dump of a replica brings positions that lack what its publisher has reserved since: hilo_check says
+/// so, and the first use passes over it.
+#[test]
+fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
+    let start = || Cluster::builder().logical().config("hilo.failover_skip", "50000");
+    let (publisher, replica) = (start().start_with_hilo(), start().start_with_hilo());
+    let restored = start().own_identity().preload(true).start();
+    let mut there = publisher.connect("postgres");
+    there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
+    there.run("SELECT hilo_create('copied')");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut there, "copied", 100));
+    replica.subscribe("own", &publisher, "own", "");
+    restored.restore("postgres", &replica.pg_dump("postgres", &["--no-subscriptions"]));
+    let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
+    let of_replica: String = replica.connect("postgres").one(found);
+    assert!(of_replica.contains("have come by replication"), "{of_replica}");
+    let mut here = restored.connect("postgres");
+    let of_restored: String = here.one(found);
+    assert!(of_restored.contains("were restored from a dump"), "{of_restored}");
+    seen.session().saw(&draw(&mut there, "copied", 10_000));
+    seen.session().saw(&draw(&mut here, "copied", 10_000));
+    seen.assert_unique();
+    assert_eq!(here.all::<String>(found), Vec::<String>::new());
+    restored.finish();
+}
