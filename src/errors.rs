@@ -12,6 +12,7 @@ use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
 use crate::catalog::version;
+use crate::{citus, gucs};
 
 /// What the worker meets when a sequence is not dealt to this node.
 const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
@@ -260,7 +261,7 @@ impl HiloError {
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or leave it out.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of that version installed. A server keeps the library that it has loaded at its start.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
-            Self::NoSuchSequence(_) => "Create it with hilo_create, or set hilo.auto_create = on.".into(),
+            Self::NoSuchSequence(_) => where_to_create().into(),
             Self::Duplicate(_) => "Choose another name; or keep the one that exists, with if_not_exists => true for hilo_create.".into(),
             Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, which take effect when that commits; or let it cycle.".into(),
             Self::Recovery(_) => "Sequences are served by the primary only.".into(),
@@ -311,6 +312,18 @@ impl HiloError {
         }
         report.report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
+    }
+}
+
+/// What would have each of several servers make a sequence of its own, which deals the same numbers, is
+/// no advice for them.
+fn where_to_create() -> &'static str {
+    if citus::is_here() {
+        "Create it with hilo_create on every node of Citus, each of which needs a hilo.node_id of its own."
+    } else if gucs::node().1 > 1 {
+        "Create it with hilo_create: on one server where hilo's tables are replicated, else with the same options on every one."
+    } else {
+        "Create it with hilo_create. Where no other server deals the same numbers, hilo.auto_create = on does so at the first use."
     }
 }
 

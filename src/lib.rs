@@ -3,6 +3,7 @@
 use pgrx::prelude::*;
 
 mod catalog;
+mod citus;
 mod errors;
 mod ffi;
 mod gucs;

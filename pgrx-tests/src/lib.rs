@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod oracle;
 mod publish;
+pub mod recipe;
 mod regress;
 mod replica;
 mod server;

@@ -78,6 +78,19 @@ impl Cluster {
         copy
     }
 
+    /// Makes `standby`, which is stopped, a server that subscribes to this one.
+    #[track_caller]
+    pub fn convert_to_subscriber(&self, standby: &Cluster) {
+        run(SERVER
+            .command("pg_createsubscriber")
+            .arg("--pgdata")
+            .arg(standby.data_directory())
+            .arg("--socketdir")
+            .arg(standby.socket_directory())
+            .args(["--database=postgres", "--subscriber-username=postgres", "--publisher-server"])
+            .arg(self.address()));
+    }
+
     /// Makes this standby a primary.
     #[track_caller]
     pub fn promote(&self) {

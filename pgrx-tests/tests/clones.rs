@@ -92,3 +92,66 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     twin.finish();
     original.finish();
 }
+
+/// A standby that pg_createsubscriber has made a server of its own knows it too, by its system identifier,
+/// and says so until each sequence was used. From pg_upgrade it can be told by its timeline.
+#[test]
+fn a_converted_standby_passes_over_what_the_original_may_serve() {
+    let original =
+        Cluster::builder().logical().config("hilo.failover_skip", "50000").start_with_hilo();
+    if original.version() < 17 {
+        println!("SKIPPED: pg_createsubscriber is part of PostgreSQL 17");
+        return;
+    }
+    let mut there = original.connect("postgres");
+    there.run("SELECT hilo_create('copied'), hilo_create('later')");
+    let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
+    for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
+        seen.session().saw(&draw(&mut there, name, 100));
+    }
+    let copy = original.clone_by_base_backup();
+    original.wait_for_replay(&copy);
+    copy.stop(Mode::Fast);
+    original.convert_to_subscriber(&copy);
+    copy.start();
+    let mut here = copy.connect("postgres");
+    let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
+    let says = "from which this one was made by pg_createsubscriber";
+    let first: String = here.one(found);
+    assert!(first.starts_with("2 positions") && first.contains(says), "{first}");
+    for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
+        seen.session().saw(&draw(&mut there, name, 10_000));
+        seen.session().saw(&draw(&mut here, name, 10_000));
+        seen.assert_unique();
+    }
+    assert_eq!(here.all::<String>(found), Vec::<String>::new());
+    copy.finish();
+    original.finish();
+}
+
+/// A dump of a replica brings positions that lack what its publisher has reserved since: hilo_check says
+/// so, and the first use passes over it.
+#[test]
+fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
+    let start = || Cluster::builder().logical().config("hilo.failover_skip", "50000");
+    let (publisher, replica) = (start().start_with_hilo(), start().start_with_hilo());
+    let restored = start().own_identity().preload(true).start();
+    let mut there = publisher.connect("postgres");
+    there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
+    there.run("SELECT hilo_create('copied')");
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&draw(&mut there, "copied", 100));
+    replica.subscribe("own", &publisher, "own", "");
+    restored.restore("postgres", &replica.pg_dump("postgres", &["--no-subscriptions"]));
+    let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
+    let of_replica: String = replica.connect("postgres").one(found);
+    assert!(of_replica.contains("have come by replication"), "{of_replica}");
+    let mut here = restored.connect("postgres");
+    let of_restored: String = here.one(found);
+    assert!(of_restored.contains("were restored from a dump"), "{of_restored}");
+    seen.session().saw(&draw(&mut there, "copied", 10_000));
+    seen.session().saw(&draw(&mut here, "copied", 10_000));
+    seen.assert_unique();
+    assert_eq!(here.all::<String>(found), Vec::<String>::new());
+    restored.finish();
+}

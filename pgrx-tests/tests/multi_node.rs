@@ -1,123 +1,10 @@
 //! docs/multi-node.md does what it says: its commands for several servers run as printed.
-//!
-//! A block of kind ```text that begins with `-- on …` is SQL for these servers, one that begins with
-//! `# postgresql.conf of …` their configuration. `host=north` stands for that server's address.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-
-use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
-
-/// What a block is for, and its lines.
-struct Block {
-    servers: Vec<String>,
-    configuration: bool,
-    text: String,
-}
-
-/// The blocks for servers below one heading of the document.
-fn blocks(heading: &str) -> Vec<Block> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/multi-node.md");
-    let text = fs::read_to_string(file).expect("cannot read the document");
-    let section = text
-        .split("\n## ")
-        .find(|section| section.starts_with(heading))
-        .unwrap_or_else(|| panic!("there is no section {heading}"));
-    let mut blocks = Vec::new();
-    for part in section.split("```text\n").skip(1) {
-        let body = part.split("```").next().unwrap_or_default();
-        let lines: Vec<&str> = body.lines().map(str::trim).collect();
-        let (first, rest) = lines.split_first().expect("a block has lines");
-        let (configuration, servers) = match first.strip_prefix("-- on ") {
-            Some(servers) => (false, servers),
-            None => (true, first.strip_prefix("# postgresql.conf of ").expect("it is for servers")),
-        };
-        let servers = servers.replace(" and ", ", ").replace("the ", "");
-        let servers = servers.split(", ").map(str::to_owned).collect();
-        blocks.push(Block { servers, configuration, text: rest.join("\n") });
-    }
-    assert!(!blocks.is_empty());
-    blocks
-}
+use hilo_tests::recipe::{Servers, blocks};
+use hilo_tests::{ClientExt, Mode};
 
 /// What is found, but for the speed of a test server.
 const FOUND: &str = "SELECT what FROM hilo_check() WHERE object NOT IN ('setting fsync', 'setting full_page_writes')";
-
-#[derive(Default)]
-struct Servers(BTreeMap<String, Cluster>);
-
-impl Servers {
-    /// Starts those that are not there; the configuration of a block is theirs.
-    fn take(&mut self, block: &Block) {
-        for name in &block.servers {
-            let settings: Vec<(String, String)> = match block.configuration {
-                true => {
-                    block.text.lines().filter_map(|line| line.split_once(" = ")).map(own).collect()
-                }
-                false => Vec::new(),
-            };
-            match self.0.get(name) {
-                Some(cluster) => reload(cluster, &settings),
-                None => {
-                    let builder = Cluster::builder().logical().preload(true);
-                    let builder = settings
-                        .iter()
-                        .fold(builder, |builder, (name, value)| builder.config(name, value));
-                    self.0.insert(name.clone(), builder.start());
-                }
-            }
-        }
-    }
-
-    /// Runs the blocks in order; what one has written has arrived everywhere before the next.
-    fn run(&mut self, blocks: Vec<Block>) {
-        for block in blocks {
-            self.take(&block);
-            if block.configuration {
-                continue;
-            }
-            let addresses = self.0.iter().fold(block.text.clone(), |text, (name, cluster)| {
-                text.replace(&format!("host={name} dbname=postgres"), &cluster.address())
-            });
-            for name in &block.servers {
-                self.0[name].restore("postgres", &addresses);
-                self.settle();
-            }
-        }
-    }
-
-    /// Waits until all that was written has arrived.
-    fn settle(&self) {
-        for cluster in self.0.values().filter(|cluster| cluster.is_running()) {
-            let mut client = cluster.connect("postgres");
-            cluster.wait_for_copy();
-            for subscription in client.all::<String>(
-                "SELECT slot_name::text FROM pg_replication_slots WHERE slot_name !~ '_sync_'",
-            ) {
-                cluster.wait_for_apply(&subscription);
-            }
-        }
-    }
-
-    fn all<T: postgres::types::FromSqlOwned>(&self, name: &str, sql: &str) -> Vec<T> {
-        self.0[name].connect("postgres").all(sql)
-    }
-}
-
-fn own((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.trim_matches('\'').to_owned())
-}
-
-fn reload(cluster: &Cluster, settings: &[(String, String)]) {
-    settings.iter().for_each(|(name, value)| cluster.configure(name, value));
-    cluster.reload();
-    let mut client = cluster.connect("postgres");
-    for (name, value) in settings {
-        let taken = format!("SELECT current_setting('{name}') = '{value}'");
-        wait_until("the settings are taken up", LONG, || client.one::<bool>(&taken));
-    }
-}
 
 /// Two servers, and then a third.
 #[test]
@@ -125,7 +12,7 @@ fn servers_that_replicate_to_each_other() {
     let mut servers = Servers::default();
     let mut blocks_of_two = blocks("Two servers that replicate to each other");
     let anew = blocks_of_two.pop().expect("the change of the numbers");
-    servers.take(&blocks_of_two[0]);
+    servers.start(&blocks_of_two[0]);
     if servers.0["north"].version() < 16 {
         println!("SKIPPED: two-way replication needs PostgreSQL 16");
         return;
@@ -143,10 +30,9 @@ fn servers_that_replicate_to_each_other() {
     assert_eq!(servers.all::<i64>("south", insert)[0], 100_000 + 10_240);
     assert_eq!(servers.all::<i64>("north", insert)[0], 100_000);
 
-    let blocks = blocks("A third server");
     let mut refused = 0;
-    for block in blocks {
-        let connected = block.servers == ["south"] && !block.configuration;
+    for block in blocks("A third server") {
+        let connected = block.text.contains("SUBSCRIPTION south_from_west");
         servers.run(vec![block]);
         if connected {
             let mut west = servers.0["west"].connect("postgres");
@@ -171,10 +57,10 @@ fn servers_that_replicate_to_each_other() {
 /// The failover of the document, with the primary killed before it, and the way back.
 #[test]
 fn a_replica_takes_over() {
-    let mut blocks = blocks("A replica that takes over");
-    let failover = blocks.pop().expect("the failover");
+    let mut there = blocks("A replica that takes over");
+    let failover = there.pop().expect("the failover");
     let mut servers = Servers::default();
-    servers.run(blocks);
+    servers.run(there);
     let ids = "SELECT id FROM customer ORDER BY id";
     assert_eq!(servers.all::<i64>("replica", ids), (1..=100).collect::<Vec<_>>());
     servers.0["primary"].kill9_postmaster();
@@ -188,10 +74,10 @@ fn a_replica_takes_over() {
     );
     let last = ids[100];
 
-    let mut blocks = self::blocks("The old primary comes back");
-    let failover = blocks.pop().expect("the way back");
+    let mut back = blocks("The old primary comes back");
+    let failover = back.pop().expect("the way back");
     servers.0["primary"].start();
-    servers.run(blocks);
+    servers.run(back);
     let insert = "INSERT INTO customer (name) SELECT 'n' FROM generate_series(1, 50)";
     servers.0["replica"].connect("postgres").run(insert);
     servers.settle();
@@ -201,4 +87,22 @@ fn a_replica_takes_over() {
     assert_eq!(ids.len(), 152);
     assert_eq!(ids[100..151], (last..last + 51).collect::<Vec<_>>());
     assert!(ids[151] > last + 1_000_000, "one block is passed over again: {}", ids[151]);
+}
+
+/// A replica whose primary was stopped cleanly goes on with the very next number.
+#[test]
+fn a_replica_takes_over_on_purpose() {
+    let mut there = blocks("A replica that takes over");
+    there.pop().expect("the failover");
+    let mut servers = Servers::default();
+    servers.run(there);
+    let mut handing_over = blocks("Handing over on purpose");
+    let afterwards = handing_over.pop().expect("what follows the stop");
+    servers.run(handing_over);
+    servers.0["primary"].connect("postgres").run("SELECT hilo_nextval('customer')");
+    servers.0["primary"].stop(Mode::Fast);
+    servers.run(vec![afterwards]);
+    let ids = "SELECT id FROM customer ORDER BY id DESC LIMIT 1";
+    assert_eq!(servers.all::<i64>("replica", ids), [102]);
+    assert_eq!(servers.all::<i64>("replica", "SELECT count(*) FROM hilo_gaps"), [0]);
 }

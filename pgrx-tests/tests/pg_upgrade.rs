@@ -70,6 +70,8 @@ fn the_new_server_goes_on_where_the_old_one_stopped() {
         new.start();
         let mut client = new.connect("postgres");
         assert_eq!(client.all::<String>(DEFINED), defined, "{mode}");
+        let found = "SELECT what FROM hilo_check() WHERE object LIKE 'node%'";
+        assert_eq!(client.all::<String>(found), Vec::<String>::new(), "there is nothing to do");
         assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), next);
         seen.insert(("orders", next));
         draw(&mut client, &mut seen);

@@ -340,8 +340,11 @@ fn checks_the_server() {
     }
 
     client.run("SELECT hilo_create('stuck')");
-    client.run("UPDATE hilo.position SET system_id = 42");
+    client.run("UPDATE hilo.position SET timeline = -1");
     assert_eq!(found(&mut client), ["node 0"]);
+    // As pg_upgrade leaves it, from a clean stop.
+    client.run("UPDATE hilo.position SET system_id = 42, timeline = 1");
+    assert_eq!(found(&mut client), Vec::<String>::new());
     client.run("UPDATE hilo.position SET system_id = 0");
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; UPDATE hilo.position SET epoch = epoch");

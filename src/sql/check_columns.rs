@@ -115,8 +115,9 @@ impl Column {
     /// Whether the sequence will yet serve what the table already holds. Only where an index tells the
     /// largest value at once; never where that would wait for a lock.
     pub(super) fn check_rows(&self) -> Option<Finding> {
-        let (id, ..) = self.sequence?;
-        self.bounds?;
+        let (id, min, max) = self.sequence?;
+        let (low, high) = self.bounds?;
+        let (min, max) = (min.max(low), max.min(high));
         let share = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
         // SAFETY: takes the lock, which the transaction's end releases, or does not.
         if !self.cheap
@@ -129,8 +130,11 @@ impl Column {
         let definition = &sequence.definition;
         let most = if definition.increment > 0 { "max" } else { "min" };
         let column = query::quoted(&self.column);
+        // Of those that the sequence may serve: on Citus, say, others are of other nodes.
         let sql = format!(
-            "SELECT pg_catalog.{most}(t.{column})::pg_catalog.int8 FROM {} AS t",
+            "SELECT pg_catalog.{most}(t.{column})::pg_catalog.int8 FROM {} AS t
+              WHERE t.{column} OPERATOR(pg_catalog.>=) '{min}'::pg_catalog.int8
+                AND t.{column} OPERATOR(pg_catalog.<=) '{max}'::pg_catalog.int8",
             self.table
         );
         // As the table's owner, who may have hidden a function where the planner runs it.

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 
 use super::check::{ERROR, Findings, WARNING, finding, readable, sequence};
 use super::query;
-use crate::catalog::positions;
+use crate::catalog::positions::{self, RESTORED};
 use crate::{ffi, gucs, shared};
 
 pub(super) fn all(caller: pg_sys::Oid) -> Findings {
@@ -16,6 +16,7 @@ pub(super) fn all(caller: pg_sys::Oid) -> Findings {
     found.extend(left_behind(caller));
     found.extend(numberings(caller));
     found.extend(other_counts(caller));
+    found.extend(citus(caller));
     found
 }
 
@@ -56,43 +57,100 @@ fn twin() -> Findings {
     )]
 }
 
-/// Positions of this node that another server has written, or this one before it was promoted or copied.
+/// Positions of this node from which values may have been served that they do not tell of. Not those
+/// that pg_upgrade has brought: it takes a clean stop, and leaves the server on its first timeline.
 fn left_behind(caller: pg_sys::Oid) -> Findings {
     let (system_id, timeline) = positions::server();
     let sql = format!(
-        "SELECT p.system_id, count(*), min(s.name), hilo.node_id()::bigint, min(p.timeline)::bigint
-           FROM hilo.position p JOIN ({readable}) s ON s.id = p.sequence
-          WHERE p.node = hilo.node_id()
-            AND (p.timeline < 0 OR p.system_id NOT IN (0, {system_id})
-                 OR (p.system_id = {system_id} AND {timeline} NOT IN (0, p.timeline)))
-          GROUP BY p.system_id, p.timeline",
+        "SELECT l.cause, l.origin, count(*), min(l.name), hilo.node_id()::bigint
+           FROM (SELECT s.name,
+                        CASE WHEN p.timeline < 0 AND p.system_id = {system_id} AND p.incarnation = {RESTORED} THEN 'restored'
+                             WHEN p.timeline < 0 THEN 'replicated'
+                             WHEN p.system_id = {system_id} THEN 'promoted'
+                             ELSE 'converted' END AS cause,
+                        CASE WHEN p.timeline >= 0 AND p.system_id = {system_id} THEN p.timeline ELSE p.system_id END AS origin
+                   FROM hilo.position p JOIN ({readable}) s ON s.id = p.sequence
+                  WHERE p.node = hilo.node_id()
+                    AND (p.timeline < 0
+                         OR (p.system_id = {system_id} AND {timeline} NOT IN (0, p.timeline))
+                         OR (p.system_id NOT IN (0, {system_id}) AND {timeline} > 1 AND p.next_index > 0))) l
+          GROUP BY l.cause, l.origin",
         readable = readable(caller)
     );
     query::rows(&sql, |row| {
         let number = |at| row.int8(at).unwrap_or(0);
-        let (system, count, name, node) = (number(1), number(2), row.text(3), number(4));
+        let (cause, origin, count, name, node) =
+            (row.text(1), number(2), number(3), row.text(4), number(5));
         let of = format!("{count} positions of this node, such as that of \"{name}\",");
-        let (what, to_do) = if number(5) < 0 {
-            (
-                format!("{of} have come by replication from another server ({})", system as u64),
+        let server = origin as u64;
+        let (what, to_do) = match cause.as_str() {
+            "replicated" => (
+                format!("{of} have come by replication from another server ({server})"),
                 "If this one is to take over when that one is lost: nothing, the first use of each passes over hilo.failover_skip values. If both are to serve: give each its own hilo.node_id.",
-            )
-        } else if system == system_id {
-            (
+            ),
+            "restored" => (
                 format!(
-                    "{of} were last written on timeline {}, before this server was promoted or copied",
-                    number(5)
+                    "{of} were restored from a dump of a server that they had come to by replication"
+                ),
+                "If the server that served them is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If it still serves: give this one a hilo.node_id of its own.",
+            ),
+            "promoted" => (
+                format!(
+                    "{of} were last written on timeline {origin}, before this server was promoted or copied"
                 ),
                 "Once the server that it was copied from is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If that one still serves: give this one a hilo.node_id of its own.",
-            )
-        } else {
-            (
-                format!("{of} were last written by another cluster ({})", system as u64),
-                "After a restore from a dump: nothing, the first use takes them over. If that cluster still serves beside this one: give each its own hilo.node_id.",
-            )
+            ),
+            _ => (
+                format!(
+                    "{of} were last written by the server {server}, from which this one was made by pg_createsubscriber, or by pg_upgrade before it was promoted"
+                ),
+                "Once that server is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If it still serves: give this one a hilo.node_id of its own.",
+            ),
         };
         finding(format!("node {node}"), WARNING, what, to_do)
     })
+}
+
+/// Citus runs `hilo_nextval` on its workers too, where each node deals by its own definition.
+fn citus(caller: pg_sys::Oid) -> Findings {
+    if !crate::citus::is_here() {
+        return Vec::new();
+    }
+    let several = "SELECT l.groupid FROM pg_dist_local_group l
+                    WHERE (SELECT count(DISTINCT n.groupid) FROM pg_dist_node n) > 1";
+    let Some(group) = query::rows(several, |row| row.int4(1).unwrap_or(0)).first().copied() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if group != 0 && gucs::node().0 == 0 {
+        found.push(finding(
+            "setting hilo.node_id",
+            WARNING,
+            format!("hilo.node_id is 0 on a worker of Citus (group {group}), as it is on the coordinator"),
+            format!("Set hilo.node_id = {group} here, hilo.node_count to more than there will ever be groups, and number the sequences of this node anew."),
+        ));
+    }
+    // Ranges of their own for each node, as Citus's own sequences have them, are as good as stripes.
+    let sql = format!(
+        "SELECT count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
+          WHERE p.node = hilo.node_id() AND p.nodes = 1
+            AND NOT (s.min_value > {group}::bigint << 48 AND s.max_value <= ({group} + 1)::bigint << 48)
+         HAVING count(*) > 0",
+        readable(caller)
+    );
+    found.extend(query::rows(&sql, |row| {
+        finding(
+            format!("group {group} of Citus"),
+            WARNING,
+            format!(
+                "{} sequences, such as \"{}\", are dealt as if this node were alone: another node that has them deals the same numbers",
+                row.int8(1).unwrap_or(0),
+                row.text(2)
+            ),
+            "Where distributed tables use them: give each node a hilo.node_id of its own and a hilo.node_count above all of them, then hilo_alter(…, restart_with => …) on every node, with the same value beyond all that any has reserved.",
+        )
+    }));
+    found
 }
 
 /// Nodes that number a sequence otherwise than this one.
