@@ -27,7 +27,9 @@ fn what_is_left_comes(disturb: impl Fn(&mut Client, &str)) {
             Ok(rows) => seen.push(rows[0].get(0)),
             Err(error) => panic!("{options}: {error:?}"),
         }
-        assert_eq!(seen.last(), Some(&(drawn as i64 + 1)), "{options}");
+        if number == 0 || options.contains("ordered") {
+            assert_eq!(seen.last(), Some(&(drawn as i64 + 1)), "{options}");
+        }
         seen.extend(client.draw(&name, 1));
         let pid = client.backend_pid();
         drop(client);
