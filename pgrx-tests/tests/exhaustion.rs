@@ -64,7 +64,7 @@ fn after_a_rolled_back_setval() {
 fn after_alterations_that_came_to_nothing() {
     what_is_left_comes(|client, name| {
         client.refusal(&format!("SELECT hilo_alter('{name}', max_value => 0)"));
-        for change in ["cycle => true", "increment => 2", "min_value => -3", "restart_with => 2"] {
+        for change in ["cycle => true", "increment => -1", "min_value => -3", "restart_with => 2"] {
             client.run(&format!("BEGIN; SELECT hilo_alter('{name}', {change}); ROLLBACK"));
         }
     });

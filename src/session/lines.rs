@@ -50,6 +50,8 @@ pub fn register_session(shared: &'static Shared) {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
         backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
     }
+    // What is in memory is put away at a stop only where there is a worker.
+    super::wait::wake(shared);
 }
 
 /// Takes this backend out again; its lines have been let go. The database that it was in.

@@ -1,8 +1,8 @@
 //! The worker's end: on SIGTERM, between two transactions, what memory holds goes to the catalog.
 //!
 //! When the server stops its sessions are ended at the same time, and the worker waits until they have
-//! given back. When it alone is ended, another worker comes after it, as long as sessions are there.
-//! Whatever fails here is tried no more: it stays in memory, and is the next worker's.
+//! given back. When it alone is ended, another worker comes after it, where sessions are there or
+//! something is left in memory: what fails here is that one's to do.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -54,9 +54,8 @@ impl Worker {
         {
             self.nap(Some(STEP));
         }
-        self.adopt_orphans();
-        self.evict_all();
-        if !is_stopping() && self.shared.sessions_in(self.database) > 0 {
+        let empty = self.adopt_orphans() && self.evict_all();
+        if !is_stopping() && !(empty && self.shared.sessions_in(self.database) == 0) {
             self.hand_over();
         }
     }
