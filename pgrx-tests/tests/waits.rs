@@ -153,7 +153,8 @@ fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     user.run("SELECT hilo_drop(name) FROM hilo_sequences");
 }
 
-/// The wait for a place among the active sequences, while sessions hold values of all of them.
+/// The wait for a place among the active sequences, while none of them can be put away: a transaction is
+/// about to number all of them anew.
 #[test]
 fn the_wait_for_a_place_can_be_left() {
     let cluster = Cluster::builder()
@@ -167,56 +168,16 @@ fn the_wait_for_a_place_can_be_left() {
     for _ in 0..3 {
         holder.run(&draw);
     }
+    holder.run("BEGIN; SELECT hilo_setval(name, 100) FROM hilo_sequences WHERE name <> 'more'");
     leave(&cluster, "hilo_nextval('more')");
     let mut waiter = client(&cluster);
     waiter.run("SET hilo.reserve_timeout = '200ms'");
     waiter.refusal("SELECT hilo_nextval('more')").is("53400").hints("hilo.max_sequences");
-    drop(holder);
+    holder.run("ROLLBACK");
     waiter.run("SET hilo.reserve_timeout = '60s'");
     assert_eq!(waiter.one::<i64>("SELECT hilo_nextval('more')"), 1);
     waiter.run("SELECT hilo_drop(name) FROM hilo_sequences");
-    drop(waiter);
+    drop((waiter, holder));
     every_place_can_be_used(&cluster, "a place");
     cluster.finish();
-}
-
-/// The wait, half a second at most, for the worker to put the pool back before a sequence is numbered
-/// anew: it can be left, and who does not leave it goes on without the worker.
-#[test]
-fn the_wait_for_a_recall_can_be_left() {
-    let cluster = Cluster::builder()
-        .config("hilo.max_sequences", &PLACES.to_string())
-        .config("hilo.worker_idle_timeout", "1h")
-        .start_with_hilo();
-    let mut client = client(&cluster);
-    client.run("SELECT hilo_create('recalled')");
-    client.run("SELECT hilo_nextval('recalled')");
-    let worker = Pid::from_raw(cluster.wait_for_worker("postgres"));
-    kill(worker, Signal::SIGSTOP).expect("the worker stands");
-    client.run("SET statement_timeout = '100ms'");
-    client.refusal("SELECT hilo_setval('recalled', 70)").is("57014");
-    client.run("SET statement_timeout = 0");
-    assert_eq!(client.one::<i64>("SELECT hilo_setval('recalled', 90)"), 90);
-    // Also by the end of a session that has not done anything else yet.
-    wait_until("a session ends while it waits", LONG, || ends_in_its_first_call(&cluster));
-    kill(worker, Signal::SIGCONT).expect("the worker goes on");
-    assert_eq!(client.one::<i64>("SELECT hilo_nextval('recalled')"), 91);
-    client.run("SELECT hilo_drop('recalled')");
-    drop(client);
-    every_place_can_be_used(&cluster, "a recall");
-    cluster.finish();
-}
-
-/// Whether a new session could be ended in the wait, which is short, of its first call.
-fn ends_in_its_first_call(cluster: &Cluster) -> bool {
-    let (mut session, mut watcher) = (cluster.connect("postgres"), cluster.connect("postgres"));
-    let pid = session.backend_pid();
-    thread::scope(|scope| {
-        let call = scope.spawn(|| {
-            session.batch_execute("BEGIN; SELECT hilo_setval('recalled', 90); ROLLBACK").is_err()
-        });
-        while !call.is_finished() && !is_waiting(&mut watcher, pid) {}
-        watcher.run(&format!("SELECT pg_terminate_backend({pid})"));
-        call.join().expect("it ended")
-    })
 }

@@ -53,7 +53,7 @@ fn under_load_leaves_no_gap_unexplained() {
             client.one(&format!("SELECT next_index FROM hilo.position WHERE sequence = {row}"));
         let free: i64 = client.one(&format!(
             "SELECT coalesce(sum(end_index - first_index), 0)::bigint \
-             FROM hilo.free_range WHERE sequence = {row}"
+             FROM hilo.free_range WHERE sequence = {row} AND incarnation = 0"
         ));
         let gaps: i64 = client.one(&format!(
             "SELECT coalesce(sum(count), 0)::bigint FROM hilo.gap WHERE sequence = {row}"

@@ -63,11 +63,18 @@ SELECT hilo_alter('altered', increment => 2);
 RESET ROLE;
 DROP ROLE regress_hilo_other;
 
--- rolled back: the old numbering serves nothing again that was drawn meanwhile
+-- another increment continues the numbers of everybody: nothing is drawn before it is committed
 BEGIN;
 SELECT hilo_alter('order', increment => 100);
 SELECT hilo_nextval('order');
 ROLLBACK;
-SELECT hilo_nextval('order') > 106;
+SELECT hilo_nextval('order');
+-- narrower bounds hold at once, wider ones from the commit on, and a rollback changes nothing
+BEGIN;
+SELECT hilo_alter('order', max_value => 8);
+SELECT hilo_nextval('order');
+SELECT hilo_nextval('order');
+ROLLBACK;
+SELECT hilo_nextval('order');
 
 SELECT hilo_drop('altered'), hilo_drop('order'), hilo_drop('fixed');

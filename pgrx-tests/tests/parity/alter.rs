@@ -206,8 +206,8 @@ pub const CASES: &[Case] = &[
              SELECT hilo_alter('s', increment => 2)
              > SELECT hilo_nextval('s'), hilo_nextval('s')
              ROLLBACK
-             > SELECT hilo_nextval('s') > 5",
-            "3|5 t",
+             > SELECT hilo_nextval('s')",
+            "55000 2",
         ],
     ),
     same(
