@@ -6,9 +6,11 @@ mod catalog;
 mod errors;
 mod ffi;
 mod gucs;
+mod memory;
 mod session;
 mod shared;
 mod sql;
+mod subtransaction;
 mod worker;
 
 pgrx::pg_module_magic!(name, version);

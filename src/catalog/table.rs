@@ -70,10 +70,11 @@ impl Row {
         (!self.nulls[number - 1]).then(|| self.values[number - 1])
     }
 
-    /// The (sub)transaction that wrote this version.
+    /// The (sub)transaction that wrote this version. Of a frozen one nobody's: its number, which the header
+    /// keeps, may be another transaction's by now.
     pub fn writer(&self) -> pg_sys::TransactionId {
-        // SAFETY: a heap tuple's header has it while the writer is in progress.
-        unsafe { (*(*self.tuple).t_data).t_choice.t_heap.t_xmin }
+        // SAFETY: the header of a copied heap tuple.
+        unsafe { pg_sys::HeapTupleHeaderGetXmin((*self.tuple).t_data) }
     }
 
     pub fn int8(&self, number: usize) -> i64 {
