@@ -18,4 +18,5 @@ pub mod restored;
 pub mod role_type;
 pub mod sequence_type;
 pub mod serve;
+pub mod stored_rows;
 pub mod value_at;
