@@ -203,7 +203,7 @@ impl HiloError {
 
     fn detail(&self) -> Option<String> {
         match self {
-            Self::OutOfMemory => Some("A session keeps the names of the sequences that it has used.".into()),
+            Self::OutOfMemory => Some("The operating system gives no more to this process.".into()),
             Self::Option(error) => error.detail(),
             Self::Name(error) => error.detail(),
             Self::Key { reason, .. } => Some(format!("The {reason}.")),

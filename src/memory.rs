@@ -8,6 +8,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use crate::errors::HiloError;
@@ -190,6 +192,12 @@ pub trait Grow<T> {
     /// # Errors
     /// `OutOfMemory`
     fn grow(&mut self, item: T) -> Result<(), HiloError>;
+
+    /// # Errors
+    /// `OutOfMemory`
+    fn grow_by(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), HiloError> {
+        items.into_iter().try_for_each(|item| self.grow(item))
+    }
 }
 
 impl<T> Grow<T> for Vec<T> {
@@ -210,8 +218,22 @@ impl<T> Grow<T> for Vec<T> {
 /// `OutOfMemory`
 pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloError> {
     let mut all = Vec::new();
-    for item in items {
-        all.grow(item)?;
+    all.grow_by(items)?;
+    Ok(all)
+}
+
+/// The same as a table of at most `count` entries.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn mapped<K: Eq + Hash, V>(
+    count: usize,
+    entries: impl IntoIterator<Item = (K, V)>,
+) -> Result<HashMap<K, V>, HiloError> {
+    let mut all = HashMap::new();
+    all.try_reserve(count).map_err(|_| HiloError::OutOfMemory)?;
+    for (key, value) in entries {
+        all.insert(key, value);
     }
     Ok(all)
 }

@@ -3,7 +3,8 @@
 use pgrx::pg_sys;
 
 use super::name::{Name, shown};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
+use crate::memory;
 
 /// An open table; closed when dropped. Locks taken for writing are held to the transaction's end.
 pub struct Table {
@@ -213,7 +214,11 @@ impl Table {
             );
             loop {
                 let tuple = pg_sys::systable_getnext(scan);
-                if tuple.is_null() || !visit(self.row(tuple)) {
+                if tuple.is_null() {
+                    break;
+                }
+                memory::check().or_raise();
+                if !visit(self.row(tuple)) {
                     break;
                 }
             }
@@ -304,6 +309,7 @@ impl Table {
 
     /// A tuple of `values`. The table may have dropped columns behind them, and no others.
     fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
+        memory::check().or_raise();
         let columns = self.columns();
         // SAFETY: an open relation has its descriptor, with as many attributes as it says.
         let dropped = |at: usize| unsafe {

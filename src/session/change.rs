@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use super::{Global, forget_names, going_on, memo, own};
 use crate::catalog::version;
 use crate::errors::{HiloError, OrRaise};
+use crate::memory::Grow;
 use crate::shared::directory::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -117,8 +118,7 @@ pub fn note(id: i64, change: Change) -> Result<(), HiloError> {
     begin();
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    NOTED.borrow_mut().push(Noted { key: memo::key_of(id)?, change, level });
-    Ok(())
+    NOTED.borrow_mut().grow(Noted { key: memo::key_of(id)?, change, level })
 }
 
 #[pg_guard]

@@ -14,6 +14,7 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::{column_defaults, ids};
 use crate::errors::OrRaise;
 use crate::gucs;
+use crate::memory;
 use crate::session::change;
 use crate::subtransaction;
 
@@ -44,6 +45,8 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
     }
+    // The query names all of them.
+    memory::room(named.len() * 4096).or_raise();
     let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
     };

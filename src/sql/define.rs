@@ -19,6 +19,7 @@ use crate::catalog::table::{Row, Table, next_command};
 use crate::catalog::{column_defaults, ids, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory;
 use crate::session::change::{self, Change};
 use crate::shared;
 use crate::subtransaction;
@@ -250,7 +251,8 @@ fn hilo_drop(args: Args) {
     let drop_defaults = |name: &Name| {
         let defaults = column_defaults::using(type_oid, name);
         if !defaults.is_empty() && !cascade {
-            let dependents = defaults.iter().map(column_defaults::describe).collect();
+            let dependents =
+                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
             HiloError::HasDependents { name: name.to_string(), dependents }.raise();
         }
         defaults.iter().for_each(column_defaults::drop_default);

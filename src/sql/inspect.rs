@@ -15,6 +15,7 @@ use crate::catalog::{definitions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
+use crate::memory::{self, Grow};
 use crate::session::memo;
 use crate::shared::slot::{DROPPED, Fault, Locked};
 use crate::shared::{self, Shared};
@@ -27,8 +28,8 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(0).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
-    let numbers: Vec<usize> = (0..shared.slots.len()).filter(ours).collect();
-    let mut all = Vec::with_capacity(numbers.len());
+    let numbers = memory::collected((0..shared.slots.len()).filter(ours)).or_raise();
+    let mut all = memory::with_capacity(numbers.len()).or_raise();
     for number in numbers {
         let mut locked = shared.lock_slot(number);
         let mine = locked.key.database == key.database && locked.key.extension == key.extension;
@@ -92,9 +93,10 @@ struct InSlices {
 
 /// What the sessions hold, by slot, given the serial of each.
 fn in_slices(shared: &'static Shared, serials: &HashMap<usize, i64>) -> HashMap<usize, InSlices> {
-    let mut sums: HashMap<usize, InSlices> = HashMap::new();
-    for (_, (number, serial, rest)) in slices(shared) {
-        let sum = sums.entry(number).or_default();
+    let slices = slices(shared);
+    let mut sums = memory::mapped(slices.len(), []).or_raise();
+    for (_, (number, serial, rest)) in slices {
+        let sum: &mut InSlices = sums.entry(number).or_default();
         match serials.get(&number) {
             Some(current) if *current == serial => sum.good += rest.len(),
             _ => sum.void += rest.len(),
@@ -133,7 +135,8 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let held = in_slices(shared, &slots.iter().map(|stat| (stat.number, stat.serial)).collect());
+    let serials = slots.iter().map(|stat| (stat.number, stat.serial));
+    let held = in_slices(shared, &memory::mapped(slots.len(), serials).or_raise());
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.number).copied().unwrap_or_default();
@@ -165,12 +168,11 @@ fn stat_slots() -> TableIterator<
 
 /// The mapping of each slot that has one, by number.
 fn mappings() -> HashMap<usize, (i64, i64, Mapping)> {
-    each_slot(|number, locked| {
+    let known = each_slot(|number, locked| {
         let (terms, serial) = locked.terms()?;
         Some((number, (locked.key.sequence, serial, terms.mapping)))
-    })
-    .into_iter()
-    .collect()
+    });
+    memory::mapped(known.len(), known).or_raise()
 }
 
 /// `hilo.stat_slices()`: a row for each slice that a session holds.
@@ -221,28 +223,19 @@ fn stat_ranges() -> TableIterator<
         Some((number, (locked.key.sequence, serial, terms.mapping), current, locked.pool))
     });
     let known: HashMap<usize, (i64, i64, Mapping)> =
-        pools.iter().map(|pool| (pool.0, pool.1)).collect();
-    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> = slices
-        .into_iter()
-        .filter_map(|(pid, (number, serial, rest))| {
-            let (sequence, current, mapping) = *known.get(&number)?;
-            (serial == current).then_some((sequence, rest, mapping, "slice", Some(pid)))
-        })
-        .collect();
+        memory::mapped(pools.len(), pools.iter().map(|pool| (pool.0, pool.1))).or_raise();
+    let of_slices = slices.into_iter().filter_map(|(pid, (number, serial, rest))| {
+        let (sequence, current, mapping) = *known.get(&number)?;
+        (serial == current).then_some((sequence, rest, mapping, "slice", Some(pid)))
+    });
+    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> =
+        memory::collected(of_slices).or_raise();
     for (_, (sequence, _, mapping), current, pool) in pools {
-        rows.push((sequence, current, mapping, "current", None));
-        rows.extend(
-            pool.queue()
-                .as_slice()
-                .iter()
-                .map(|range| (sequence, *range, mapping, "standby", None)),
-        );
-        rows.extend(
-            pool.returned()
-                .as_slice()
-                .iter()
-                .map(|range| (sequence, *range, mapping, "returned", None)),
-        );
+        let row = |range: &Range, tier| (sequence, *range, mapping, tier, None);
+        let standby = pool.queue().as_slice().iter().map(|range| row(range, "standby"));
+        let returned = pool.returned().as_slice().iter().map(|range| row(range, "returned"));
+        let all = std::iter::once(row(&current, "current")).chain(standby).chain(returned);
+        rows.grow_by(all).or_raise();
     }
     apart(&mut rows);
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
@@ -253,7 +246,8 @@ fn stat_ranges() -> TableIterator<
 
 /// What the sessions hold, with their pids.
 fn slices(shared: &'static Shared) -> Vec<(i32, (usize, i64, Range))> {
-    shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?))).collect()
+    let held = shared.all_slices().filter_map(|(pid, slice)| Some((pid, slice.observe()?)));
+    memory::collected(held).or_raise()
 }
 
 /// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what
@@ -275,9 +269,12 @@ fn apart<M>(rows: &mut Vec<(i64, Range, M, &'static str, Option<i32>)>) {
 /// changes hands meanwhile may be there twice, or not at all.
 pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
-    let Some(slot) = shared.find(&memo::key_of(id)?) else { return Ok(Vec::new()) };
+    let key = memo::key_of(id)?;
+    // Nothing may fail while the slot is pinned.
+    let before = slices(shared);
+    let Some(slot) = shared.find(&key) else { return Ok(Vec::new()) };
     let number = shared.number_of(slot);
-    let (before, locked) = (slices(shared), shared.lock_slot(number));
+    let locked = shared.lock_slot(number);
     let (serial, pool, current) = (locked.serial(), locked.pool, locked.slot.cursor().peek().0);
     let same = locked.epoch == epoch;
     drop(locked);
@@ -288,11 +285,10 @@ pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError
     let mine = |(_, (at, under, rest)): (i32, (usize, i64, Range))| {
         (at == number && under == serial).then_some(("slice", rest))
     };
-    let mut all: Vec<_> = before.into_iter().chain(slices(shared)).filter_map(mine).collect();
-    all.push(("current", current));
-    all.extend(pool.queue().as_slice().iter().map(|range| ("standby", *range)));
-    all.extend(pool.returned().as_slice().iter().map(|range| ("returned", *range)));
-    Ok(all)
+    let standby = pool.queue().as_slice().iter().map(|range| ("standby", *range));
+    let returned = pool.returned().as_slice().iter().map(|range| ("returned", *range));
+    let pooled = std::iter::once(("current", current)).chain(standby).chain(returned);
+    memory::collected(before.into_iter().chain(slices(shared)).filter_map(mine).chain(pooled))
 }
 
 /// The sequences whose last reservation has failed.
@@ -322,8 +318,8 @@ fn hilo_stat_reset(args: Args) {
         HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
             .raise();
     }
-    let serials = each_slot(|number, locked| Some((number, locked.serial()))).into_iter().collect();
-    let held = in_slices(shared, &serials);
+    let serials = each_slot(|number, locked| Some((number, locked.serial())));
+    let held = in_slices(shared, &memory::mapped(serials.len(), serials).or_raise());
     for number in each_slot(|number, locked| {
         let wanted = one.is_none_or(|id| locked.key.sequence == id);
         if wanted {
