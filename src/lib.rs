@@ -31,6 +31,7 @@ pub extern "C-unwind" fn _PG_init() {
     if preloaded {
         shared::init();
     }
+    memory::init();
     session::utility::init();
     session::change::init();
 }

@@ -155,6 +155,23 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// No error of this library carries a backtrace, whatever the server's environment says: making one takes
+/// much memory, and a lock that an error in it never lets go of. To be called once, from `_PG_init`.
+pub fn init() {
+    const SETTING: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(SETTING);
+    // SAFETY: one thread, when the library is loaded. The environment is left as it was; the standard library,
+    // of which each Rust extension has a copy of its own, remembers what the first capture found.
+    unsafe {
+        std::env::set_var(SETTING, "0");
+        let _ = std::backtrace::Backtrace::capture();
+        match before {
+            Some(before) => std::env::set_var(SETTING, before),
+            None => std::env::remove_var(SETTING),
+        }
+    }
+}
+
 /// Whether there is memory to go on with. Costs one load where it never ran short.
 ///
 /// # Errors

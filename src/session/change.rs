@@ -128,6 +128,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
+        // Its commit could be anybody's, of another session or after a restart, and would end no slot.
+        XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() => HiloError::PrepareDrop.raise(),
         XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_COMMIT => own::write_back(),
         XACT_EVENT_COMMIT => {

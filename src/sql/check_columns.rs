@@ -188,7 +188,9 @@ impl Column {
             _ => error.rethrow(),
         };
         match sqlstate {
-            ERRCODE_DATA_CORRUPTED | ERRCODE_INDEX_CORRUPTED | ERRCODE_IO_ERROR
+            ERRCODE_DATA_CORRUPTED
+            | ERRCODE_INDEX_CORRUPTED
+            | ERRCODE_IO_ERROR
             | ERRCODE_UNDEFINED_FILE => finding(
                 self.object(),
                 WARNING,

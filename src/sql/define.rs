@@ -138,7 +138,9 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     }
     match subtransaction::run(insert) {
         Ok(()) => true,
-        Err(error) if subtransaction::sqlstate(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => {
+        Err(error)
+            if subtransaction::sqlstate(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION =>
+        {
             false
         }
         Err(error) => error.rethrow(),

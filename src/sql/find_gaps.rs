@@ -500,7 +500,9 @@ fn missing_one_by_one(
     let kind = if column.numeric { "numeric" } else { "int8" };
     let (one, other) = (series.value(0), series.value(series.count - 1));
     let whole = match column.numeric {
-        true => format!(" AND ({name} OPERATOR(pg_catalog.%) '1'::pg_catalog.numeric) OPERATOR(pg_catalog.=) '0'::pg_catalog.numeric"),
+        true => format!(
+            " AND ({name} OPERATOR(pg_catalog.%) '1'::pg_catalog.numeric) OPERATOR(pg_catalog.=) '0'::pg_catalog.numeric"
+        ),
         false => String::new(),
     };
     let sql = format!(

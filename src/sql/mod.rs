@@ -19,4 +19,5 @@ pub mod role_type;
 pub mod sequence_type;
 pub mod serve;
 pub mod stored_rows;
+mod trigger;
 pub mod value_at;

@@ -213,9 +213,10 @@ fn drop_defaults<'a>(
         users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
         users.entry(name).or_default().grow(default)?;
     }
-    let used: Vec<(&Name, &ColumnDefault)> = memory::collected(names.iter().flat_map(|name| {
-        users.get(*name).into_iter().flatten().map(|default| (*name, default))
-    }))?;
+    let used: Vec<(&Name, &ColumnDefault)> =
+        memory::collected(names.iter().flat_map(|name| {
+            users.get(*name).into_iter().flatten().map(|default| (*name, default))
+        }))?;
     if !used.is_empty() && !cascade {
         let say = |(name, default): &(&Name, &ColumnDefault)| {
             let default = column_defaults::describe(default);
