@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 /// Runs `work` in a subtransaction. What it has done stays if it returns; an error, be it Postgres's, ours,
 /// a cancellation or a panic, undoes it, ends the subtransaction and is given back. Who does not mean
 /// to catch it rethrows it, and the caller's transaction is as core would have left it.
-pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, CaughtError> {
+pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
     // SAFETY: as PL/pgSQL does for a block with exceptions. Both ends of the subtransaction are here and
     // one of them is reached on every way out; context and resource owner are put back behind either,
     // before anybody else can run.
@@ -32,7 +32,7 @@ pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, CaughtError> {
             pg_sys::MemoryContextSwitchTo(context);
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
             put_back();
-            Err(error)
+            Err(Box::new(error))
         })
         .execute()
     }

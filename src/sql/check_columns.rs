@@ -146,7 +146,7 @@ impl Column {
         });
         let value = match found {
             Ok(value) => value?,
-            Err(error) => return Some(self.unreadable(error)),
+            Err(error) => return Some(self.unreadable(*error)),
         };
         // Read again after the rows, whose values it had given out by then.
         let after = position();
