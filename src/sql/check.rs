@@ -1,8 +1,8 @@
 //! `hilo_check`: what an operator would want to know is wrong.
 //!
 //! What it reads of the catalog it reads with the rights of the extension's owner and shows only where
-//! the caller may read the sequence and has a privilege on the column; the tables' largest values, where
-//! the caller may read them all, as each table's owner.
+//! the caller may read the sequence and has a privilege on the column; the tables' furthest values, where
+//! the caller may read them all, without a statement (`catalog::column_values`).
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -52,7 +52,6 @@ fn hilo_check() -> TableIterator<
     memory::check().or_raise();
     let caller = ffi::current_user();
     let columns = query::with_rights_of(owner(), || columns(caller));
-    // As the tables' owners.
     let mut findings: Findings =
         memory::collected(columns.iter().filter_map(Column::check_rows)).or_raise();
     findings.grow_by(columns.iter().filter_map(Column::check_definition)).or_raise();
@@ -63,7 +62,10 @@ fn hilo_check() -> TableIterator<
         all
     });
     findings.grow_by(others).or_raise();
-    findings.sort_by(|a, b| (a.severity, &a.object).cmp(&(b.severity, &b.object)));
+    // Without a buffer.
+    findings.sort_unstable_by(|a, b| {
+        (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
+    });
     TableIterator::new(
         findings.into_iter().map(|f| (f.object, f.severity.to_string(), f.what, f.what_to_do)),
     )
