@@ -10,6 +10,7 @@ use std::ffi::c_char;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use super::table::writer_of;
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -270,10 +271,7 @@ impl Kind {
             let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
             // Rows that were there before it may be missing for those who began before it.
             let old = !(*form).indcheckxmin
-                || pg_sys::TransactionIdPrecedes(
-                    pg_sys::HeapTupleHeaderGetXmin((*row).t_data),
-                    pg_sys::TransactionXmin,
-                );
+                || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
             let first = *(*form).indkey.values.as_ptr() == column;
             let plain = attribute(pg_sys::Anum_pg_index_indexprs).is_none()
                 && attribute(pg_sys::Anum_pg_index_indpred).is_none();

@@ -75,7 +75,7 @@ impl Row {
     /// keeps, may be another transaction's by now.
     pub fn writer(&self) -> pg_sys::TransactionId {
         // SAFETY: the header of a copied heap tuple.
-        unsafe { pg_sys::HeapTupleHeaderGetXmin((*self.tuple).t_data) }
+        unsafe { writer_of(self.tuple) }
     }
 
     pub fn int8(&self, number: usize) -> i64 {
@@ -103,6 +103,22 @@ impl Row {
     pub fn name(&self, number: usize) -> Name {
         // SAFETY: as above.
         self.datum(number).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
+    }
+}
+
+/// The transaction that wrote a tuple, `FrozenTransactionId` where it was before all that count.
+///
+/// # Safety
+/// It must be a heap tuple, as stored.
+pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
+    const FROZEN: u16 = pg_sys::HEAP_XMIN_FROZEN as u16;
+    // SAFETY: the caller's; both of the two bits say that it is frozen.
+    unsafe {
+        let header = (*tuple).t_data;
+        if (*header).t_infomask & FROZEN == FROZEN {
+            return pg_sys::FrozenTransactionId;
+        }
+        (*header).t_choice.t_heap.t_xmin
     }
 }
 
