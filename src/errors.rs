@@ -71,6 +71,8 @@ pub enum HiloError {
     DirectoryFull(usize),
     #[error("cannot prepare a transaction that has created, altered or set a hilo sequence")]
     Prepare,
+    #[error("cannot prepare a transaction that has dropped extension \"hilo\"")]
+    PrepareDrop,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
     HasDependents { name: String, dependents: Vec<String> },
     #[error("role \"{role}\" cannot be dropped because some objects depend on it")]
@@ -185,7 +187,9 @@ impl HiloError {
             | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
             Self::Timeout { .. } => Code::ERRCODE_LOCK_NOT_AVAILABLE,
             Self::DirectoryFull(_) => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            Self::Prepare | Self::Cycles(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::Prepare | Self::PrepareDrop | Self::Cycles(_) => {
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED
+            }
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
@@ -209,7 +213,7 @@ impl HiloError {
 
     fn detail(&self) -> Option<String> {
         match self {
-            Self::OutOfMemory => Some("A session keeps the names of the sequences that it has used.".into()),
+            Self::OutOfMemory => Some("The operating system gives no more to this process.".into()),
             Self::Option(error) => error.detail(),
             Self::Name(error) => error.detail(),
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
@@ -244,6 +248,9 @@ impl HiloError {
                 Some("Numbered so, another node could deal values that were dealt before.".into())
             }
             Self::Renumbered(_) => Some("It continues the numbers of all sessions, which would be served again after a rollback.".into()),
+            Self::PrepareDrop => {
+                Some("Its sequences end in the memory of the server when the session that drops it commits.".into())
+            }
             Self::Prepare => {
                 Some("What it has reserved for itself is kept in this session's memory until it commits.".into())
             }
@@ -286,6 +293,7 @@ impl HiloError {
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Renumbered(_) => "Commit the change first; or say with restart_with where this transaction's numbers begin.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
+            Self::PrepareDrop => "Drop it in a transaction that is not prepared. With Citus, on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::RoleHasDependents { .. } => "Use REASSIGN OWNED and DROP OWNED in each database before.".into(),
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),

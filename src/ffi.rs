@@ -69,6 +69,24 @@ unsafe extern "C-unwind" {
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
 }
 
+/// A table and all that inherit from it. Locks none of them.
+pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
+    // SAFETY: as pg_inherits.h declares it.
+    unsafe extern "C-unwind" {
+        fn find_all_inheritors(
+            table: pg_sys::Oid,
+            mode: pg_sys::LOCKMODE,
+            parents: *mut *mut pg_sys::List,
+        ) -> *mut pg_sys::List;
+    }
+    // SAFETY: reads a catalog inside a transaction; the guard turns its errors into ours.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            find_all_inheritors(table, pg_sys::NoLock as _, std::ptr::null_mut())
+        })
+    }
+}
+
 /// A signal handler that does nothing.
 ///
 /// # Safety

@@ -7,9 +7,11 @@ mod citus;
 mod errors;
 mod ffi;
 mod gucs;
+mod memory;
 mod session;
 mod shared;
 mod sql;
+mod subtransaction;
 mod worker;
 
 pgrx::pg_module_magic!(name, version);
@@ -30,6 +32,7 @@ pub extern "C-unwind" fn _PG_init() {
     if preloaded {
         shared::init();
     }
+    memory::init();
     session::utility::init();
     session::change::init();
 }

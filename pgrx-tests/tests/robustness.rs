@@ -251,36 +251,137 @@ fn the_smallest_settings_serve() {
     cluster.finish();
 }
 
+/// Leaves a session's process so many kB to grow by, through the server, whose account may do this to its
+/// processes; or as much as it wants.
+fn may_grow_by(admin: &mut Client, pid: i32, margin: Option<usize>) {
+    let limit = match margin {
+        Some(margin) => ((memory(pid, "VmSize") + margin) << 10).to_string(),
+        None => "unlimited".to_owned(),
+    };
+    admin.run(&format!("COPY out FROM PROGRAM 'prlimit --pid {pid} --as={limit}:'"));
+}
+
+/// What a process's status says of its memory, in kB.
+fn memory(pid: i32, what: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a line");
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Runs `sql` in sessions that may grow by less and less; each gets its result or is told that memory is out,
+/// and lives. Returns how many were told.
+fn refused(cluster: &Cluster, admin: &mut Client, margins: &[usize], sql: &str) -> usize {
+    let mut refused = 0;
+    for margin in margins {
+        let mut poor = cluster.connect("postgres");
+        let pid = poor.backend_pid();
+        poor.run("SET jit = off; DO $$ BEGIN PERFORM hilo_nextval('n1'); END $$");
+        may_grow_by(admin, pid, Some(*margin));
+        if let Err(error) = poor.batch_execute(sql) {
+            let code = error.code().unwrap_or_else(|| panic!("{margin} kB: {sql}: {error:?}"));
+            assert_eq!(code.code(), "53200", "{margin} kB: {sql}: {error:?}");
+            refused += 1;
+        }
+        may_grow_by(admin, pid, None);
+        poor.run("ROLLBACK");
+        assert!(poor.one::<bool>("SELECT hilo_nextval('n1') > 0"), "{margin} kB: {sql}");
+    }
+    refused
+}
+
 /// A session that may have no more memory says so and lives, whatever it was about to keep.
 #[test]
 fn a_session_without_memory_says_so() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 20000) AS i; CREATE TABLE out (line text)");
-    let mut refused = 0;
-    for margin in (400..2_800).step_by(200) {
-        let mut poor = cluster.connect("postgres");
-        let pid = poor.backend_pid();
-        poor.run("SELECT hilo_nextval('n1')");
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
-        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
-        let size: usize = size.trim().trim_end_matches(" kB").parse().expect("a number");
-        // Through the server, whose account may do this to its processes.
-        let limit = ((size + margin) << 10).to_string();
-        let mut may_have = |limit: &str| {
-            client.run(&format!("COPY out FROM PROGRAM 'prlimit --pid {pid} --as={limit}:'"));
-        };
-        may_have(&limit);
-        let all =
-            "DO $$BEGIN FOR i IN 1..20000 LOOP PERFORM hilo_nextval('n' || i); END LOOP; END$$";
-        if let Err(error) = poor.batch_execute(all) {
-            let code = error.code().unwrap_or_else(|| panic!("{margin} kB: {error:?}")).code();
-            assert_eq!(code, "53200", "{margin} kB: {error:?}");
-            refused += 1;
-        }
-        may_have("unlimited");
-        assert!(poor.one::<bool>("SELECT hilo_nextval('n1') > 0"), "{margin} kB");
+    client.run(
+        "SELECT hilo_create('n' || i) FROM generate_series(1, 20000) AS i; CREATE TABLE out (line text);
+         CREATE TABLE filled (id bigint);
+         SELECT hilo_nextvals('n2', 100000);
+         INSERT INTO filled SELECT 2 * n FROM generate_series(1, 50000) AS n; CREATE INDEX ON filled (id);
+         SET jit = off",
+    );
+    let pid = client.backend_pid();
+    let mut each = |margins: &[usize], sql: &str| {
+        let refused = refused(&cluster, &mut client, margins, sql);
+        assert!(refused > 0 || sql.contains("find_gaps"), "memory was never scarce: {sql}");
+        assert_eq!(client.backend_pid(), pid, "the others were not thrown out");
+    };
+    let all = "DO $$BEGIN FOR i IN 1..20000 LOOP PERFORM hilo_nextval('n' || i); END LOOP; END$$";
+    each(&[400, 1_000, 1_800, 2_600], all);
+    for sql in [
+        "BEGIN; SELECT hilo_drop(name) FROM hilo_sequences",
+        "BEGIN; SELECT hilo_create('m' || i, if_not_exists => true) FROM generate_series(1, 20000) AS i",
+        "SELECT count(*) FROM hilo_find_gaps('n2', 'filled', 'id')",
+        "SELECT count(*) FROM hilo_stat_sequences",
+    ] {
+        each(&[300, 800, 1_600], sql);
     }
-    assert!(refused > 0, "memory was never scarce");
+    client.run(
+        "CREATE TABLE defaults ();
+         DO $$ BEGIN FOR i IN 1..500 LOOP
+             EXECUTE format('ALTER TABLE defaults ADD COLUMN %I bigint, ALTER COLUMN %1$I SET DEFAULT hilo_nextval(%L)', 'c' || i, 'n' || i);
+         END LOOP; END $$",
+    );
+    let sql = "SELECT count(*) FROM hilo_check()";
+    assert!(refused(&cluster, &mut client, &[300, 1_000, 2_000, 4_000, 8_000], sql) > 0);
+    assert_eq!(client.backend_pid(), pid, "the others were not thrown out");
+    cluster.finish();
+}
+
+/// However many gaps there are, hilo_find_gaps keeps none of them in memory beyond work_mem.
+#[test]
+fn many_gaps_take_little_memory() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('wide'); SELECT count(*) FROM hilo_nextvals('wide', 800000);
+         CREATE TABLE wide (id bigint); SET work_mem = '1MB'",
+    );
+    client.run("INSERT INTO wide SELECT 2 * n FROM generate_series(1, 400000) AS n");
+    let pid = client.backend_pid();
+    client.run("SELECT count(*) FROM hilo_find_gaps('wide', 'wide', 'id') WHERE first < 0");
+    let before = memory(pid, "VmHWM");
+    let sql = "SELECT count(*) FROM hilo_find_gaps('wide', 'wide', 'id') WHERE count = 1";
+    assert!(client.one::<i64>(sql) >= 400_000);
+    let mut fresh = cluster.connect("postgres");
+    let pid = fresh.backend_pid();
+    let fresh_before = memory(pid, "VmHWM");
+    fresh.run("SET work_mem = '1MB'");
+    assert!(fresh.one::<i64>(sql) >= 400_000);
+    // Shared buffers, which it touches, count among it.
+    let grown = memory(pid, "VmHWM") - fresh_before;
+    assert!(grown < 40_000, "{grown} kB, before that {before} kB");
+    cluster.finish();
+}
+
+/// The functions of the catalog's triggers refuse any other table.
+#[test]
+fn triggers_of_the_catalog_elsewhere() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let functions: Vec<String> = client.all(
+        "SELECT oid::regprocedure::text FROM pg_proc
+          WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype AND proname <> 'note_roles'",
+    );
+    assert_eq!(functions.len(), 8);
+    for function in functions {
+        for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
+            client.run(&format!(
+                "CREATE TABLE strange {columns};
+                 CREATE TRIGGER t BEFORE INSERT ON strange FOR EACH ROW EXECUTE FUNCTION {function};
+                 ALTER TABLE strange ENABLE ALWAYS TRIGGER t"
+            ));
+            for role in ["origin", "replica"] {
+                client.run(&format!("SET session_replication_role = {role}"));
+                client
+                    .refusal("INSERT INTO strange VALUES ('x')")
+                    .is("39P01")
+                    .says("trigger of the catalog of hilo")
+                    .helps();
+            }
+            client.run("RESET session_replication_role; DROP TABLE strange");
+        }
+    }
     cluster.finish();
 }

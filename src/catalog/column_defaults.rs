@@ -12,6 +12,8 @@ use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
 use super::name::{Name, shown};
+use crate::errors::OrRaise;
+use crate::memory::{self, Grow};
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
@@ -57,7 +59,7 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
                 stored.close();
                 default
             });
-            found.extend(default);
+            default.into_iter().for_each(|default| found.grow(default).or_raise());
             scratch.reset();
         }
     }
@@ -76,7 +78,8 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
                 for constant in stored.parse().search(type_oid, None) {
                     let name =
                         varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr());
-                    found.push((stored.default, Name::from(name)));
+                    memory::check().or_raise();
+                    found.grow((stored.default, Name::from(name))).or_raise();
                 }
                 stored.close();
             });
@@ -176,7 +179,7 @@ fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
                 break;
             }
             if oid_of(column(tuple, relation, depend::CLASS)) == ATTRDEF {
-                found.push(oid_of(column(tuple, relation, depend::OBJECT)));
+                found.grow(oid_of(column(tuple, relation, depend::OBJECT))).or_raise();
             }
         }
         pg_sys::systable_endscan(scan);

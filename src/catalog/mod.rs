@@ -6,6 +6,7 @@
 //! first and holds it to the end of the transaction; the worker passes over a row that is locked.
 
 pub mod column_defaults;
+pub mod column_values;
 pub mod definitions;
 pub mod name;
 pub mod numbering;

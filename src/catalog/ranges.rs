@@ -10,8 +10,9 @@ use hilo_core::range::Range;
 use super::Ids;
 use super::positions::Position;
 use super::table::{Equals, Row, See, Table, next_command, text_datum};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory::Grow;
 
 /// Why values will never be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +87,8 @@ pub fn gaps_of(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<GapRow>, HiloE
         |row| {
             if row.int4(2) == node {
                 let reason = row.text(6).unwrap_or_default();
-                gaps.push(GapRow {
-                    first: row.int8(3),
-                    last: row.int8(4),
-                    count: row.int8(5),
-                    reason,
-                });
+                let (first, last, count) = (row.int8(3), row.int8(4), row.int8(5));
+                gaps.grow(GapRow { first, last, count, reason }).or_raise();
             }
             true
         },
@@ -107,7 +104,7 @@ pub fn free_of(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> 
         &free_keys(position),
         See::Newest,
         |row| {
-            free.push(range(&row));
+            free.grow(range(&row)).or_raise();
             true
         },
     );
@@ -125,7 +122,7 @@ fn free_within(ids: &Ids, position: &Position, hull: Range) -> Result<Vec<Range>
         let found = range(&row);
         let inside = found.start < hull.end;
         if inside {
-            free.push(found);
+            free.grow(found).or_raise();
         }
         inside
     });
@@ -145,7 +142,7 @@ fn lent_of(ids: &Ids, position: &Position) -> Result<(Table, Vec<Row>), HiloErro
     let mut rows = Vec::new();
     let lent = [a, b, c, (INCARNATION, Equals::Above(FREE))];
     table.scan(ids.free_range_pkey, &lent, See::Newest, |row| {
-        rows.push(row);
+        rows.grow(row).or_raise();
         true
     });
     Ok((table, rows))
@@ -336,7 +333,7 @@ pub fn write_off(
     table.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
         // What is lent is held, or has been served.
         if row.int8(INCARNATION as usize) == FREE {
-            lost.push(range(&row));
+            lost.grow(range(&row)).or_raise();
         }
         table.delete(&row);
         true

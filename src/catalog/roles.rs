@@ -14,7 +14,8 @@ use super::definitions::{self, Sequence};
 use super::privileges::{self, Privileges};
 use super::table::{Equals, See, Table, next_command};
 use super::{Ids, ids};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
+use crate::memory::Grow;
 use crate::sql::role_type::{NOBODY, PUBLIC};
 
 // Fixed by core's initial catalog; pgrx has no names for them.
@@ -141,7 +142,7 @@ pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let mut owned = Vec::new();
     let table = Table::read(ids.sequence)?;
     table.scan(ids.sequence_owner_idx, &[(OWNER, Equals::Oid(role))], See::Newest, |row| {
-        owned.push(Sequence::from_row(&row));
+        owned.grow(Sequence::from_row(&row)).or_raise();
         true
     });
     Ok(owned)
@@ -153,12 +154,18 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let mut granted = Vec::new();
     let table = Table::read(ids.privilege)?;
     table.scan(ids.privilege_grantee_idx, &[(GRANTEE, Equals::Oid(role))], See::Newest, |row| {
-        granted.push(row.int8(1));
+        granted.grow(row.int8(1)).or_raise();
         true
     });
     granted.sort_unstable();
     granted.dedup();
-    granted.into_iter().filter_map(|id| definitions::by_id(&ids, id).transpose()).collect()
+    let mut sequences = Vec::new();
+    for id in granted {
+        if let Some(sequence) = definitions::by_id(&ids, id)? {
+            sequences.grow(sequence)?;
+        }
+    }
+    Ok(sequences)
 }
 
 /// Each role that an indexed column mentions, once.
@@ -174,7 +181,7 @@ fn mentioned(
         &[(column, Equals::Beyond(*roles.last().unwrap_or(&PUBLIC)))],
         See::Newest,
     ) {
-        roles.push(row.oid(column as usize));
+        roles.grow(row.oid(column as usize))?;
     }
     Ok(roles)
 }

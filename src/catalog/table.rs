@@ -3,7 +3,8 @@
 use pgrx::pg_sys;
 
 use super::name::{Name, shown};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
+use crate::memory;
 
 /// An open table; closed when dropped. Locks taken for writing are held to the transaction's end.
 pub struct Table {
@@ -96,10 +97,11 @@ impl Row {
         (!self.nulls[number - 1]).then(|| self.values[number - 1])
     }
 
-    /// The (sub)transaction that wrote this version.
+    /// The (sub)transaction that wrote this version. Of a frozen one nobody's: its number, which the header
+    /// keeps, may be another transaction's by now.
     pub fn writer(&self) -> pg_sys::TransactionId {
-        // SAFETY: a heap tuple's header has it while the writer is in progress.
-        unsafe { (*(*self.tuple).t_data).t_choice.t_heap.t_xmin }
+        // SAFETY: the header of a copied heap tuple.
+        unsafe { writer_of(self.tuple) }
     }
 
     pub fn int8(&self, number: usize) -> i64 {
@@ -127,6 +129,22 @@ impl Row {
     pub fn name(&self, number: usize) -> Name {
         // SAFETY: as above.
         self.datum(number).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
+    }
+}
+
+/// The transaction that wrote a tuple, `FrozenTransactionId` where it was before all that count.
+///
+/// # Safety
+/// It must be a heap tuple, as stored.
+pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
+    const FROZEN: u16 = pg_sys::HEAP_XMIN_FROZEN as u16;
+    // SAFETY: the caller's; both of the two bits say that it is frozen.
+    unsafe {
+        let header = (*tuple).t_data;
+        if (*header).t_infomask & FROZEN == FROZEN {
+            return pg_sys::FrozenTransactionId;
+        }
+        (*header).t_choice.t_heap.t_xmin
     }
 }
 
@@ -223,7 +241,11 @@ impl Table {
             );
             loop {
                 let tuple = pg_sys::systable_getnext(scan);
-                if tuple.is_null() || !visit(self.row(tuple)) {
+                if tuple.is_null() {
+                    break;
+                }
+                memory::check().or_raise();
+                if !visit(self.row(tuple)) {
                     break;
                 }
             }
@@ -337,6 +359,7 @@ impl Table {
 
     /// A tuple of `values`. The table may have dropped columns behind them, and no others.
     fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
+        memory::check().or_raise();
         let columns = self.columns();
         // SAFETY: an open relation has its descriptor, with as many attributes as it says.
         let dropped = |at: usize| unsafe {

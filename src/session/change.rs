@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use super::{Global, forget_names, memo, own};
 use crate::catalog::version;
 use crate::errors::{HiloError, OrRaise};
+use crate::memory::Grow;
 use crate::shared::directory::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -117,8 +118,7 @@ pub fn note(id: i64, change: Change) -> Result<(), HiloError> {
     begin();
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    NOTED.borrow_mut().push(Noted { key: memo::key_of(id)?, change, level });
-    Ok(())
+    NOTED.borrow_mut().grow(Noted { key: memo::key_of(id)?, change, level })
 }
 
 #[pg_guard]
@@ -128,6 +128,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
+        // Its commit could be anybody's, of another session or after a restart, and would end no slot.
+        XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() => HiloError::PrepareDrop.raise(),
         XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_COMMIT => own::write_back(),
         XACT_EVENT_COMMIT => {

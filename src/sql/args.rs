@@ -159,6 +159,7 @@ macro_rules! sql_functions {
             unsafe extern "C-unwind" fn call(fcinfo: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
                 // SAFETY: Postgres calls it with what it was declared to take.
                 let args = unsafe { $crate::sql::args::Args::new(fcinfo) };
+                $crate::errors::OrRaise::or_raise($crate::memory::check());
                 $crate::sql::args::Returned::returned($name(args))
             }
         };

@@ -1,8 +1,8 @@
 //! `hilo_check`: what an operator would want to know is wrong.
 //!
 //! What it reads of the catalog it reads with the rights of the extension's owner and shows only where
-//! the caller may read the sequence and has a privilege on the column; the tables' largest values, where
-//! the caller may read them all, as each table's owner.
+//! the caller may read the sequence and has a privilege on the column; the tables' furthest values, where
+//! the caller may read them all, without a statement (`catalog::column_values`).
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -13,6 +13,7 @@ use crate::catalog::ids;
 use crate::errors::OrRaise;
 use crate::ffi;
 use crate::gucs;
+use crate::memory::{self, Grow};
 use crate::shared;
 
 /// From bad to less so.
@@ -48,18 +49,23 @@ fn hilo_check() -> TableIterator<
         name!(what_to_do, String),
     ),
 > {
+    memory::check().or_raise();
     let caller = ffi::current_user();
     let columns = query::with_rights_of(owner(), || columns(caller));
-    // As the tables' owners.
-    let mut findings: Findings = columns.iter().filter_map(Column::check_rows).collect();
-    findings.extend(columns.iter().filter_map(Column::check_definition));
-    findings.extend(query::with_rights_of(owner(), || {
+    let mut findings: Findings =
+        memory::collected(columns.iter().filter_map(Column::check_rows)).or_raise();
+    findings.grow_by(columns.iter().filter_map(Column::check_definition)).or_raise();
+    let others = query::with_rights_of(owner(), || {
         let mut all = settings();
-        all.extend(servers(caller));
-        all.extend(sequences(caller));
+        all.grow_by(servers(caller)).or_raise();
+        all.grow_by(sequences(caller)).or_raise();
         all
-    }));
-    findings.sort_by(|a, b| (a.severity, &a.object).cmp(&(b.severity, &b.object)));
+    });
+    findings.grow_by(others).or_raise();
+    // Without a buffer.
+    findings.sort_unstable_by(|a, b| {
+        (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
+    });
     TableIterator::new(
         findings.into_iter().map(|f| (f.object, f.severity.to_string(), f.what, f.what_to_do)),
     )
@@ -194,8 +200,8 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             }
         }
     }
-    found.extend(workers());
-    found.extend(check_nodes::all(caller));
+    found.grow_by(workers()).or_raise();
+    found.grow_by(check_nodes::all(caller)).or_raise();
     found
 }
 
@@ -218,10 +224,10 @@ fn workers() -> Option<Finding> {
 
 fn sequences(caller: pg_sys::Oid) -> Findings {
     let mut found = exhaustion(caller);
-    found.extend(without_owner(caller));
-    found.extend(let_in());
+    found.grow_by(without_owner(caller)).or_raise();
+    found.grow_by(let_in()).or_raise();
     if shared::get().is_ok() {
-        found.extend(faults(caller));
+        found.grow_by(faults(caller)).or_raise();
     }
     found
 }
@@ -328,7 +334,9 @@ fn let_in() -> Findings {
 
 /// Reservations that have failed within the last hour, and not succeeded since.
 fn faults(caller: pg_sys::Oid) -> Findings {
-    let failing: Vec<String> = inspect::failing().iter().map(i64::to_string).collect();
+    let failing = inspect::failing();
+    memory::room(failing.len() * 128).or_raise();
+    let failing: Vec<String> = failing.iter().map(i64::to_string).collect();
     if failing.is_empty() {
         return Vec::new();
     }

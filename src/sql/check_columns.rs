@@ -1,22 +1,27 @@
 //! `hilo_check` of columns whose default names a sequence: what they can hold, and what they do.
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use hilo_core::mapping::Mapping;
 
 use super::check::{ERROR, Finding, WARNING, finding, readable};
 use super::query::{self, Row};
+use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{column_defaults, ids};
 use crate::errors::OrRaise;
 use crate::gucs;
+use crate::memory;
 use crate::session::change;
+use crate::subtransaction;
 
 /// A column whose default names a sequence.
 pub(super) struct Column {
     relation: pg_sys::Oid,
-    /// Who owns it.
-    owner: pg_sys::Oid,
+    number: i16,
     /// `schema.table`, quoted, and the column alone.
     table: String,
     column: String,
@@ -25,7 +30,8 @@ pub(super) struct Column {
     bounds: Option<(i64, i64)>,
     /// The sequence's number and bounds; `None` where it does not exist.
     sequence: Option<(i64, i64, i64)>,
-    cheap: bool,
+    /// Whether its rows are the caller's to read, all of them, and here.
+    readable: bool,
 }
 
 pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
@@ -39,6 +45,8 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
     }
+    // The query names all of them.
+    memory::room(named.len() * 4096).or_raise();
     let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
     };
@@ -48,14 +56,10 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
                 CASE a.atttypid WHEN 21 THEN 2 WHEN 23 THEN 4 WHEN 20 THEN 8 ELSE 0 END,
                 s.id, s.min_value, s.max_value,
-                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT pg_is_other_temp_schema(n.oid)
-                AND NOT (c.relpersistence = 'u' AND pg_is_in_recovery())
-                AND has_column_privilege(c.relowner, c.oid, a.attnum, 'SELECT') AND has_schema_privilege(c.relowner, n.oid, 'USAGE')
-                AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT')
-                AND EXISTS (SELECT FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid JOIN pg_am am ON am.oid = ic.relam
-                             WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid AND i.indpred IS NULL
-                               AND am.amname = 'btree'),
-                c.relowner
+                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity
+                AND has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
+                AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT'),
+                a.attnum::integer
            FROM unnest(ARRAY[{relations}]::oid[], ARRAY[{numbers}]::smallint[], ARRAY[{names}]::text[]) AS d (relation, number, name)
            JOIN pg_class c ON c.oid = d.relation
            JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -69,13 +73,13 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     );
     query::rows(&sql, |row| Column {
         relation: row.oid(1),
-        owner: row.oid(10),
+        number: row.int4(10).unwrap_or(0) as i16,
         table: row.text(2),
         column: row.text(3),
         name: row.text(4),
         bounds: bounds(&row),
         sequence: row.int8(6).map(|id| (id, row.int8(7).unwrap_or(0), row.int8(8).unwrap_or(0))),
-        cheap: row.bool(9),
+        readable: row.bool(9),
     })
 }
 
@@ -112,64 +116,104 @@ impl Column {
         })
     }
 
-    /// Whether the sequence will yet serve what the table already holds. Only where an index tells the
-    /// largest value at once; never where that would wait for a lock.
+    /// Whether the sequence will yet serve what the table already holds: the furthest value of those that
+    /// this node has yet to come to. Only where an index tells it at once; never where that would wait for
+    /// a lock, nor run anything that somebody has put into an index.
     pub(super) fn check_rows(&self) -> Option<Finding> {
-        let (id, min, max) = self.sequence?;
-        let (low, high) = self.bounds?;
-        let (min, max) = (min.max(low), max.min(high));
-        let share = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-        // SAFETY: takes the lock, which the transaction's end releases, or does not.
-        if !self.cheap
-            || change::in_progress()
-            || !unsafe { pg_sys::ConditionalLockRelationOid(self.relation, share) }
-        {
+        let (id, ..) = self.sequence?;
+        self.bounds?;
+        if !self.readable || change::in_progress() {
             return None;
         }
-        let sequence = definitions::by_id(&ids().or_raise(), id).or_raise()?;
+        let ids = ids().or_raise();
+        let sequence = definitions::by_id(&ids, id).or_raise()?;
         let definition = &sequence.definition;
-        let most = if definition.increment > 0 { "max" } else { "min" };
-        let column = query::quoted(&self.column);
-        // Of those that the sequence may serve: on Citus, say, others are of other nodes.
-        let sql = format!(
-            "SELECT pg_catalog.{most}(t.{column})::pg_catalog.int8 FROM {} AS t
-              WHERE t.{column} OPERATOR(pg_catalog.>=) '{min}'::pg_catalog.int8
-                AND t.{column} OPERATOR(pg_catalog.<=) '{max}'::pg_catalog.int8",
-            self.table
-        );
-        // As the table's owner, who may have hidden a function where the planner runs it.
-        let largest = || query::rows(&sql, |row| row.int8(1)).first().copied().flatten();
-        let value = match query::tried(|| query::with_rights_of(self.owner, largest)) {
-            Ok(value) => value?,
-            Err(message) => {
-                return Some(finding(
-                    self.object(),
-                    WARNING,
-                    format!("its values cannot be read: {message}"),
-                    "See what the table's indexes and checks call.",
-                ));
-            }
-        };
-        // Read after the rows, whose values it had given out by then.
-        let position = positions::find(&ids().or_raise(), id, gucs::node().0).or_raise();
-        let position = position.unwrap_or_else(|| Position::first(&sequence));
-        let mapping = position.mapping(definition);
-        let beyond = mapping.first_index_beyond(value) > position.next_index;
-        if definition.cycle || position.nodes > 1 || !beyond {
+        if definition.cycle {
             return None;
         }
-        let word = if definition.increment > 0 { "largest" } else { "smallest" };
+        let rising = definition.increment > 0;
+        let position = || {
+            let found = positions::find(&ids, id, gucs::node().0).or_raise();
+            found.unwrap_or_else(|| Position::first(&sequence))
+        };
+        let before = position();
+        let mapping = before.mapping(definition);
+        // What lies beyond the bounds is never served.
+        let bound = if rising { definition.max_value } else { definition.min_value };
+        let found = subtransaction::run(|| {
+            let judge = |value| judge(&mapping, before.next_index, value);
+            column_values::search(self.relation, self.number, rising, bound, judge).or_raise()
+        });
+        let value = match found {
+            Ok(value) => value?,
+            Err(error) => return Some(self.unreadable(*error)),
+        };
+        // Read again after the rows, whose values it had given out by then.
+        let after = position();
+        let ahead = mapping.index_of(value).is_some_and(|index| index >= after.next_index);
+        if after.numbering() != before.numbering() || after.epoch != before.epoch || !ahead {
+            return None;
+        }
+        let word = if rising { "largest" } else { "smallest" };
+        let (name, whose) = match after.nodes {
+            1 => (&sequence.name, ""),
+            _ => (&sequence.name, " of this node's"),
+        };
+        let literal = pgrx::spi::quote_literal(name.to_string());
+        let behind = value.checked_add(definition.increment);
+        let to_do = match behind.filter(|_| after.nodes > 1) {
+            Some(behind) => format!(
+                "SELECT hilo_alter({literal}, restart_with => {behind}) on every node, with a value beyond all that any has reserved"
+            ),
+            None => format!("SELECT hilo_setval({literal}, {value})"),
+        };
         Some(finding(
             self.object(),
             ERROR,
             format!(
-                "its {word} value {value} lies beyond what hilo sequence \"{}\" has reserved: it will be served again",
-                sequence.name
+                "its {word} value{whose} {value} lies beyond what hilo sequence \"{name}\" has reserved: it will be served again"
             ),
-            format!(
-                "SELECT hilo_setval({}, {value})",
-                pgrx::spi::quote_literal(sequence.name.to_string())
-            ),
+            to_do,
         ))
+    }
+
+    /// A damaged index or file keeps hilo_check from nothing but that column. A cancellation ends it, and
+    /// so does what is wrong with the session rather than with the table.
+    fn unreadable(&self, error: CaughtError) -> Finding {
+        use PgSqlErrorCode::*;
+        let (sqlstate, message) = match &error {
+            CaughtError::PostgresError(report) => {
+                (report.sql_error_code(), report.message().to_string())
+            }
+            _ => error.rethrow(),
+        };
+        match sqlstate {
+            ERRCODE_DATA_CORRUPTED
+            | ERRCODE_INDEX_CORRUPTED
+            | ERRCODE_IO_ERROR
+            | ERRCODE_UNDEFINED_FILE => finding(
+                self.object(),
+                WARNING,
+                format!("its values cannot be read: {message}"),
+                "See what is wrong with the table's files; REINDEX if it is an index.",
+            ),
+            _ => error.rethrow(),
+        }
+    }
+}
+
+/// Whether this node will come to `value` again, or how to go on looking for one that it will.
+fn judge(mapping: &Mapping, next_index: i64, value: i64) -> Judged {
+    match mapping.index_of(value) {
+        Some(index) if index >= next_index => Judged::Wanted,
+        Some(_) => Judged::Enough,
+        // Between two of our values, or in another node's stripe.
+        None => {
+            let beyond = mapping.first_index_beyond(value);
+            match mapping.value(beyond - 1) {
+                Some(last) if beyond > next_index => Judged::GoOn(last),
+                _ => Judged::Enough,
+            }
+        }
     }
 }

@@ -8,15 +8,17 @@ use pgrx::pg_sys;
 use super::check::{ERROR, Findings, WARNING, finding, readable, sequence};
 use super::query;
 use crate::catalog::positions::{self, RESTORED};
+use crate::errors::OrRaise;
+use crate::memory::Grow;
 use crate::{ffi, gucs, shared};
 
 pub(super) fn all(caller: pg_sys::Oid) -> Findings {
     let mut found = twin();
-    found.extend(triggers());
-    found.extend(left_behind(caller));
-    found.extend(numberings(caller));
-    found.extend(other_counts(caller));
-    found.extend(citus(caller));
+    found.grow_by(triggers()).or_raise();
+    found.grow_by(left_behind(caller)).or_raise();
+    found.grow_by(numberings(caller)).or_raise();
+    found.grow_by(other_counts(caller)).or_raise();
+    found.grow_by(citus(caller)).or_raise();
     found
 }
 

@@ -19,8 +19,10 @@ use crate::catalog::table::{Row, Table, next_command};
 use crate::catalog::{column_defaults, ids, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory;
 use crate::session::change::{self, Change};
 use crate::shared;
+use crate::subtransaction;
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
 
@@ -134,25 +136,14 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
             .execute();
         return true;
     }
-    // SAFETY: the pattern of PL/pgSQL's exception blocks: both ends of the subtransaction are here,
-    // and context and owner are put back after either.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        let inserted = PgTryBuilder::new(AssertUnwindSafe(|| {
-            insert();
-            pg_sys::ReleaseCurrentSubTransaction();
-            true
-        }))
-        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+    match subtransaction::run(insert) {
+        Ok(()) => true,
+        Err(error)
+            if subtransaction::sqlstate(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION =>
+        {
             false
-        })
-        .execute();
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        inserted
+        }
+        Err(error) => error.rethrow(),
     }
 }
 
@@ -262,7 +253,8 @@ fn hilo_drop(args: Args) {
     let drop_defaults = |name: &Name| {
         let defaults = column_defaults::using(type_oid, name);
         if !defaults.is_empty() && !cascade {
-            let dependents = defaults.iter().map(column_defaults::describe).collect();
+            let dependents =
+                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
             HiloError::HasDependents { name: name.to_string(), dependents }.raise();
         }
         defaults.iter().for_each(column_defaults::drop_default);

@@ -1,29 +1,33 @@
 //! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
 //!
-//! All sets are multiranges of *places*: the values of a sequence counted from its first one, in the
+//! All ranges are of *places*: the values of a sequence counted from its first one, in the
 //! order of serving, with those of other nodes left out. What the catalog and the pool know is read
-//! first, with the extension's own rights; then one query, with the caller's, walks through the column
-//! in order, keeps the ranges between neighbours, and cuts them with each reason's.
+//! first, with the extension's own rights; then one query, with the caller's, reads the column in order,
+//! and what lies between neighbours is cut by the reasons and goes to the result at once. The query names
+//! the relation and nothing else, so that it may be of any kind, distributed among servers too.
 
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
-use super::args::Args;
+use super::args::{Args, sql_functions};
+use super::stored_rows::StoredRows;
 use super::{inspect, query};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, GapRow};
+use crate::catalog::table::text_datum;
 use crate::catalog::{Ids, ids};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
+use crate::memory::Grow;
 use crate::shared;
+
+sql_functions!(hilo_find_gaps);
 
 /// In the order in which they are tried: a value is of the first that knows it.
 const REASONS: [&str; 9] =
@@ -37,36 +41,43 @@ fn rank(reason: &str) -> usize {
 /// A range of places and the rank of its reason.
 type Known = (usize, Range);
 
-/// A row of the result: values, in the order of serving.
-#[derive(Clone, Copy)]
-struct Gap {
-    first: i64,
-    last: i64,
-    count: i64,
-    rank: usize,
+/// The result: values, in the order of serving.
+struct Gaps {
+    rows: StoredRows,
+    /// As text datums.
+    reasons: [pg_sys::Datum; REASONS.len()],
 }
 
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn hilo_find_gaps(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> TableIterator<
-    'static,
-    (name!(first, i64), name!(last, i64), name!(count, i64), name!(reason, String)),
-> {
-    // SAFETY: called by Postgres, with the three arguments that the function is declared with.
-    let args = unsafe { Args::new(fcinfo) };
+impl Gaps {
+    fn begin(args: Args) -> Gaps {
+        Gaps {
+            rows: StoredRows::begin(args),
+            reasons: REASONS.map(|reason| text_datum(reason.as_bytes())),
+        }
+    }
+
+    fn add(&mut self, first: i64, last: i64, count: i64, rank: usize) {
+        check_for_interrupts!();
+        let values = [first.into(), last.into(), count.into(), self.reasons[rank]];
+        // SAFETY: the function is declared to return three bigints and a text.
+        unsafe { self.rows.add(values) };
+    }
+}
+
+/// `hilo_find_gaps(name, relation, column_name)`
+fn hilo_find_gaps(args: Args) {
     let sequence = readable(args.name(0));
     if sequence.definition.cycle {
         HiloError::Cycles(sequence.name.to_string()).raise();
     }
     let column = Column::find(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args));
     let (grid, known, strange) = gather(&sequence).or_raise();
-    let mut gaps = grid.missing(&column, &known);
-    gaps.extend(missing_one_by_one(&column, &grid, &strange));
-    TableIterator::new(
-        gaps.into_iter().map(|gap| (gap.first, gap.last, gap.count, REASONS[gap.rank].to_string())),
-    )
+    let known = apart(known).or_raise();
+    let mut gaps = Gaps::begin(args);
+    grid.missing(&column, &known, &mut gaps);
+    for (at, gap) in strange.iter().enumerate() {
+        missing_one_by_one(&column, &grid, gap, &strange[..at], &mut gaps);
+    }
 }
 
 fn readable(name: &[u8]) -> Sequence {
@@ -143,16 +154,17 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
     let before = positions::find(&ids, sequence.id, node)?;
     let mut indexes = Vec::new();
     if let Some(position) = &before {
-        indexes.extend(in_memory(sequence.id, position.epoch)?);
-        indexes.extend(in_catalog(&ids, sequence, position)?);
-        indexes.extend(in_memory(sequence.id, position.epoch)?);
+        in_memory(sequence.id, position.epoch, &mut indexes)?;
+        in_catalog(&ids, sequence, position, &mut indexes)?;
+        in_memory(sequence.id, position.epoch, &mut indexes)?;
     }
     let gaps = ranges::gaps_of(&ids, sequence.id, node)?;
-    Ok(lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps))
+    lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
 }
 
-fn in_memory(id: i64, epoch: i64) -> Result<impl Iterator<Item = Known>, HiloError> {
-    Ok(inspect::held(id, epoch)?.into_iter().map(|(tier, range)| (rank(tier), range)))
+fn in_memory(id: i64, epoch: i64, known: &mut Vec<Known>) -> Result<(), HiloError> {
+    let held = inspect::held(id, epoch)?.into_iter();
+    held.map(|(tier, range)| (rank(tier), range)).try_for_each(|item| known.grow(item))
 }
 
 /// Free ranges, and what was in memory when the server last went down and is not yet written off.
@@ -160,24 +172,25 @@ fn in_catalog(
     ids: &Ids,
     sequence: &Sequence,
     position: &Position,
-) -> Result<Vec<Known>, HiloError> {
-    let mut known: Vec<Known> =
-        ranges::free_of(ids, position)?.into_iter().map(|range| (rank("free"), range)).collect();
+    known: &mut Vec<Known>,
+) -> Result<(), HiloError> {
+    for range in ranges::free_of(ids, position)? {
+        known.grow((rank("free"), range))?;
+    }
     // SAFETY: reads shared memory that every backend is attached to; the timeline is asked for on a
     // primary only.
     let (recovering, system_id) =
         unsafe { (pg_sys::RecoveryInProgress(), pg_sys::GetSystemIdentifier() as i64) };
     let life = shared::get().map_or(0, |shared| shared.control.incarnation);
     if recovering || life == 0 || position.incarnation == 0 || position.incarnation == life {
-        return Ok(known);
+        return Ok(());
     }
     // SAFETY: as above.
     let timeline = unsafe { pg_sys::GetWALInsertionTimeLine() as i32 };
     let same = position.system_id == system_id && position.timeline == timeline;
     let reason = if same { "crash" } else { "discarded" };
     let limit = position.mapping(&sequence.definition).limit();
-    known.push((rank(reason), Range::new(position.settled_index, position.next_index.min(limit))));
-    Ok(known)
+    known.grow((rank(reason), Range::new(position.settled_index, position.next_index.min(limit))))
 }
 
 /// Chooses the grid so that it covers the sequence from its start to its position, and the gaps that
@@ -187,7 +200,7 @@ fn lay_out(
     position: Position,
     indexes: Vec<Known>,
     gaps: Vec<GapRow>,
-) -> (Grid, Vec<Known>, Vec<GapRow>) {
+) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let definition = &sequence.definition;
     let unbounded = Mapping {
         min_value: i64::MIN,
@@ -222,20 +235,22 @@ fn lay_out(
         let steps = gap.last as i128 - gap.first as i128 == (gap.count - 1) as i128 * increment;
         match place(gap.first) {
             Some(first) if steps && stretch(first, first + gap.count as i128) => {
-                known.push((rank(&gap.reason), first, first + gap.count as i128));
+                known.grow((rank(&gap.reason), first, first + gap.count as i128))?;
             }
-            _ => strange.push(gap),
+            _ => strange.grow(gap)?,
         }
     }
     let shifted = |first: i128, end: i128| Range::new((first - low) as i64, (end - low) as i64);
-    let mut all: Vec<Known> =
-        known.into_iter().map(|(rank, first, end)| (rank, shifted(first, end))).collect();
-    all.extend(indexes.into_iter().map(|(rank, range)| {
+    let mut all: Vec<Known> = Vec::new();
+    for (rank, first, end) in known {
+        all.grow((rank, shifted(first, end)))?;
+    }
+    for (rank, range) in indexes {
         let end = range.end.min(next).max(range.start);
-        (rank, shifted(range.start as i128, end as i128))
-    }));
+        all.grow((rank, shifted(range.start as i128, end as i128)))?;
+    }
     let base = (position.base as i128 + increment * low) as i64;
-    (Grid { mapping: Mapping { base, ..unbounded }, end: (high - low) as i64 }, all, strange)
+    Ok((Grid { mapping: Mapping { base, ..unbounded }, end: (high - low) as i64 }, all, strange))
 }
 
 /// The same with stripes: from the base of now on only, since an earlier one had stripes of its own.
@@ -244,92 +259,96 @@ fn on_stripes(
     next: i64,
     indexes: Vec<Known>,
     gaps: Vec<GapRow>,
-) -> (Grid, Vec<Known>, Vec<GapRow>) {
+) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let mut known = vec![(rank(UNKNOWN), Range::new(0, next))];
-    known.extend(
-        indexes
-            .into_iter()
-            .map(|(rank, range)| (rank, Range::new(range.start, range.end.min(next)))),
-    );
+    for (rank, range) in indexes {
+        known.grow((rank, Range::new(range.start, range.end.min(next))))?;
+    }
     let mut end = next;
     let mut strange = Vec::new();
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             (Some(first), Some(last)) if last - first == gap.count - 1 => {
-                known.push((rank(&gap.reason), Range::new(first, last + 1)));
+                known.grow((rank(&gap.reason), Range::new(first, last + 1)))?;
                 end = end.max(last + 1);
             }
-            _ => strange.push(gap),
+            _ => strange.grow(gap)?,
         }
     }
-    (Grid { mapping, end }, known, strange)
+    Ok((Grid { mapping, end }, known, strange))
+}
+
+/// The ranges cut apart and in order, each with the first reason that knows it; neighbours of one reason
+/// are one.
+fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
+    // Where a reason begins to know, and where it ends.
+    let mut edges: Vec<(i64, usize, bool)> = Vec::new();
+    for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
+        edges.grow((range.start, rank, true))?;
+        edges.grow((range.end, rank, false))?;
+    }
+    edges.sort_unstable();
+    let mut open = [0usize; REASONS.len()];
+    let mut all: Vec<Known> = Vec::new();
+    let mut from = i64::MIN;
+    for (place, rank, begins) in edges {
+        if place > from
+            && let Some(first) = open.iter().position(|count| *count > 0)
+        {
+            match all.last_mut() {
+                Some((rank, range)) if *rank == first && range.end == from => range.end = place,
+                _ => all.grow((first, Range::new(from, place)))?,
+            }
+        }
+        from = place;
+        match begins {
+            true => open[rank] += 1,
+            false => open[rank] -= 1,
+        }
+    }
+    Ok(all)
 }
 
 impl Grid {
-    /// The places that the column lacks, each range with its reason, as values.
-    fn missing(&self, column: &Column, known: &[Known]) -> Vec<Gap> {
+    /// The places that the column lacks and that are known, each range with its reason, as values.
+    fn missing(&self, column: &Column, known: &[Known], gaps: &mut Gaps) {
         if self.end == 0 {
-            return Vec::new();
+            return;
         }
-        let found = query::rows(&self.query(column, known), |row| {
-            let range = Range::new(row.int8(2).unwrap_or(0), row.int8(3).unwrap_or(0));
-            (row.int4(1).unwrap_or(0) as usize, range)
+        let mut rest = known;
+        let mut absent = |range: Range| {
+            while let Some(((_, first), others)) = rest.split_first()
+                && first.end <= range.start
+            {
+                rest = others;
+            }
+            for (rank, part) in rest.iter().take_while(|(_, part)| part.start < range.end) {
+                let part = Range::new(part.start.max(range.start), part.end.min(range.end));
+                for run in self.mapping.runs(part) {
+                    gaps.add(run.first, run.last(self.mapping.increment), run.count, *rank);
+                }
+            }
+        };
+        let mut next = 0;
+        query::for_each(&self.query(column), |row| {
+            let place = row.int8(1).unwrap_or(0);
+            if place > next {
+                absent(Range::new(next, place));
+            }
+            next = next.max(place + 1);
         });
-        let gaps = found.into_iter().flat_map(|(rank, range)| {
-            let increment = self.mapping.increment;
-            self.mapping.runs(range).map(move |run| Gap {
-                first: run.first,
-                last: run.last(increment),
-                count: run.count,
-                rank,
-            })
-        });
-        gaps.collect()
+        if next < self.end {
+            absent(Range::new(next, self.end));
+        }
     }
 
-    fn query(&self, column: &Column, known: &[Known]) -> String {
-        let known: Vec<&Known> = known.iter().filter(|(_, range)| !range.is_empty()).collect();
-        let list = |of: &dyn Fn(&Known) -> i64| {
-            known.iter().map(|item| of(item).to_string()).collect::<Vec<_>>().join(",")
-        };
+    /// The places that the column has, in order.
+    fn query(&self, column: &Column) -> String {
         let Places { place, condition, order } = self.places(column);
         format!(
-            "WITH known AS (
-                 SELECT k.rank, pg_catalog.range_agg(pg_catalog.int8range(k.first, k.behind)) AS places
-                   FROM ROWS FROM (pg_catalog.unnest('{{{ranks}}}'::pg_catalog.int4[]),
-                                   pg_catalog.unnest('{{{starts}}}'::pg_catalog.int8[]),
-                                   pg_catalog.unnest('{{{ends}}}'::pg_catalog.int8[])) AS k (rank, first, behind)
-                  GROUP BY k.rank
-             ), apart AS (
-                 SELECT k.rank,
-                        pg_catalog.multirange_minus(k.places, COALESCE(
-                            pg_catalog.range_agg(k.places)
-                                OVER (ORDER BY k.rank ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-                            '{{}}'::pg_catalog.int8multirange)) AS places
-                   FROM known k
-             ), present AS (
-                 SELECT v.place,
-                        pg_catalog.lag(v.place, 1, '-1'::pg_catalog.int8) OVER (ORDER BY v.value {order}) AS before
-                   FROM (SELECT t.{column} AS value, {place} AS place FROM {relation} AS t WHERE {condition}) v
-             ), absent AS (
-                 SELECT pg_catalog.multirange_union(
-                            COALESCE(pg_catalog.range_agg(pg_catalog.int8range(p.before OPERATOR(pg_catalog.+) 1, p.place))
-                                         FILTER (WHERE p.place OPERATOR(pg_catalog.>) (p.before OPERATOR(pg_catalog.+) 1)),
-                                     '{{}}'::pg_catalog.int8multirange),
-                            pg_catalog.int8multirange(pg_catalog.int8range(
-                                COALESCE(pg_catalog.max(p.place) OPERATOR(pg_catalog.+) 1, 0), {end}))) AS places
-                   FROM present p
-             )
-             SELECT apart.rank, pg_catalog.lower(r.r), pg_catalog.upper(r.r)
-               FROM apart, absent,
-                    pg_catalog.unnest(pg_catalog.multirange_intersect(absent.places, apart.places)) AS r (r)
-              ORDER BY 2",
-            ranks = list(&|item| item.0 as i64),
-            starts = list(&|item| item.1.start),
-            ends = list(&|item| item.1.end),
-            column = query::quoted(&column.name),
-            relation = column.relation,
-            end = self.end,
+            "SELECT {place} FROM {} AS t WHERE {condition} ORDER BY t.{} {order}",
+            column.relation,
+            query::quoted(&column.name),
         )
     }
 
@@ -410,41 +429,100 @@ struct Places {
     order: &'static str,
 }
 
-/// Gaps that were recorded when the sequence had another increment or other stripes: the few values
-/// that they hold are looked up one by one.
-fn missing_one_by_one(column: &Column, grid: &Grid, gaps: &[GapRow]) -> Vec<Gap> {
-    let mut missing: Vec<Gap> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for gap in gaps {
-        let steps = (gap.count - 1).max(1);
-        let step = (gap.last as i128 - gap.first as i128) / steps as i128;
-        let Ok(step) = i64::try_from(if step == 0 { 1 } else { step }) else { continue };
-        let sql = format!(
-            "SELECT v.v FROM pg_catalog.generate_series('{}'::pg_catalog.int8, '{}'::pg_catalog.int8, '{step}'::pg_catalog.int8) AS v (v)
-              WHERE NOT EXISTS (SELECT FROM {} AS t WHERE t.{} OPERATOR(pg_catalog.=) v.v)",
-            gap.first,
-            gap.last,
-            column.relation,
-            query::quoted(&column.name),
-        );
-        let rank = rank(&gap.reason);
-        let before = missing.len();
-        let mut values = query::rows(&sql, |row| row.int8(1).unwrap_or(0));
-        values.sort_unstable_by_key(
-            |value| if step > 0 { *value as i128 } else { -(*value as i128) },
-        );
-        for value in values {
-            if grid.covers(value) || !seen.insert(value) {
-                continue;
-            }
-            match missing[before..].last_mut() {
-                Some(Gap { last, count, .. }) if last.checked_add(step) == Some(value) => {
-                    *last = value;
-                    *count += 1;
+/// The values of a gap that was recorded when the sequence had another increment or other stripes.
+#[derive(Clone, Copy)]
+struct Series {
+    first: i128,
+    step: i128,
+    count: i128,
+}
+
+impl Series {
+    fn of(gap: &GapRow) -> Series {
+        let (first, last) = (gap.first as i128, gap.last as i128);
+        let step = match (last - first) / (gap.count - 1).max(1) as i128 {
+            0 => 1,
+            step => step,
+        };
+        Series { first, step, count: (last - first) / step + 1 }
+    }
+
+    fn value(&self, at: i128) -> i64 {
+        (self.first + at * self.step) as i64
+    }
+
+    /// The first of `count` values of which this is the last.
+    fn before(&self, last: i64, count: i64) -> i64 {
+        (last as i128 - (count - 1) as i128 * self.step) as i64
+    }
+
+    fn index_of(&self, value: i64) -> Option<i128> {
+        let way = value as i128 - self.first;
+        let at = way / self.step;
+        (way % self.step == 0 && (0..self.count).contains(&at)).then_some(at)
+    }
+}
+
+/// Of a gap that does not lie on the grid the few values are looked up one by one, but for those that the
+/// grid or an earlier such gap has.
+fn missing_one_by_one(
+    column: &Column,
+    grid: &Grid,
+    gap: &GapRow,
+    earlier: &[GapRow],
+    gaps: &mut Gaps,
+) {
+    let (series, rank) = (Series::of(gap), rank(&gap.reason));
+    if series.count <= 0 {
+        return;
+    }
+    let told = |value| {
+        grid.covers(value) || earlier.iter().any(|gap| Series::of(gap).index_of(value).is_some())
+    };
+    let mut run: Option<(i64, i64)> = None;
+    let mut absent = |from: i128, end: i128| {
+        for value in (from..end).map(|at| series.value(at)) {
+            check_for_interrupts!();
+            match &mut run {
+                _ if told(value) => continue,
+                Some((last, count)) if *last as i128 + series.step == value as i128 => {
+                    (*last, *count) = (value, *count + 1);
+                    continue;
                 }
-                _ => missing.push(Gap { first: value, last: value, count: 1, rank }),
+                _ => {}
+            }
+            if let Some((last, count)) = run.replace((value, 1)) {
+                gaps.add(series.before(last, count), last, count, rank);
             }
         }
+    };
+    let name = format!("t.{}", query::quoted(&column.name));
+    let kind = if column.numeric { "numeric" } else { "int8" };
+    let (one, other) = (series.value(0), series.value(series.count - 1));
+    let whole = match column.numeric {
+        true => format!(
+            " AND ({name} OPERATOR(pg_catalog.%) '1'::pg_catalog.numeric) OPERATOR(pg_catalog.=) '0'::pg_catalog.numeric"
+        ),
+        false => String::new(),
+    };
+    let sql = format!(
+        "SELECT {name}::pg_catalog.int8 FROM {} AS t
+          WHERE {name} OPERATOR(pg_catalog.>=) '{}'::pg_catalog.{kind} AND {name} OPERATOR(pg_catalog.<=) '{}'::pg_catalog.{kind}{whole}
+          ORDER BY {name} {}",
+        column.relation,
+        one.min(other),
+        one.max(other),
+        if series.step > 0 { "" } else { "DESC" },
+    );
+    let mut next = 0;
+    query::for_each(&sql, |row| {
+        if let Some(at) = row.int8(1).and_then(|value| series.index_of(value)) {
+            absent(next, at);
+            next = next.max(at + 1);
+        }
+    });
+    absent(next, series.count);
+    if let Some((last, count)) = run {
+        gaps.add(series.before(last, count), last, count, rank);
     }
-    missing
 }

@@ -15,6 +15,7 @@ use crate::catalog::{definitions, ids, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
+use crate::memory::{self, Grow};
 use crate::session::memo;
 use crate::shared::directory::Key;
 use crate::shared::slices::Counting;
@@ -29,8 +30,8 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(0).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
-    let numbers: Vec<usize> = (0..shared.slots.len()).filter(ours).collect();
-    let mut all = Vec::with_capacity(numbers.len());
+    let numbers = memory::collected((0..shared.slots.len()).filter(ours)).or_raise();
+    let mut all = memory::with_capacity(numbers.len()).or_raise();
     for number in numbers {
         let mut locked = shared.lock_slot(number);
         let mine = locked.key.database == key.database && locked.key.extension == key.extension;
@@ -94,10 +95,10 @@ struct InSlices {
 
 /// What the sessions hold, by sequence, given how the indexes of each are counted now.
 fn in_slices(shared: &'static Shared, now: &[Counting]) -> HashMap<i64, InSlices> {
-    let now: HashMap<i64, &Counting> =
-        now.iter().map(|counting| (counting.key.sequence, counting)).collect();
-    let mut sums: HashMap<i64, InSlices> = HashMap::new();
-    for (_, counting, rest) in slices(shared) {
+    let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
+    let slices = slices(shared);
+    let mut sums: HashMap<i64, InSlices> = memory::mapped(slices.len(), []).or_raise();
+    for (_, counting, rest) in slices {
         let sum = sums.entry(counting.key.sequence).or_default();
         match now.get(&counting.key.sequence) {
             Some(current) if **current == counting => sum.good += rest.len(),
@@ -137,7 +138,8 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let held = in_slices(shared, &slots.iter().map(|stat| stat.counting).collect::<Vec<_>>());
+    let now = memory::collected(slots.iter().map(|stat| stat.counting)).or_raise();
+    let held = in_slices(shared, &now);
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.counting.key.sequence).copied().unwrap_or_default();
@@ -172,14 +174,11 @@ struct Mappings(HashMap<i64, (Counting, Mapping)>);
 
 impl Mappings {
     fn new() -> Mappings {
-        Mappings(
-            each_slot(|_, locked| {
-                let (terms, _) = locked.terms()?;
-                Some((locked.key.sequence, (counting(locked), terms.mapping)))
-            })
-            .into_iter()
-            .collect(),
-        )
+        let known = each_slot(|_, locked| {
+            let (terms, _) = locked.terms()?;
+            Some((locked.key.sequence, (counting(locked), terms.mapping)))
+        });
+        Mappings(memory::mapped(known.len(), known).or_raise())
     }
 
     /// The mapping of indexes that are counted so; `None` where they are not counted so any more.
@@ -248,30 +247,23 @@ fn stat_ranges() -> TableIterator<
         let current = locked.slot.cursor().peek().0;
         Some((locked.key.sequence, terms.mapping, current, locked.pool, locked.leaving))
     });
-    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> = slices
-        .into_iter()
-        .filter_map(|(pid, counting, rest)| {
-            let mapping = mappings.get(&counting)?;
-            // One that was left behind is on its way to the pool or the catalog.
-            let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
-            Some((counting.key.sequence, rest, mapping, tier, pid))
-        })
-        .collect();
+    let of_slices = slices.into_iter().filter_map(|(pid, counting, rest)| {
+        let mapping = mappings.get(&counting)?;
+        // One that was left behind is on its way to the pool or the catalog.
+        let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
+        Some((counting.key.sequence, rest, mapping, tier, pid))
+    });
+    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> =
+        memory::collected(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
-        rows.push((sequence, current, mapping, "current", None));
-        rows.extend(
-            pool.queue()
-                .as_slice()
-                .iter()
-                .map(|range| (sequence, *range, mapping, "standby", None)),
-        );
-        rows.extend(
-            pool.returned()
-                .as_slice()
-                .iter()
-                .chain(leaving.as_slice())
-                .map(|range| (sequence, *range, mapping, "returned", None)),
-        );
+        let queued = pool.queue().as_slice().iter().map(|range| (*range, "standby"));
+        let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
+        let all = [(current, "current")]
+            .into_iter()
+            .chain(queued)
+            .chain(returned.map(|range| (*range, "returned")))
+            .map(|(range, tier)| (sequence, range, mapping, tier, None));
+        rows.grow_by(all).or_raise();
     }
     apart(&mut rows);
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
@@ -284,13 +276,11 @@ fn stat_ranges() -> TableIterator<
 fn slices(shared: &'static Shared) -> Vec<(i32, Counting, Range)> {
     let key = memo::key_of(0).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
-    shared
-        .all_slices()
-        .filter_map(|(pid, slice)| {
-            let (counting, rest) = slice.observe()?.ok()?;
-            ours(&counting.key).then_some((pid, counting, rest))
-        })
-        .collect()
+    let held = shared.all_slices().filter_map(|(pid, slice)| {
+        let (counting, rest) = slice.observe()?.ok()?;
+        ours(&counting.key).then_some((pid, counting, rest))
+    });
+    memory::collected(held).or_raise()
 }
 
 /// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what

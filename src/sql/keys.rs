@@ -15,6 +15,7 @@ use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
+use crate::memory;
 use crate::session::draw;
 use crate::session::memo::{self, Memo};
 
@@ -103,6 +104,7 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
 unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the caller's.
     let args = unsafe { Args::new(fcinfo) };
+    memory::check().or_raise();
     let name = args.name(0);
     let (memo, _) = memo::look_up(name, draw::DRAW).or_raise();
     frame_of(memo).or_raise();

@@ -18,4 +18,6 @@ pub mod restored;
 pub mod role_type;
 pub mod sequence_type;
 pub mod serve;
+pub mod stored_rows;
+mod trigger;
 pub mod value_at;

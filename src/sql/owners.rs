@@ -17,6 +17,7 @@ use crate::catalog::table::next_command;
 use crate::catalog::{self, ids, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory::{self, Grow};
 use crate::session::change::{self, Change};
 
 sql_functions!(hilo_set_owner);
@@ -61,7 +62,7 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<Owned>, Hi
         if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
             && sequence.owner == role
         {
-            locked.push(Owned { table, row, sequence });
+            locked.grow(Owned { table, row, sequence })?;
         }
     }
     Ok(locked)
@@ -203,24 +204,25 @@ fn drop_defaults<'a>(
     sequences: impl Iterator<Item = &'a Sequence>,
     cascade: bool,
 ) -> Result<(), HiloError> {
-    let names: Vec<&Name> = sequences.map(|sequence| &sequence.name).collect();
+    let names = memory::collected(sequences.map(|sequence| &sequence.name))?;
     if names.is_empty() {
         return Ok(());
     }
     let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
     for (default, name) in column_defaults::all(type_oid) {
-        users.entry(name).or_default().push(default);
+        users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        users.entry(name).or_default().grow(default)?;
     }
-    let used: Vec<(&Name, &ColumnDefault)> = names
-        .iter()
-        .flat_map(|name| users.get(*name).into_iter().flatten().map(|default| (*name, default)))
-        .collect();
+    let used: Vec<(&Name, &ColumnDefault)> =
+        memory::collected(names.iter().flat_map(|name| {
+            users.get(*name).into_iter().flatten().map(|default| (*name, default))
+        }))?;
     if !used.is_empty() && !cascade {
         let say = |(name, default): &(&Name, &ColumnDefault)| {
             let default = column_defaults::describe(default);
             format!("{default} depends on hilo sequence \"{name}\"")
         };
-        return Err(HiloError::OwnedHasDependents(used.iter().map(say).collect()));
+        return Err(HiloError::OwnedHasDependents(memory::collected(used.iter().map(say))?));
     }
     used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
     Ok(())
@@ -238,7 +240,7 @@ pub fn role_dropped(role: pg_sys::Oid) {
     let granted = roles::granted_to(role).or_raise();
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
-    let dependents: Vec<String> = own.chain(may).collect();
+    let dependents = memory::collected(own.chain(may)).or_raise();
     if !dependents.is_empty() {
         HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
     }

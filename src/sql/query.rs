@@ -2,12 +2,12 @@
 //! caller's search_path.
 
 use std::ffi::CString;
-use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::catalog::table::text_of;
+use crate::errors::OrRaise;
+use crate::memory::{self, Grow};
 
 /// A row of a result.
 pub struct Row {
@@ -52,22 +52,39 @@ impl Row {
 
 /// Runs a query with the rights of the current user and makes something of each row. It sees what is
 /// committed by now, as far as the transaction's isolation level lets it.
-pub fn rows<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn rows<T>(sql: &str, mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    let mut found = Vec::new();
+    for_each(sql, |row| found.grow(each(row)).or_raise());
+    found
+}
+
+/// The same without keeping anything: the rows come some at a time, so that there may be any number.
+pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
+    const AT_ONCE: std::ffi::c_long = 1000;
+    memory::check().or_raise();
     let text = CString::new(sql).unwrap_or_default();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. Not
     // marked as read-only, which would have it use the older snapshot of the caller's statement; what
-    // the callers pass only reads.
+    // the callers pass only reads. No row is used once its batch is freed.
     unsafe {
         pg_sys::SPI_connect();
-        let status = pg_sys::SPI_execute(text.as_ptr(), false, 0);
-        let mut found = Vec::new();
-        if status == pg_sys::SPI_OK_SELECT as i32 && !pg_sys::SPI_tuptable.is_null() {
-            let table = &*pg_sys::SPI_tuptable;
-            let tuples = (0..pg_sys::SPI_processed as usize).map(|at| *table.vals.add(at));
-            found = tuples.map(|tuple| Row { tuple, columns: table.tupdesc }).map(each).collect();
+        let plan = pg_sys::SPI_prepare(text.as_ptr(), 0, std::ptr::null_mut());
+        let none = std::ptr::null_mut();
+        let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
+        loop {
+            pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
+            let table = pg_sys::SPI_tuptable;
+            if pg_sys::SPI_processed == 0 || table.is_null() {
+                break;
+            }
+            for at in 0..pg_sys::SPI_processed as usize {
+                memory::check().or_raise();
+                each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
+            }
+            pg_sys::SPI_freetuptable(table);
         }
+        pg_sys::SPI_cursor_close(portal);
         pg_sys::SPI_finish();
-        found
     }
 }
 
@@ -101,37 +118,6 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
         pg_sys::SetUserIdAndSecContext(user, context);
     }
     result
-}
-
-/// Runs `work` in a subtransaction, which an error ends and its message comes back from; but not one that
-/// is this session's own cancellation, whose code others' functions can raise too.
-pub fn tried<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let work = AssertUnwindSafe(work);
-    // SAFETY: the pattern of PL/pgSQL's exception blocks: both ends of the subtransaction are here,
-    // and context and owner are put back after either.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        let result = PgTryBuilder::new(AssertUnwindSafe(move || {
-            let done = { work }.0();
-            pg_sys::ReleaseCurrentSubTransaction();
-            Ok(done)
-        }))
-        .catch_others(|error| match error {
-            CaughtError::PostgresError(report)
-                if report.function_name() != Some("ProcessInterrupts") =>
-            {
-                pg_sys::RollbackAndReleaseCurrentSubTransaction();
-                Err(report.message().to_string())
-            }
-            other => other.rethrow(),
-        })
-        .execute();
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        result
-    }
 }
 
 /// Text of the database, whatever its encoding, as an expression.

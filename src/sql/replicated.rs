@@ -7,6 +7,7 @@
 //! has, neither the position nor what the numbers are made of is replaced from elsewhere.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use hilo_core::options::{DataType, Definition};
 
 use super::raw_function::raw_functions;
 use super::role_type::NOBODY;
+use super::trigger::before_row;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Lock, Position, REPLICATED};
@@ -41,7 +43,7 @@ unsafe extern "C-unwind" fn hilo_replicated_sequence(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call.
-    unsafe { Fired::new(fcinfo) }.answer(sequence)
+    unsafe { Fired::new(fcinfo, c"sequence") }.answer(sequence)
 }
 
 /// `hilo.replicated_position() RETURNS trigger`
@@ -51,7 +53,7 @@ unsafe extern "C-unwind" fn hilo_replicated_position(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call.
-    unsafe { Fired::new(fcinfo) }.answer(position)
+    unsafe { Fired::new(fcinfo, c"position") }.answer(position)
 }
 
 /// `hilo.replicated_privilege() RETURNS trigger`
@@ -61,7 +63,7 @@ unsafe extern "C-unwind" fn hilo_replicated_privilege(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call.
-    unsafe { Fired::new(fcinfo) }.answer(privilege)
+    unsafe { Fired::new(fcinfo, c"privilege") }.answer(privilege)
 }
 
 /// `hilo.replicated_free_range() RETURNS trigger`: what another server gave back is for it to serve.
@@ -71,7 +73,7 @@ unsafe extern "C-unwind" fn hilo_replicated_free_range(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call.
-    unsafe { Fired::new(fcinfo) }.answer(|_| Ok(Verdict::KeepOut))
+    unsafe { Fired::new(fcinfo, c"free_range") }.answer(|_| Ok(Verdict::KeepOut))
 }
 
 /// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.
@@ -101,32 +103,17 @@ struct Fired {
 impl Fired {
     /// # Safety
     /// `fcinfo` must be a live call.
-    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
-        // SAFETY: a call's context is null or a node, whose tag tells what it is.
+    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo, table: &CStr) -> Fired {
+        // SAFETY: the caller's.
         unsafe {
-            let context = (*fcinfo).context;
-            if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {
-                let trigger: *mut pg_sys::TriggerData = context.cast();
-                let before_row = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE;
-                let kind = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
-                let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
-                    pg_sys::TRIGGER_EVENT_INSERT => Some(Event::Insert),
-                    pg_sys::TRIGGER_EVENT_UPDATE => Some(Event::Update),
-                    pg_sys::TRIGGER_EVENT_DELETE => Some(Event::Delete),
-                    _ => None,
-                };
-                if let Some(event) = event
-                    && (*trigger).tg_event & kind == before_row
-                {
-                    return Fired { trigger, event };
-                }
-            }
+            let trigger = before_row(fcinfo, table);
+            let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+                pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,
+                pg_sys::TRIGGER_EVENT_UPDATE => Event::Update,
+                _ => Event::Delete,
+            };
+            Fired { trigger, event }
         }
-        ereport!(
-            ERROR,
-            PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-            "this function is a trigger of the catalog of hilo"
-        );
     }
 
     /// The row that is there, where one is changed or deleted.

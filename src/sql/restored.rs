@@ -8,7 +8,7 @@
 use pgrx::prelude::*;
 
 use super::raw_function::raw_functions;
-use super::role_type::row_being_inserted;
+use super::trigger::row_being_inserted;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::{definitions, ids};
 use crate::errors::{HiloError, OrRaise};
@@ -23,7 +23,7 @@ unsafe extern "C-unwind" fn hilo_restored_position(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call; the columns are replaced by values of their own types.
     unsafe {
-        let trigger = row_being_inserted(fcinfo);
+        let trigger = row_being_inserted(fcinfo, c"position");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
         let mut columns = [c"incarnation", c"system_id", c"timeline"]
             .map(|name| pg_sys::SPI_fnumber(descriptor, name.as_ptr()));
@@ -56,7 +56,7 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call; both columns are NOT NULL, which is checked only later.
     let (row, sequence, node) = unsafe {
-        let trigger = row_being_inserted(fcinfo);
+        let trigger = row_being_inserted(fcinfo, c"free_range");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
         let value = |name: &std::ffi::CStr| {
             let mut null = false;

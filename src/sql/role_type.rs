@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use super::raw_function::{argument, raw_functions};
 use super::sequence_type::received_text;
+use super::trigger::row_being_inserted;
 
 raw_functions!(
     hilo_role_in,
@@ -76,7 +77,7 @@ unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call.
-    unsafe { row_being_inserted(fcinfo) };
+    unsafe { row_being_inserted(fcinfo, c"privilege") };
     pg_sys::Datum::null()
 }
 
@@ -87,7 +88,7 @@ unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo)
 unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call; the column is replaced only by a value of its own layout.
     unsafe {
-        let trigger = row_being_inserted(fcinfo);
+        let trigger = row_being_inserted(fcinfo, c"sequence");
         let row = (*trigger).tg_trigtuple;
         let descriptor = (*(*trigger).tg_relation).rd_att;
         let mut column = pg_sys::SPI_fnumber(descriptor, c"owner".as_ptr());
@@ -169,35 +170,4 @@ unsafe fn text<'a>(role: pg_sys::Oid) -> &'a CStr {
 unsafe fn role_argument(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Oid {
     // SAFETY: the caller's; the type is passed by value.
     pg_sys::Oid::from(unsafe { argument(fcinfo, 0) }.value() as u32)
-}
-
-/// The call as that of a trigger before a row is inserted; anything else is refused.
-///
-/// # Safety
-/// `fcinfo` must be a live call.
-pub(super) unsafe fn row_being_inserted(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> *mut pg_sys::TriggerData {
-    // SAFETY: a call's context is null or a node, whose tag tells what it is.
-    unsafe {
-        let context = (*fcinfo).context;
-        if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {
-            let trigger: *mut pg_sys::TriggerData = context.cast();
-            let event = (*trigger).tg_event;
-            let wanted = pg_sys::TRIGGER_EVENT_INSERT
-                | pg_sys::TRIGGER_EVENT_ROW
-                | pg_sys::TRIGGER_EVENT_BEFORE;
-            let mask = pg_sys::TRIGGER_EVENT_OPMASK
-                | pg_sys::TRIGGER_EVENT_ROW
-                | pg_sys::TRIGGER_EVENT_TIMINGMASK;
-            if event & mask == wanted {
-                return trigger;
-            }
-        }
-    }
-    ereport!(
-        ERROR,
-        PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-        "this function is a trigger of the catalog of hilo"
-    );
 }

@@ -9,6 +9,7 @@ use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range};
 
@@ -56,6 +57,7 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the caller's.
     let args = unsafe { Args::new(fcinfo) };
+    memory::check().or_raise();
     let (memo, value) = draw::next(args.name(0)).or_raise();
     args.set_extra(memo);
     value.into()
@@ -100,6 +102,7 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
     // SAFETY: as above.
     unsafe {
         let args = Args::new(fcinfo);
+        memory::check().or_raise();
         let context = if args.extra::<u8>().is_null() {
             begin_series(args)
         } else {

@@ -264,6 +264,11 @@ pub const CASES: &[Case] = &[
         ["CREATE TABLE t (id bigint)\n? SELECT hilo_alter('t', cycle => true)", "42704"],
     ),
     different(
+        "alter-no-bounds",
+        ["CREATE SEQUENCE s MAXVALUE 10\nALTER SEQUENCE s NO MAXVALUE\n> SELECT max_value FROM pg_sequences WHERE schemaname = 'parity'", "9223372036854775807"],
+        ["SELECT hilo_create('s', max_value => 10)\nSELECT hilo_alter('s', max_value => NULL)\n> SELECT max_value FROM hilo_sequences\nSELECT hilo_alter('s', max_value => 9223372036854775807)\n> SELECT max_value FROM hilo_sequences", "10 9223372036854775807"],
+    ),
+    different(
         "alter-nothing",
         ["CREATE SEQUENCE s\n? ALTER SEQUENCE s", "42601"],
         ["SELECT hilo_create('s')\n? SELECT hilo_alter('s')", "ok"],

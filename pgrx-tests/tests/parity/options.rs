@@ -45,6 +45,16 @@ pub const CASES: &[Case] = &[
         "? SELECT hilo_create('s', block_size => 0)",
         "22023",
     ),
+    different(
+        "cache-beyond-the-sequence",
+        ["? CREATE SEQUENCE s MAXVALUE 10 CACHE 100\n? ALTER SEQUENCE s MAXVALUE 5", "ok ok"],
+        ["? SELECT hilo_create('s', max_value => 10, block_size => 100)\nSELECT hilo_create('s', max_value => 100, block_size => 100)\n? SELECT hilo_alter('s', max_value => 5)", "22023 22023"],
+    ),
+    different(
+        "slice-beyond-the-block",
+        ["? CREATE SEQUENCE s CACHE 10 SLICE 100", "42601"],
+        ["? SELECT hilo_create('s', block_size => 10, slice_size => 100)", "22023"],
+    ),
     same(
         "type-bounds-rising",
         "CREATE SEQUENCE a AS smallint

@@ -1,0 +1,392 @@
+//! The extreme values of a column of anybody's table, read without running anybody's code and without
+//! waiting for a lock.
+//!
+//! No statement is planned, since the planner evaluates what the owners of indexes have put into them. The
+//! values are read from a plain btree index, in order, whose operators are core's; what the index holds
+//! besides is passed over unread.
+
+use std::ffi::c_char;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::table::writer_of;
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::memory::{self, Grow};
+
+/// How many entries of an index are looked at, the dead ones included.
+const MOST_ENTRIES: usize = 4096;
+
+/// What becomes of a value that was found.
+pub enum Judged {
+    /// It is the one that was looked for.
+    Wanted,
+    /// It is not, nor is any that comes before this one in the direction of the search.
+    GoOn(i64),
+    /// No other can be wanted.
+    Enough,
+}
+
+/// Looks through the values of a column from `bound` on, downwards from it if the numbers are `rising`,
+/// else upwards, for the first one that `judge` wants; in a table with partitions, for the one that lies
+/// furthest in that of each. Of what is locked by somebody, or has no fitting index, or has too
+/// many dead entries at its end, nothing is known.
+pub fn search(
+    table: pg_sys::Oid,
+    column: i16,
+    rising: bool,
+    bound: i64,
+    mut judge: impl FnMut(i64) -> Judged,
+) -> Result<Option<i64>, HiloError> {
+    // Children may have it at another place. SAFETY: a copy of the current memory context, or null.
+    let column = unsafe { pg_sys::get_attname(table, column, true) };
+    if column.is_null() {
+        return Ok(None);
+    }
+    let mut furthest: Option<i64> = None;
+    for relation in with_children(table)? {
+        check_for_interrupts!();
+        memory::check()?;
+        let Some(open) = Open::table(relation) else { continue };
+        if let Some(value) = open.search(column, rising, bound, &mut judge)? {
+            let further = |known| if rising { value > known } else { value < known };
+            if furthest.is_none_or(further) {
+                furthest = Some(value);
+            }
+        }
+    }
+    Ok(furthest)
+}
+
+/// A table and all that inherit from it; none where its own lock is not to be had.
+fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    let mut all = Vec::new();
+    if !lock(table) {
+        return Ok(all);
+    }
+    // SAFETY: the list is of the current memory context.
+    unsafe {
+        let list = ffi::with_children(table);
+        for at in 0..pg_sys::list_length(list) {
+            all.grow(pg_sys::list_nth_oid(list, at))?;
+        }
+        pg_sys::list_free(list);
+    }
+    unlock(table);
+    Ok(all)
+}
+
+const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
+
+fn lock(relation: pg_sys::Oid) -> bool {
+    // SAFETY: takes the lock or does not; a relation that is gone can be locked too.
+    unsafe { pg_sys::ConditionalLockRelationOid(relation, SHARE) }
+}
+
+fn unlock(relation: pg_sys::Oid) {
+    // SAFETY: a lock that `lock` took.
+    unsafe { pg_sys::UnlockRelationOid(relation, SHARE) }
+}
+
+/// An open relation, locked; closed when dropped, and its lock given back.
+struct Open(pg_sys::Relation);
+
+impl Open {
+    /// A table whose rows can be read here and are hidden from nobody who may read the column.
+    fn table(id: pg_sys::Oid) -> Option<Open> {
+        if !lock(id) {
+            return None;
+        }
+        // SAFETY: it is locked, so it stays what it is; null where it is gone.
+        let table = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
+        if table.is_null() {
+            unlock(id);
+            return None;
+        }
+        let open = Open(table);
+        // SAFETY: an open relation has its row of pg_class; the flag is one of shared memory.
+        let readable = unsafe {
+            let class = &*(*table).rd_rel;
+            let kind = class.relkind as u8;
+            let persistence = class.relpersistence as u8;
+            kind == pg_sys::RELKIND_RELATION
+                && !class.relrowsecurity
+                && (persistence != pg_sys::RELPERSISTENCE_TEMP || (*table).rd_islocaltemp)
+                && (persistence != pg_sys::RELPERSISTENCE_UNLOGGED || !pg_sys::RecoveryInProgress())
+        };
+        readable.then_some(open)
+    }
+
+    fn id(&self) -> pg_sys::Oid {
+        // SAFETY: an open relation.
+        unsafe { (*self.0).rd_id }
+    }
+
+    fn search(
+        &self,
+        column: *const c_char,
+        rising: bool,
+        bound: i64,
+        judge: &mut impl FnMut(i64) -> Judged,
+    ) -> Result<Option<i64>, HiloError> {
+        // SAFETY: catalog look-ups; 0 where there is no such column.
+        let (number, type_oid) = unsafe {
+            let number = pg_sys::get_attnum(self.id(), column);
+            (number, pg_sys::get_atttype(self.id(), number))
+        };
+        let Some(kind) = Kind::of(type_oid) else { return Ok(None) };
+        for index in self.indexes()? {
+            if kind.fits(index, number)
+                && let Some(open) = Open::index(index)
+            {
+                return Ok(Scan::new(self, &open, kind, rising).search(bound, judge));
+            }
+        }
+        Ok(None)
+    }
+
+    fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
+        let mut all = Vec::new();
+        // SAFETY: an open relation; the list is of the current memory context.
+        unsafe {
+            let list = pg_sys::RelationGetIndexList(self.0);
+            for at in 0..pg_sys::list_length(list) {
+                all.grow(pg_sys::list_nth_oid(list, at))?;
+            }
+            pg_sys::list_free(list);
+        }
+        Ok(all)
+    }
+
+    /// An index that was found to fit, of a table that is locked.
+    fn index(id: pg_sys::Oid) -> Option<Open> {
+        if !lock(id) {
+            return None;
+        }
+        // SAFETY: it is locked; null where it is gone. Opening it looks up its operators, and runs none.
+        let index = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
+        if index.is_null() {
+            unlock(id);
+            return None;
+        }
+        Some(Open(index))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // After an error the end of the subtransaction closes it.
+        if !std::thread::panicking() {
+            // SAFETY: opened once, with this lock.
+            unsafe { pg_sys::relation_close(self.0, SHARE) }
+        }
+    }
+}
+
+/// An integer type, as a btree of core has it.
+#[derive(Clone, Copy)]
+enum Kind {
+    Int2,
+    Int4,
+    Int8,
+}
+
+impl Kind {
+    fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
+        match type_oid {
+            pg_sys::INT2OID => Some(Kind::Int2),
+            pg_sys::INT4OID => Some(Kind::Int4),
+            pg_sys::INT8OID => Some(Kind::Int8),
+            _ => None,
+        }
+    }
+
+    fn operators(self) -> pg_sys::Oid {
+        match self {
+            Kind::Int2 => pg_sys::INT2_BTREE_OPS_OID,
+            Kind::Int4 => pg_sys::INT4_BTREE_OPS_OID,
+            Kind::Int8 => pg_sys::INT8_BTREE_OPS_OID,
+        }
+    }
+
+    /// The functions of `<=` and of `>=`.
+    fn comparison(self, rising: bool) -> u32 {
+        match (self, rising) {
+            (Kind::Int2, true) => pg_sys::F_INT2LE,
+            (Kind::Int2, false) => pg_sys::F_INT2GE,
+            (Kind::Int4, true) => pg_sys::F_INT4LE,
+            (Kind::Int4, false) => pg_sys::F_INT4GE,
+            (Kind::Int8, true) => pg_sys::F_INT8LE,
+            (Kind::Int8, false) => pg_sys::F_INT8GE,
+        }
+    }
+
+    /// `bound` as a value of the type: the next one on the way, where it lies outside. `None`: all of the
+    /// type's values lie before it.
+    fn bound(self, bound: i64, rising: bool) -> Option<pg_sys::Datum> {
+        let (low, high) = match self {
+            Kind::Int2 => (i16::MIN as i64, i16::MAX as i64),
+            Kind::Int4 => (i32::MIN as i64, i32::MAX as i64),
+            Kind::Int8 => (i64::MIN, i64::MAX),
+        };
+        let outside = if rising { bound < low } else { bound > high };
+        if outside {
+            return None;
+        }
+        let bound = bound.clamp(low, high);
+        Some(match self {
+            Kind::Int2 => (bound as i16).into(),
+            Kind::Int4 => (bound as i32).into(),
+            Kind::Int8 => bound.into(),
+        })
+    }
+
+    fn value(self, datum: pg_sys::Datum) -> i64 {
+        match self {
+            Kind::Int2 => datum.value() as i16 as i64,
+            Kind::Int4 => datum.value() as i32 as i64,
+            Kind::Int8 => datum.value() as i64,
+        }
+    }
+
+    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no
+    /// expression and no predicate of anybody's.
+    fn fits(self, index: pg_sys::Oid, column: i16) -> bool {
+        let none = pg_sys::Datum::null();
+        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+        // SAFETY: a row of pg_index, whose first columns are not null and lie as the struct has them; it is
+        // released below, and the operators are compared before.
+        unsafe {
+            let row = pg_sys::SearchSysCache(cache, index.into(), none, none, none);
+            if row.is_null() {
+                return false;
+            }
+            let attribute = |number: u32| {
+                let mut null = false;
+                let datum = pg_sys::SysCacheGetAttr(cache, row, number as i16, &mut null);
+                (!null).then_some(datum)
+            };
+            let form = pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_index;
+            let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
+            // Rows that were there before it may be missing for those who began before it.
+            let old = !(*form).indcheckxmin
+                || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
+            let first = *(*form).indkey.values.as_ptr() == column;
+            let plain = attribute(pg_sys::Anum_pg_index_indexprs).is_none()
+                && attribute(pg_sys::Anum_pg_index_indpred).is_none();
+            let ours = attribute(pg_sys::Anum_pg_index_indclass).is_some_and(|datum| {
+                let classes = datum.cast_mut_ptr::<pg_sys::oidvector>();
+                *(*classes).values.as_ptr() == self.operators()
+            });
+            pg_sys::ReleaseSysCache(row);
+            usable && old && first && plain && ours
+        }
+    }
+}
+
+/// An ordered scan of an index, under a snapshot of now.
+struct Scan {
+    scan: pg_sys::IndexScanDesc,
+    slot: *mut pg_sys::TupleTableSlot,
+    snapshot: pg_sys::Snapshot,
+    kind: Kind,
+    rising: bool,
+    direction: pg_sys::ScanDirection::Type,
+    entries_left: usize,
+}
+
+impl Scan {
+    fn new(table: &Open, index: &Open, kind: Kind, rising: bool) -> Scan {
+        // SAFETY: the index is the table's, and both stay open for longer than the scan.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+            let slot = pg_sys::table_slot_create(table.0, std::ptr::null_mut());
+            #[cfg(not(feature = "pg18"))]
+            let scan = pg_sys::index_beginscan(table.0, index.0, snapshot, 1, 0);
+            #[cfg(feature = "pg18")]
+            let scan =
+                pg_sys::index_beginscan(table.0, index.0, snapshot, std::ptr::null_mut(), 1, 0);
+            // The value is read from the index.
+            (*scan).xs_want_itup = true;
+            let falls = *(*index.0).rd_indoption & pg_sys::INDOPTION_DESC as i16 != 0;
+            let direction = if rising != falls {
+                pg_sys::ScanDirection::BackwardScanDirection
+            } else {
+                pg_sys::ScanDirection::ForwardScanDirection
+            };
+            Scan { scan, slot, snapshot, kind, rising, direction, entries_left: MOST_ENTRIES }
+        }
+    }
+
+    fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Judged) -> Option<i64> {
+        let mut bound = bound;
+        loop {
+            let value = self.next(bound)?;
+            match judge(value) {
+                Judged::Wanted => return Some(value),
+                // It must get on.
+                Judged::GoOn(next) if (next < value) == self.rising && next != value => {
+                    bound = next;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The value of a living row that is `bound`, or else the first one before it.
+    fn next(&mut self, bound: i64) -> Option<i64> {
+        let bound = self.kind.bound(bound, self.rising)?;
+        let strategy = match self.rising {
+            true => pg_sys::BTLessEqualStrategyNumber,
+            false => pg_sys::BTGreaterEqualStrategyNumber,
+        };
+        let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.rising));
+        let mut key = pg_sys::ScanKeyData::default();
+        // SAFETY: the key is of the index's first column and its type, and copied by the scan.
+        unsafe {
+            pg_sys::ScanKeyInit(&mut key, 1, strategy as _, comparison, bound);
+            pg_sys::index_rescan(self.scan, &mut key, 1, std::ptr::null_mut(), 0);
+        }
+        while self.entries_left > 0 {
+            self.entries_left -= 1;
+            check_for_interrupts!();
+            // SAFETY: the scan is open; an entry is taken apart before the next one is fetched, into places
+            // for as many columns as an index can have.
+            unsafe {
+                if pg_sys::index_getnext_tid(self.scan, self.direction).is_null() {
+                    return None;
+                }
+                if !pg_sys::index_fetch_heap(self.scan, self.slot) {
+                    continue;
+                }
+                let (mut values, mut nulls) = (
+                    [pg_sys::Datum::null(); pg_sys::INDEX_MAX_KEYS as usize],
+                    [true; pg_sys::INDEX_MAX_KEYS as usize],
+                );
+                pg_sys::index_deform_tuple(
+                    (*self.scan).xs_itup,
+                    (*self.scan).xs_itupdesc,
+                    values.as_mut_ptr(),
+                    nulls.as_mut_ptr(),
+                );
+                return (!nulls[0]).then(|| self.kind.value(values[0]));
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        // After an error the end of the subtransaction lets go of all three.
+        if !std::thread::panicking() {
+            // SAFETY: made by `new`, ended once.
+            unsafe {
+                pg_sys::index_endscan(self.scan);
+                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
+                pg_sys::UnregisterSnapshot(self.snapshot);
+            }
+        }
+    }
+}

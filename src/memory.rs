@@ -1,0 +1,266 @@
+//! Rust's memory. Where the system gives no more, Rust's collections end the process, and with that every
+//! session of the server is thrown out; Postgres raises 53200 instead.
+//!
+//! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a flag is
+//! set. Whoever is about to do something slow, or to take up another row, asks [`check`], which
+//! raises the error while there is still memory to raise it with. What grows with the data grows through
+//! [`Grow`], which fails where it may.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+use crate::errors::HiloError;
+
+/// Part of the library's image: never touched, and so no memory of its own, until it is needed.
+const RESERVE: usize = 256 << 10;
+/// What the reserve is dealt in.
+const GRAIN: usize = 64;
+const GRAINS: usize = RESERVE / GRAIN;
+/// Larger pieces are refused, so that one of them does not take what an error report needs.
+const LARGEST: usize = 32 << 10;
+
+#[repr(align(64))]
+struct Reserve(UnsafeCell<[u8; RESERVE]>);
+
+// SAFETY: its bytes are reached through pieces only that `take` has given out, each to one owner.
+unsafe impl Sync for Reserve {}
+
+static PLACE: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
+/// A bit for each grain that is out. A backend has one thread, but an allocator must not rely on it.
+static TAKEN: [AtomicU64; GRAINS / 64] = [const { AtomicU64::new(0) }; GRAINS / 64];
+/// Held while `TAKEN` is searched.
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// The system has refused memory since `check` last found some.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+struct Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+fn grains(layout: Layout) -> usize {
+    layout.size().div_ceil(GRAIN).max(1)
+}
+
+fn is_free(grain: usize) -> bool {
+    TAKEN[grain / 64].load(Relaxed) & (1 << (grain % 64)) == 0
+}
+
+fn mark(from: usize, count: usize, taken: bool) {
+    for grain in from..from + count {
+        let bit = 1 << (grain % 64);
+        match taken {
+            true => TAKEN[grain / 64].fetch_or(bit, Relaxed),
+            false => TAKEN[grain / 64].fetch_and(!bit, Release),
+        };
+    }
+}
+
+/// A piece of the reserve, or null. First fit: it is used for the length of an error at most.
+#[cold]
+fn take(layout: Layout) -> *mut u8 {
+    REFUSED.store(true, Relaxed);
+    if layout.size() > LARGEST || layout.align() > GRAIN || BUSY.swap(true, Acquire) {
+        return std::ptr::null_mut();
+    }
+    let (wanted, mut from, mut length) = (grains(layout), 0, 0);
+    for grain in 0..GRAINS {
+        if !is_free(grain) {
+            (from, length) = (grain + 1, 0);
+            continue;
+        }
+        length += 1;
+        if length == wanted {
+            break;
+        }
+    }
+    let found = length == wanted;
+    if found {
+        mark(from, wanted, true);
+    }
+    BUSY.store(false, Release);
+    match found {
+        // SAFETY: `from` and all of its piece lie within the reserve.
+        true => unsafe { PLACE.0.get().cast::<u8>().add(from * GRAIN) },
+        false => std::ptr::null_mut(),
+    }
+}
+
+/// Where in the reserve a piece lies; `None`: it is the system's.
+#[inline(always)]
+fn grain_of(piece: *mut u8) -> Option<usize> {
+    let offset = (piece as usize).wrapping_sub(PLACE.0.get() as usize);
+    (offset < RESERVE).then_some(offset / GRAIN)
+}
+
+// SAFETY: every piece is the system's, or of the reserve, whose pieces lie apart while they are out, are
+// aligned to a grain and as long as asked for; `dealloc` and `realloc` know by its address whose a piece is.
+// Nothing in here allocates or unwinds.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's.
+        let piece = unsafe { System.alloc(layout) };
+        if piece.is_null() { take(layout) } else { piece }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's; a piece of the reserve has the size asked for, and may have been used before.
+        unsafe {
+            let piece = System.alloc_zeroed(layout);
+            if !piece.is_null() {
+                return piece;
+            }
+            let piece = take(layout);
+            if !piece.is_null() {
+                piece.write_bytes(0, layout.size());
+            }
+            piece
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
+        match grain_of(piece) {
+            Some(grain) => mark(grain, grains(layout), false),
+            // SAFETY: the caller's; not of the reserve, so it came from the system.
+            None => unsafe { System.dealloc(piece, layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's, who sees to it that `size` makes a layout; the old piece stays as it is where
+        // there is no new one.
+        unsafe {
+            let of_system = grain_of(piece).is_none();
+            if of_system {
+                let grown = System.realloc(piece, layout, size);
+                if !grown.is_null() {
+                    return grown;
+                }
+            }
+            let wanted = Layout::from_size_align_unchecked(size, layout.align());
+            let grown = if of_system { take(wanted) } else { self.alloc(wanted) };
+            if !grown.is_null() {
+                grown.copy_from_nonoverlapping(piece, layout.size().min(size));
+                self.dealloc(piece, layout);
+            }
+            grown
+        }
+    }
+}
+
+/// No error of this library carries a backtrace, whatever the server's environment says: making one takes
+/// much memory, and a lock that an error in it never lets go of. To be called once, from `_PG_init`.
+pub fn init() {
+    const SETTING: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(SETTING);
+    // SAFETY: one thread, when the library is loaded. The environment is left as it was; the standard library,
+    // of which each Rust extension has a copy of its own, remembers what the first capture found.
+    unsafe {
+        std::env::set_var(SETTING, "0");
+        let _ = std::backtrace::Backtrace::capture();
+        match before {
+            Some(before) => std::env::set_var(SETTING, before),
+            None => std::env::remove_var(SETTING),
+        }
+    }
+}
+
+/// Whether there is memory to go on with. Costs one load where it never ran short.
+///
+/// # Errors
+/// `OutOfMemory`
+#[inline]
+pub fn check() -> Result<(), HiloError> {
+    if REFUSED.load(Relaxed) { room(RESERVE) } else { Ok(()) }
+}
+
+/// Whether the system would give so much at once now: for what is built in one piece and cannot fail
+/// half-way.
+///
+/// # Errors
+/// `OutOfMemory`
+#[cold]
+pub fn room(bytes: usize) -> Result<(), HiloError> {
+    let Ok(layout) = Layout::from_size_align(bytes.max(RESERVE), GRAIN) else {
+        return Err(HiloError::OutOfMemory);
+    };
+    // SAFETY: a layout of more than nothing; what was given is given back, untouched.
+    unsafe {
+        let piece = std::hint::black_box(System.alloc(layout));
+        if piece.is_null() {
+            REFUSED.store(true, Relaxed);
+            return Err(HiloError::OutOfMemory);
+        }
+        System.dealloc(piece, layout);
+    }
+    REFUSED.store(false, Relaxed);
+    Ok(())
+}
+
+/// A list that grows with the data, and fails where there is no more memory.
+pub trait Grow<T> {
+    /// # Errors
+    /// `OutOfMemory`
+    fn grow(&mut self, item: T) -> Result<(), HiloError>;
+
+    /// # Errors
+    /// `OutOfMemory`
+    fn grow_by(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), HiloError> {
+        items.into_iter().try_for_each(|item| self.grow(item))
+    }
+}
+
+impl<T> Grow<T> for Vec<T> {
+    #[inline]
+    fn grow(&mut self, item: T) -> Result<(), HiloError> {
+        if self.len() == self.capacity() {
+            self.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+            check()?;
+        }
+        self.push(item);
+        Ok(())
+    }
+}
+
+/// All of `items`, as `collect` has them.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloError> {
+    let mut all = Vec::new();
+    all.grow_by(items)?;
+    Ok(all)
+}
+
+/// The same as a table of at most `count` entries.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn mapped<K: Eq + Hash, V>(
+    count: usize,
+    entries: impl IntoIterator<Item = (K, V)>,
+) -> Result<HashMap<K, V>, HiloError> {
+    let mut all = HashMap::new();
+    all.try_reserve(count).map_err(|_| HiloError::OutOfMemory)?;
+    for (key, value) in entries {
+        all.insert(key, value);
+    }
+    Ok(all)
+}
+
+/// A list with room for `count` items, which then does not grow.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn with_capacity<T>(count: usize) -> Result<Vec<T>, HiloError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(count).map_err(|_| HiloError::OutOfMemory)?;
+    Ok(all)
+}

@@ -1,0 +1,63 @@
+//! The result of a function that returns many rows, in a tuplestore: beyond work_mem it lies on disk.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::args::Args;
+
+/// The rows of the call being made, as far as they are known.
+pub struct StoredRows {
+    store: *mut pg_sys::Tuplestorestate,
+    columns: pg_sys::TupleDesc,
+}
+
+impl StoredRows {
+    /// Announces that the result comes this way. The function is declared to return a set of records.
+    pub fn begin(args: Args) -> StoredRows {
+        const MATERIALIZE: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize as i32;
+        const RANDOM: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random as i32;
+        // SAFETY: null, or a node whose tag tells what it is, which lives as long as the call; store and columns
+        // are of the query's memory, as the executor wants them.
+        unsafe {
+            let info = (*args.raw()).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            if info.is_null()
+                || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo
+                || (*info).allowedModes & MATERIALIZE == 0
+            {
+                ereport!(
+                    ERROR,
+                    PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                    "set-valued function called in context that cannot accept a set"
+                );
+            }
+            let of_query = (*(*info).econtext).ecxt_per_query_memory;
+            let before = pg_sys::MemoryContextSwitchTo(of_query);
+            let mut columns = std::ptr::null_mut();
+            pg_sys::get_call_result_type(args.raw(), std::ptr::null_mut(), &mut columns);
+            let any_order = (*info).allowedModes & RANDOM != 0;
+            let store = pg_sys::tuplestore_begin_heap(any_order, false, pg_sys::work_mem);
+            (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
+            (*info).setResult = store;
+            (*info).setDesc = columns;
+            pg_sys::MemoryContextSwitchTo(before);
+            StoredRows { store, columns }
+        }
+    }
+
+    /// Adds a row, whose values are those of the declared columns.
+    ///
+    /// # Safety
+    /// They must be of the columns' types.
+    pub unsafe fn add<const N: usize>(&mut self, mut values: [pg_sys::Datum; N]) {
+        let mut nulls = [false; N];
+        // SAFETY: the caller's; the store copies them.
+        unsafe {
+            pg_sys::tuplestore_putvalues(
+                self.store,
+                self.columns,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            )
+        }
+    }
+}
