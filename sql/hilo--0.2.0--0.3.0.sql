@@ -11,3 +11,5 @@ COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved and gi
 COMMENT ON COLUMN hilo.free_range.incarnation IS 'Life of the server whose memory holds it; 0: nobody does, it is free';
 
 COMMENT ON TABLE hilo.gap IS 'Ranges of values that will not be served any more and are not known to have been served';
+COMMENT ON VIEW hilo_gaps IS 'The values that were reserved, will not be served any more and are not known to have been served, as ranges, and why';
+COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that memory held when the sequence was numbered anew: see hilo_gaps';

@@ -104,7 +104,7 @@ COMMENT ON COLUMN hilo_stat_sequences.in_current IS 'Values left in the block th
 COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that comes after it';
 COMMENT ON COLUMN hilo_stat_sequences.in_returned IS 'Values given back by sessions and ready to be taken again';
 COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values given back by one session and taken by another';
-COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that will never be served: see hilo_gaps';
+COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that memory held when the sequence was numbered anew: see hilo_gaps';
 COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Why the last of them failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'When it failed';
@@ -138,7 +138,7 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT s.name, g.first_value AS first, g.last_value AS last, g.count, g.reason, g.node AS node_id, g.recorded_at
       FROM hilo.gap g
       JOIN hilo.readable s ON s.id = g.sequence;
-COMMENT ON VIEW hilo_gaps IS 'The values that were reserved and will never be served, as ranges, and why';
+COMMENT ON VIEW hilo_gaps IS 'The values that were reserved, will not be served any more and are not known to have been served, as ranges, and why';
 COMMENT ON COLUMN hilo_gaps.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';

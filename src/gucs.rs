@@ -51,7 +51,7 @@ fn integers() -> Vec<Int> {
     let (s, ms) = (GucFlags::UNIT_S, GucFlags::UNIT_MS);
     vec![
         Int { name: c"hilo.max_sequences", what: c"Sequences that can be active at the same time.",
-              why: c"Each takes about 1.7 kB of shared memory. When all are taken, the longest idle one is put back to the catalog.",
+              why: c"Each takes about 2.5 kB of shared memory. When all are taken, the longest idle one is put back to the catalog.",
               setting: &MAX_SEQUENCES, range: (16, 1_000_000), context: Postmaster, flags: none },
         Int { name: c"hilo.max_backend_slices", what: c"Sequences of which one session can hold a slice.",
               why: c"Each takes 64 bytes of shared memory for every allowed connection.",
@@ -83,7 +83,7 @@ fn integers() -> Vec<Int> {
         Int { name: c"hilo.node_count", what: c"How many servers deal numbers of the same sequences.",
               why: c"", setting: &NODE_COUNT, range: (1, 1024), context: Sighup, flags: none },
         Int { name: c"hilo.failover_skip", what: c"Values skipped after a promotion that may have lost reservations.",
-              why: c"-1 skips one block of the sequence.",
+              why: c"-1 skips what may have been reserved ahead within a minute of lag.",
               setting: &FAILOVER_SKIP, range: (-1, i32::MAX), context: Sighup, flags: none },
     ]
 }

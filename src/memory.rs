@@ -229,6 +229,14 @@ impl<T> Grow<T> for Vec<T> {
     }
 }
 
+impl<K: Eq + Hash, V> Grow<(K, V)> for HashMap<K, V> {
+    fn grow(&mut self, (key, value): (K, V)) -> Result<(), HiloError> {
+        self.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        self.insert(key, value);
+        Ok(())
+    }
+}
+
 /// All of `items`, as `collect` has them.
 ///
 /// # Errors

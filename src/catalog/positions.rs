@@ -1,5 +1,8 @@
 //! `hilo.position`: how far a node has reserved.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use pgrx::pg_sys;
 
 use hilo_core::mapping::{Mapping, Stripes};
@@ -10,6 +13,8 @@ use super::table::{Equals, Row, See, Table};
 use super::{Ids, ids};
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::memory::Grow;
+use crate::session::Global;
 
 /// The life of a position that a dump has brought, until its first reservation here.
 pub const RESTORED: i64 = -1;
@@ -177,6 +182,31 @@ pub struct Version {
     pub writer: pg_sys::TransactionId,
 }
 
+type Written = HashMap<(pg_sys::Oid, i64, i32), pg_sys::ItemPointerData>;
+
+/// Where the last version lies that this transaction has written of a row. One that writes many, each in a
+/// subtransaction, would else look through all of them for the one that is in force.
+static WRITTEN: Global<RefCell<Option<Written>>> = Global::new(RefCell::new(None));
+
+/// The transaction has ended.
+pub fn forget_written() {
+    WRITTEN.take();
+}
+
+/// The version of a row that this transaction has written last, if it is in force.
+fn written(table: &Table, sequence: i64, node: i32) -> Option<Row> {
+    let key = (table.id(), sequence, node);
+    let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
+    let row = table.at(place)?;
+    let same = row.int8(1) == sequence && row.int4(2) == node && is_current(row.writer());
+    same.then_some(row)
+}
+
+fn newest(table: &Table, ids: &Ids, sequence: i64, node: i32) -> Option<Row> {
+    written(table, sequence, node)
+        .or_else(|| table.find(ids.position_pkey, &keys(sequence, node), See::Newest))
+}
+
 /// A position row that this transaction has locked.
 pub struct LockedPosition {
     table: Table,
@@ -185,16 +215,23 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces it. The new version.
-    pub fn update(&self, position: &Position) -> Version {
+    /// Replaces it.
+    pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());
-        Version {
+    }
+
+    /// Replaces it with a version that this transaction may come back to, and returns that.
+    pub fn rewrite(&self, position: &Position) -> Result<Version, HiloError> {
+        let place = self.table.update(&self.row, &mut position.values());
+        let key = (self.table.id(), position.sequence, position.node);
+        WRITTEN.borrow_mut().get_or_insert_default().grow((key, place))?;
+        Ok(Version {
             sequence: position.sequence,
             node: position.node,
             epoch: position.epoch,
             // SAFETY: writing the row has given this subtransaction its number.
             writer: unsafe { pg_sys::GetCurrentTransactionId() },
-        }
+        })
     }
 
     /// Whether the current transaction has written this version.
@@ -227,7 +264,8 @@ pub enum Lock {
 /// Locks a node's row, waiting for its holder or not.
 pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, HiloError> {
     let table = Table::write(ids.position)?;
-    Ok(match table.find_locked(ids.position_pkey, &keys(sequence, node), wait) {
+    let find = || newest(&table, ids, sequence, node);
+    Ok(match table.lock_found(find, wait) {
         Ok(Some(row)) => {
             let position = Position::from_row(&row);
             Lock::Locked(LockedPosition { table, row, position })
@@ -273,8 +311,7 @@ pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
 /// A node's row with its version, if the current transaction has written it.
 pub fn find_written(sequence: i64, node: i32) -> Result<Option<(Position, Version)>, HiloError> {
     let ids = ids()?;
-    let table = Table::read(ids.position)?;
-    let row = table.find(ids.position_pkey, &keys(sequence, node), See::Newest);
+    let row = newest(&Table::read(ids.position)?, &ids, sequence, node);
     Ok(row.filter(|row| is_current(row.writer())).map(|row| {
         let position = Position::from_row(&row);
         let version = Version { sequence, node, epoch: position.epoch, writer: row.writer() };

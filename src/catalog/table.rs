@@ -203,6 +203,11 @@ impl Table {
         }
     }
 
+    pub fn id(&self) -> pg_sys::Oid {
+        // SAFETY: an open relation.
+        unsafe { (*self.relation).rd_id }
+    }
+
     fn columns(&self) -> usize {
         // SAFETY: an open relation has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
@@ -326,8 +331,17 @@ impl Table {
         keys: &[(i16, Equals)],
         wait: bool,
     ) -> Result<Option<Row>, ()> {
+        self.lock_found(|| self.find(index, keys, See::Newest), wait)
+    }
+
+    /// The same of a row that `find` finds.
+    pub fn lock_found(
+        &self,
+        find: impl Fn() -> Option<Row>,
+        wait: bool,
+    ) -> Result<Option<Row>, ()> {
         loop {
-            let Some(row) = self.find(index, keys, See::Newest) else { return Ok(None) };
+            let Some(row) = find() else { return Ok(None) };
             match self.lock(&row, wait) {
                 RowLock::Locked => return Ok(Some(row)),
                 RowLock::Held => return Err(()),
@@ -347,13 +361,42 @@ impl Table {
     }
 
     /// Replaces a row that is locked.
-    pub fn update(&self, row: &Row, values: &mut [Option<pg_sys::Datum>]) {
+    ///
+    /// Returns where the new version lies.
+    pub fn update(
+        &self,
+        row: &Row,
+        values: &mut [Option<pg_sys::Datum>],
+    ) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
         // SAFETY: a tuple of this relation; the old one's header says where it lies.
         unsafe {
             let mut at = (*row.tuple).t_self;
             pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
+            let new = (*tuple).t_self;
             pg_sys::heap_freetuple(tuple);
+            new
+        }
+    }
+
+    /// The version that lies at a place where there was one, if it is in force for this transaction.
+    pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
+        let mut tuple = pg_sys::HeapTupleData { t_self: place, ..Default::default() };
+        let mut buffer: pg_sys::Buffer = 0;
+        // SAFETY: a place that the table still has, whatever lies there now; the row is copied before its
+        // page is let go of.
+        unsafe {
+            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+            let block = (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo);
+            let snapshot = &raw mut pg_sys::SnapshotSelfData;
+            if block >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
+                || !pg_sys::heap_fetch(self.relation, snapshot, &mut tuple, &mut buffer, false)
+            {
+                return None;
+            }
+            let row = self.row(&mut tuple);
+            pg_sys::ReleaseBuffer(buffer);
+            Some(row)
         }
     }
 

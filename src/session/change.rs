@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::{Global, forget_names, memo, own};
-use crate::catalog::version;
+use crate::catalog::{positions, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::directory::Key;
@@ -146,6 +146,7 @@ fn end() {
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
     own::forget();
+    positions::forget_written();
     forget_names();
 }
 

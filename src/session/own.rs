@@ -22,6 +22,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::{self, Position, Version};
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::memory::Grow;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Terms;
 
@@ -108,7 +109,10 @@ pub fn terms(sequence: &Sequence, position: &Position) -> Terms {
 }
 
 /// Notes what the numbers of a version are that this transaction has just written.
-pub fn wrote(version: Version, origin: Origin) {
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     let inherited = match origin {
@@ -116,11 +120,14 @@ pub fn wrote(version: Version, origin: Origin) {
         _ => None,
     };
     match (origin, inherited) {
-        (Origin::New, _) => state.origins.remove(&version),
+        (Origin::New, _) => {
+            state.origins.remove(&version);
+        }
         // What continues everybody's numbers still does.
-        (_, Some(Origin::Shared)) => state.origins.insert(version, Origin::Shared),
-        _ => state.origins.insert(version, origin),
+        (_, Some(Origin::Shared)) => state.origins.grow((version, Origin::Shared))?,
+        _ => state.origins.grow((version, origin))?,
     };
+    Ok(())
 }
 
 /// Takes a sequence over if this transaction has written its position. Whether it is ours.
@@ -148,6 +155,8 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     }
     let floor = state.floor(&version);
+    state.served.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    state.current.grow((sequence.id, version))?;
     let own = state.served.entry(version).or_insert_with(|| {
         let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
         slice.move_to(position.next_index);
@@ -159,7 +168,6 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     // The bounds may be others than when it was loaded.
     own.limit = limit;
     own.slice.move_to(own.next().max(floor));
-    state.current.insert(sequence.id, version);
     entry.slot.set(None);
     entry.serial.set(position.epoch);
     entry.terms.set(terms);

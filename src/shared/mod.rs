@@ -37,8 +37,8 @@ const TRANCHE: &CStr = c"hilo";
 /// The head of our shared memory.
 #[repr(C, align(64))]
 pub struct Control {
-    /// This life of the shared memory: random, never 0. Written once.
-    pub incarnation: i64,
+    /// This life of the shared memory: random, never 0. Written once. See [`Shared::life`].
+    incarnation: i64,
     /// Raised when a definition has changed, before its slot learns of it: who looks a name up can
     /// tell that the answer is out of date.
     pub definitions: AtomicU64,
@@ -170,6 +170,14 @@ impl Shared {
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
         let lock = self.lock_at(2 + number % SLOT_LOCKS, true);
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
+    }
+
+    /// What `incarnation` says in the catalog of this database where this life of the memory has reserved.
+    /// A database that is copied from this one is in nobody's memory.
+    pub fn life(&self) -> i64 {
+        // SAFETY: a static set when the backend connected.
+        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+        (self.control.incarnation ^ i64::from(database)).max(1)
     }
 
     pub fn number_of(&self, slot: &Slot) -> usize {

@@ -181,7 +181,7 @@ fn in_catalog(
     // primary only.
     let (recovering, system_id) =
         unsafe { (pg_sys::RecoveryInProgress(), pg_sys::GetSystemIdentifier() as i64) };
-    let life = shared::get().map_or(0, |shared| shared.control.incarnation);
+    let life = shared::get().map_or(0, |shared| shared.life());
     if recovering || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(());
     }

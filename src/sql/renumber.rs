@@ -71,7 +71,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     if locked.is_own() {
         // Drawn by this transaction, and not yet written back.
         position.next_index = own::reached(&locked.version()).unwrap_or(0).max(position.next_index);
-    } else if position.incarnation == shared.control.incarnation {
+    } else if position.incarnation == shared.life() {
         lines::let_go_where(|entry| entry.id == sequence.id);
         let counting = counting(&position);
         shared.freeze(&counting.key);
@@ -120,7 +120,7 @@ fn renumber(
         (true, false) => Origin::Shared,
     };
     let (system_id, timeline) = positions::server();
-    let version = locked.update(&Position {
+    let renumbered = locked.rewrite(&Position {
         epoch,
         base: numbering.base,
         next_index,
@@ -134,7 +134,7 @@ fn renumber(
     });
     next_command();
     change::note(sequence.id, Change::Epoch(epoch)).or_raise();
-    own::wrote(version, origin);
+    own::wrote(renumbered.or_raise(), origin).or_raise();
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.

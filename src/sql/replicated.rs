@@ -243,7 +243,7 @@ fn is_due(last: &Cell<Option<Instant>>) -> bool {
 /// Another server reserves as this node.
 fn meet_twin(new: &Position) {
     static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
-    let life = shared::get().map_or(0, |shared| shared.control.incarnation);
+    let life = shared::get().map_or(0, |shared| shared.life());
     // A row of our own may come back over a third server, which has marked it.
     if new.system_id == positions::server().0 && (new.incarnation == 0 || new.incarnation == life) {
         return;

@@ -187,7 +187,7 @@ pub(super) fn write(
         return Ok(Outcome::Outdated);
     };
     let mut position = locked.position;
-    if position.epoch != epoch || position.incarnation != shared.control.incarnation {
+    if position.epoch != epoch || position.incarnation != shared.life() {
         return Ok(Outcome::Outdated);
     }
     // Returned ranges may have come since the pool was frozen; they stay in memory.
@@ -206,7 +206,7 @@ pub(super) fn write(
             ranges::lower(ids, &mut position)?;
         }
     }
-    account(ids, shared.control.incarnation, &mut position, &held, true)?;
+    account(ids, shared.life(), &mut position, &held, true)?;
     if held.ranges.is_empty() {
         position.incarnation = 0;
     }

@@ -111,7 +111,7 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
     if locked.position.epoch < plan.counting.epoch {
         return Ok(Outcome::Held);
     }
-    let incarnation = shared.control.incarnation;
+    let incarnation = shared.life();
     let mut position = locked.position;
     take_over(ids, incarnation, &sequence, &mut position)?;
     let same = plan.counting.node == position.node && plan.counting.epoch == position.epoch;
