@@ -125,7 +125,7 @@ fn a_node_joins_the_numbering_that_is_there() {
     };
     let mut fresh = cluster.connect("postgres");
     refused(&mut fresh, "hilo_nextval('joined')");
-    refused(&mut fresh, "hilo_alter('joined', max_value => 100000)");
+    refused(&mut fresh, "hilo_alter('joined', increment => 2)");
 
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
     seen.session().saw(&draw(&mut client, "joined", 300));

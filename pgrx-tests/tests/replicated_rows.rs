@@ -22,7 +22,7 @@ fn a_definition_without_a_position_is_not_served() {
     seen.session().saw(&draw(&mut there, "early", 5_000));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
-    for call in ["hilo_nextval('early')", "hilo_alter('early', max_value => 1000000)"] {
+    for call in ["hilo_nextval('early')", "hilo_alter('early', increment => 2)"] {
         let refusal = here.refusal(&format!("SELECT {call}"));
         refusal.is("55000").says("no position of hilo sequence \"early\"").hints("hilo.position");
     }

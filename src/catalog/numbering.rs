@@ -100,8 +100,7 @@ pub fn anew(
 ) -> Result<Numbering, HiloError> {
     let node = node()?;
     let nodes = gucs::node().1;
-    let mut others = positions::of_all_nodes(&ids()?, sequence.id)?;
-    others.retain(|other| other.node != node);
+    let others = positions::of_other_nodes(&ids()?, sequence.id, node)?;
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
     let numbering = Numbering { base, nodes, stripe };

@@ -265,7 +265,12 @@ pub enum Lock {
 pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, HiloError> {
     let table = Table::write(ids.position)?;
     let find = || newest(&table, ids, sequence, node);
-    Ok(match table.lock_found(find, wait) {
+    // Nobody else sees a version that is this transaction's own.
+    let found = match find().filter(|row| is_current(row.writer())) {
+        Some(own) => Ok(Some(own)),
+        None => table.lock_found(find, wait),
+    };
+    Ok(match found {
         Ok(Some(row)) => {
             let position = Position::from_row(&row);
             Lock::Locked(LockedPosition { table, row, position })
@@ -295,6 +300,20 @@ pub fn of_all_nodes(ids: &Ids, sequence: i64) -> Result<Vec<Position>, HiloError
         all.push(Position::from_row(&row));
         true
     });
+    Ok(all)
+}
+
+/// The rows of the other nodes: without a look at the versions that there may be of `node`'s.
+pub fn of_other_nodes(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<Position>, HiloError> {
+    let table = Table::read(ids.position)?;
+    let mut all = Vec::new();
+    for other in [Equals::Below4(node), Equals::Above4(node)] {
+        let keys = [(1, Equals::Int8(sequence)), (2, other)];
+        table.scan(ids.position_pkey, &keys, See::Newest, |row| {
+            all.push(Position::from_row(&row));
+            true
+        });
+    }
     Ok(all)
 }
 

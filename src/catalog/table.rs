@@ -23,6 +23,8 @@ pub enum Equals<'a> {
     Beyond(pg_sys::Oid),
     Above(i64),
     Below(i64),
+    Above4(i32),
+    Below4(i32),
 }
 
 impl Equals<'_> {
@@ -35,10 +37,14 @@ impl Equals<'_> {
             Equals::Beyond(value) => (pg_sys::F_OIDGT, value.into()),
             Equals::Above(value) => (pg_sys::F_INT8GT, value.into()),
             Equals::Below(value) => (pg_sys::F_INT8LT, value.into()),
+            Equals::Above4(value) => (pg_sys::F_INT4GT, value.into()),
+            Equals::Below4(value) => (pg_sys::F_INT4LT, value.into()),
         };
         let strategy = match self {
-            Equals::Beyond(_) | Equals::Above(_) => pg_sys::BTGreaterStrategyNumber,
-            Equals::Below(_) => pg_sys::BTLessStrategyNumber,
+            Equals::Beyond(_) | Equals::Above(_) | Equals::Above4(_) => {
+                pg_sys::BTGreaterStrategyNumber
+            }
+            Equals::Below(_) | Equals::Below4(_) => pg_sys::BTLessStrategyNumber,
             _ => pg_sys::BTEqualStrategyNumber,
         };
         let mut key = pg_sys::ScanKeyData::default();

@@ -101,6 +101,7 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
     /// The most that a slice holds on such a promise.
     const MOST: i64 = 65_536;
     loop {
+        pgrx::check_for_interrupts!();
         let (memo, entry) = memo::look_up(name, DRAW)?;
         if let Some(value) = hit(memo) {
             return Ok((memo, value));

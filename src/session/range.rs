@@ -138,6 +138,7 @@ fn claim(
     never: impl Fn(String) -> HiloError,
 ) -> Result<Claimed, HiloError> {
     loop {
+        pgrx::check_for_interrupts!();
         let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
         let Some(slot) = entry.slot.get() else {
             let terms = entry.terms.get();

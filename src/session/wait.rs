@@ -230,10 +230,13 @@ pub fn for_block(
         if locked.serial() != serial || locked.terms().is_none() || locked.promote() {
             return Some(Ok(()));
         }
-        if locked.pool.has_returned(floor) {
+        let (terms, _) = locked.terms()?;
+        if !terms.ordered && locked.pool.has_returned(floor) {
             return Some(Ok(()));
         }
-        let (terms, _) = locked.terms().filter(|_| locked.is_exhausted(floor))?;
+        if !locked.is_exhausted(floor) {
+            return None;
+        }
         Some(Err(HiloError::exhausted(name.into(), &terms.mapping)))
     })
 }

@@ -28,6 +28,8 @@ struct Frozen {
     counting: Counting,
     serial: i64,
     freezes: u64,
+    /// A session had frozen it: only who can lock the row may thaw it.
+    was_frozen: bool,
     ranges: Vec<Range>,
 }
 
@@ -125,6 +127,7 @@ impl Worker {
         if !locked.employ(self.place.generation) {
             return None;
         }
+        let was_frozen = locked.pool.is_frozen();
         let freezes = locked.freeze();
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
@@ -133,7 +136,7 @@ impl Worker {
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
-        Some(Frozen { number, counting, serial, freezes, ranges })
+        Some(Frozen { number, counting, serial, freezes, was_frozen, ranges })
     }
 
     fn conclude(&self, frozen: Vec<Frozen>, done: Result<Vec<Outcome>, Failure>) {
@@ -152,7 +155,10 @@ impl Worker {
                 Outcome::Outdated => locked.forget_queue(),
                 Outcome::Held => locked.restore_leaving(),
             }
-            locked.thaw(frozen.freezes);
+            match done {
+                Outcome::Held if frozen.was_frozen => locked.frozen_by = 0,
+                _ => locked.thaw(frozen.freezes),
+            }
             let slot = locked.slot;
             drop(locked);
             slot.refilled.broadcast();
