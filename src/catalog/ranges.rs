@@ -135,9 +135,8 @@ pub fn free_end(ids: &Ids, position: &Position) -> Result<i64, HiloError> {
     Ok(last.map_or(0, |row| range(&row).end))
 }
 
-/// The ranges that are in some server's memory.
-fn lent_of(ids: &Ids, position: &Position) -> Result<(Table, Vec<Row>), HiloError> {
-    let table = Table::write(ids.free_range)?;
+/// The rows of ranges that are in some server's memory.
+fn lent_rows(table: &Table, ids: &Ids, position: &Position) -> Vec<Row> {
     let [a, b, c] = keys(position);
     let mut rows = Vec::new();
     let lent = [a, b, c, (INCARNATION, Equals::Above(FREE))];
@@ -145,7 +144,13 @@ fn lent_of(ids: &Ids, position: &Position) -> Result<(Table, Vec<Row>), HiloErro
         rows.grow(row).or_raise();
         true
     });
-    Ok((table, rows))
+    rows
+}
+
+/// The ranges that are in some server's memory, or were when that ended.
+pub fn lent(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
+    let table = Table::read(ids.free_range)?;
+    Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
 
 /// Which of the free ranges are wanted.
@@ -245,7 +250,8 @@ pub fn write_lent(
 
 /// Deletes the rows of lent ranges of which nothing is `held` any more.
 pub fn forget_lent(ids: &Ids, position: &Position, held: &[Range]) -> Result<(), HiloError> {
-    let (table, rows) = lent_of(ids, position)?;
+    let table = Table::write(ids.free_range)?;
+    let rows = lent_rows(&table, ids, position);
     for row in rows {
         let lent = range(&row);
         if held.iter().all(|held| held.intersection(&lent).is_empty()) {
@@ -304,7 +310,8 @@ pub fn write_off_memory(
     mapping: &Mapping,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let (table, rows) = lent_of(ids, position)?;
+    let table = Table::write(ids.free_range)?;
+    let rows = lent_rows(&table, ids, position);
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
     lost.push(Range::new(position.settled_index, position.next_index));
@@ -318,14 +325,13 @@ pub fn write_off_memory(
     Ok(())
 }
 
-/// Records what of `held` and of the free ranges lies below index `below`: none of it is served any more.
+/// Records what of `held` and of the free ranges lies below the position: none of it is served any more.
 /// Deletes the rows of the free and the lent ranges.
 pub fn write_off(
     ids: &Ids,
     position: &Position,
     mapping: &Mapping,
     held: Vec<Range>,
-    below: i64,
     reason: Reason,
 ) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
@@ -339,7 +345,7 @@ pub fn write_off(
         true
     });
     for lost in Range::union(lost) {
-        let lost = Range::new(lost.start, lost.end.min(below));
+        let lost = Range::new(lost.start, lost.end.min(position.next_index));
         record_gap(ids, position, mapping, lost, reason)?;
     }
     next_command();

@@ -36,7 +36,7 @@ pub fn take_over(
         if position.is_replicated() {
             // Free ranges may have been served there; under a new epoch none of them is ever taken.
             let mapping = position.mapping(&sequence.definition);
-            ranges::write_off(ids, position, &mapping, Vec::new(), i64::MAX, Reason::Discarded)?;
+            ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
             position.epoch += 1;
         }
         position.incarnation = incarnation;

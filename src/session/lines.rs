@@ -189,7 +189,12 @@ pub fn give_back(shared: &'static Shared, counting: &Counting, rest: Range) -> b
         locked.give_back(rest)
     } else {
         // Under a later epoch it is worthless, which whoever has raised that has written down.
-        locked.epoch == DROPPED || (locked.node == counting.node && locked.epoch > counting.epoch)
+        let void = locked.epoch == DROPPED
+            || (locked.node == counting.node && locked.epoch > counting.epoch);
+        if void {
+            locked.discard(rest);
+        }
+        void
     };
     let crowded = locked.pool.returned().is_crowded();
     drop(locked);

@@ -485,6 +485,12 @@ impl Locked {
         kept
     }
 
+    /// Counts what was dealt under an earlier epoch as lost, not as served.
+    pub fn discard(&mut self, range: Range) {
+        self.lost += range.len();
+        self.dealt_at_reset += range.len();
+    }
+
     /// See [`Pool::restore`].
     pub fn restore(&mut self, range: Range) -> bool {
         let kept = self.pool.restore(range);

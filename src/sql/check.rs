@@ -185,9 +185,10 @@ fn servers(caller: pg_sys::Oid) -> Findings {
                     format!("{} of {slots} places for active sequences are taken", slots - free),
                     "Raise hilo.max_sequences and restart the server, or see that fewer sequences are in use at a time."));
             }
-            let ago = ffi::now()
-                - shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
-            if ago < 3_600_000_000 {
+            let wanted_at =
+                shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
+            let ago = ffi::monotonic() - wanted_at;
+            if wanted_at != 0 && ago < 3_600_000_000 {
                 found.push(finding(
                     "setting max_worker_processes",
                     ERROR,

@@ -190,7 +190,9 @@ fn in_catalog(
     let same = position.system_id == system_id && position.timeline == timeline;
     let reason = if same { "crash" } else { "discarded" };
     let limit = position.mapping(&sequence.definition).limit();
-    known.grow((rank(reason), Range::new(position.settled_index, position.next_index.min(limit))))
+    let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
+    let lent = ranges::lent(ids, position)?;
+    known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (rank(reason), range)))
 }
 
 /// Chooses the grid so that it covers the sequence from its start to its position, and the gaps that

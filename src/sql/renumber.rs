@@ -60,8 +60,8 @@ fn counting(position: &Position) -> Counting {
 }
 
 /// Where the numbers of a locked position end, once nobody is dealt any more until this transaction
-/// ends. What was reserved below that and not served is written off; where the new numbers do not
-/// `continue` the old ones, all that was reserved is.
+/// ends. What was reserved below that and not served is written off. Where the new numbers do `continue`
+/// the old ones, they begin behind what another server may have reserved.
 fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
     let ids = ids().or_raise();
     let shared = shared::get().or_raise();
@@ -85,18 +85,16 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
                     let known = held.reserved_to.unwrap_or(unsettled.start);
                     lost.push(Range::new(known, position.next_index));
                 }
-                if continues {
-                    let next = held.undealt.or(held.reserved_to);
-                    position.next_index = next.unwrap_or(position.next_index);
-                }
+                // From there on nothing has left the pool: it is as if it had not been reserved.
+                let next = held.undealt.or(held.reserved_to);
+                position.next_index = next.unwrap_or(position.next_index);
             }
         }
     } else if position.incarnation != 0 {
         let reason = take_over::reason(&position);
         ranges::write_off_memory(&ids, &position, &mapping, reason).or_raise();
     }
-    let below = if continues { position.next_index } else { i64::MAX };
-    ranges::write_off(&ids, &position, &mapping, lost, below, Reason::Altered).or_raise();
+    ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
     if continues && position.may_lack() {
         take_over::skip(&ids, sequence, &mut position).or_raise();
