@@ -153,34 +153,30 @@ pub fn lent(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
     Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
 
-/// Which of the free ranges are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Lowest,
-    Highest,
-}
-
-/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`. Whoever
-/// calls holds the position's lock.
+/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest
+/// that have something from index `from` on. Whoever calls holds the position's lock.
 pub fn lend(
     ids: &Ids,
     position: &Position,
     incarnation: i64,
     limit: usize,
-    end: End,
+    from: i64,
 ) -> Result<Vec<Range>, HiloError> {
-    let table = Table::write(ids.free_range)?;
-    let mut rows = Vec::new();
-    match end {
-        _ if limit == 0 => {}
-        End::Lowest => {
-            table.scan(ids.free_range_pkey, &free_keys(position), See::Newest, |row| {
-                rows.push(row);
-                rows.len() < limit
-            });
-        }
-        End::Highest => rows.extend(table.last(ids.free_range_pkey, &free_keys(position))),
+    if limit == 0 {
+        return Ok(Vec::new());
     }
+    let table = Table::write(ids.free_range)?;
+    let [a, b, c, d] = free_keys(position);
+    let before = table.last(ids.free_range_pkey, &[a, b, c, d, (FIRST, Equals::Below(from))]);
+    let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
+    let after = [a, b, c, d, (FIRST, Equals::Above(from - 1))];
+    table.scan(ids.free_range_pkey, &after, See::Newest, |row| {
+        let wanted = rows.len() < limit;
+        if wanted {
+            rows.push(row);
+        }
+        wanted
+    });
     Ok(rows
         .iter()
         .map(|row| {

@@ -162,8 +162,9 @@ fn claim(
             memo.forget();
             continue;
         };
+        let mut floor = entry.floor.get();
         let ready = |locked: &mut Locked| {
-            try_claim(locked, entry, &mut fit, |any| match any {
+            try_claim(locked, entry, &mut floor, &mut fit, |any| match any {
                 true => never(memo.name()),
                 false => HiloError::exhausted(memo.name(), &entry.mapping()),
             })
@@ -181,6 +182,7 @@ fn claim(
 fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
+    floor: &mut i64,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
     never: impl Fn(bool) -> HiloError,
 ) -> Option<Result<Option<Range>, HiloError>> {
@@ -204,17 +206,27 @@ fn try_claim(
     if claimed.is_some() {
         return Some(Ok(claimed));
     }
-    let ends = locked.reserved_to.is_some_and(|to| to >= terms.mapping.limit());
-    if impossible || (ends && !locked.pool.is_frozen()) {
-        let fits = |run| match fit(&terms, run) {
-            Fit::Here(range) => Some(range),
-            _ => None,
+    if impossible || locked.is_at_end() {
+        // Nothing more comes in order: only what was given back, and is not below what this session was
+        // served. Of what lies in the catalog the worker brings some at a time.
+        let mut seen = *floor;
+        let fits = |run: Range| {
+            seen = seen.max(run.end);
+            match fit(&terms, run) {
+                Fit::Here(range) => Some(range),
+                _ => None,
+            }
         };
-        let returned = (!terms.ordered).then(|| locked.claim_returned(entry.floor.get(), fits));
-        return Some(match returned.flatten() {
-            Some(range) => Ok(Some(range)),
-            None => Err(never(any)),
-        });
+        let returned = (!terms.ordered).then(|| locked.claim_returned(*floor, fits)).flatten();
+        if returned.is_some() {
+            return Some(Ok(returned));
+        }
+        *floor = seen;
+        if impossible || locked.is_exhausted(seen) {
+            return Some(Err(never(any)));
+        }
+        locked.slot.want_from(seen);
+        return None;
     }
     let more = if any { missing.unwrap_or(1) } else { 1 };
     let wanted = locked.available().saturating_add(more.max(1));

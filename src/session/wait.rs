@@ -235,6 +235,7 @@ pub fn for_block(
             return Some(Ok(()));
         }
         if !locked.is_exhausted(floor) {
+            slot.want_from(floor);
             return None;
         }
         Some(Err(HiloError::exhausted(name.into(), &terms.mapping)))

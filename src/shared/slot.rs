@@ -76,6 +76,9 @@ pub struct Slot {
     pub pins: AtomicU32,
     /// A caller needs so many consecutive indexes; 0: nobody.
     pub demand: AtomicI64,
+    /// The lowest index that anybody who waits at the sequence's end may be served, plus one; 0: nobody has
+    /// said.
+    wanted_from: AtomicI64,
     /// Failed reservations that were reported to the callers.
     pub faults: AtomicU64,
     pub waiting: AtomicU32,
@@ -209,6 +212,17 @@ impl Slot {
     #[inline]
     pub fn queued(&self) -> i64 {
         self.queued.load(Relaxed)
+    }
+
+    /// Somebody waits who may be served no index below `floor`.
+    pub fn want_from(&self, floor: i64) {
+        let lower = |known: i64| (known == 0 || floor + 1 < known).then_some(floor + 1);
+        let _ = self.wanted_from.fetch_update(AcqRel, Relaxed, lower);
+    }
+
+    /// From where on those who wait may be served.
+    pub fn take_wanted_from(&self) -> i64 {
+        (self.wanted_from.swap(0, AcqRel) - 1).max(0)
     }
 
     /// Counts a wait of so many microseconds.
@@ -355,6 +369,7 @@ impl Locked {
         **self = Inner::new(key);
         slot.threshold.store(0, Relaxed);
         slot.demand.store(0, Relaxed);
+        slot.wanted_from.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
         self.mirror();

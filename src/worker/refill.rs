@@ -14,7 +14,6 @@ use super::reserve::{self, Outcome, Plan, Reserved, SlotPin};
 use super::transaction::{self, Failure};
 use super::{Worker, alarm};
 use crate::catalog;
-use crate::catalog::ranges::End;
 use crate::ffi;
 use crate::gucs;
 use crate::shared::random_id;
@@ -143,7 +142,7 @@ impl Worker {
         if !locked.pool.has_room() && available > 0 && !frozen {
             return None;
         }
-        if at_end && waited_for && available == 0 && !frozen {
+        if at_end && waited_for && !frozen {
             // Who waits can be served none of these: see what the catalog has.
             locked.clear_returned(0);
         } else if crowded {
@@ -163,7 +162,7 @@ impl Worker {
             demand,
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            end: if at_end { End::Highest } else { End::Lowest },
+            from: if at_end { slot.take_wanted_from() } else { 0 },
             leaving: Vec::new(),
             _pin: SlotPin::new(slot),
         };

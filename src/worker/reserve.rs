@@ -9,7 +9,7 @@ use hilo_core::rate::Demand;
 use super::account::{self, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Lock, Position};
-use crate::catalog::ranges::{self, End, Reason};
+use crate::catalog::ranges::{self, Reason};
 use crate::catalog::table::next_command;
 use crate::catalog::take_over::take_over;
 use crate::catalog::{Ids, numbering, table};
@@ -50,9 +50,9 @@ pub struct Plan {
     pub need: i64,
     pub demand: Demand,
     pub block: i64,
-    /// How many ranges the slot can take back from the catalog, and which.
+    /// How many ranges the slot can take back from the catalog, and from which index on they are of use.
     pub room: usize,
-    pub end: End,
+    pub from: i64,
     /// Ranges to be put into the catalog for want of room.
     pub leaving: Vec<Range>,
     pub _pin: SlotPin,
@@ -127,7 +127,7 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
     }
     let free = match sequence.definition.ordered {
         true => Vec::new(),
-        false => ranges::lend(ids, &position, incarnation, plan.room, plan.end)?,
+        false => ranges::lend(ids, &position, incarnation, plan.room, plan.from)?,
     };
     let mut reserved = decide(&sequence, &position, plan, same, free);
     position.next_index = reserved.block.end.max(position.next_index);
