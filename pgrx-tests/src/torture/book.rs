@@ -358,6 +358,11 @@ impl Sequence {
         self.name.read().unwrap().clone()
     }
 
+    /// Whether it is made ordered now and then: one without slices of its own.
+    pub fn may_be_ordered(&self) -> bool {
+        !self.ordered && self.options.is_empty() && self.number.is_multiple_of(2)
+    }
+
     /// Deals the numbers of a life that began elsewhere, too.
     pub fn join(&self, life: &Arc<Life>) {
         self.lives.write().unwrap().insert(life.key, life.clone());

@@ -21,10 +21,11 @@ impl Guest<'_> {
             0 => self.rename(sequence, &name),
             1 if sequence.hi_block.is_none() && !sequence.ordered => {
                 let block = rng.i64(1..200);
-                let slice = rng.i64(0..=block);
-                self.run(&format!(
-                    "SELECT hilo_alter('{name}', block_size => {block}, slice_size => {slice})"
-                ))
+                let slice = match sequence.may_be_ordered() {
+                    true => String::new(),
+                    false => format!(", slice_size => {}", rng.i64(0..=block)),
+                };
+                self.run(&format!("SELECT hilo_alter('{name}', block_size => {block}{slice})"))
             }
             2 | 3 if sequence.uneven => {
                 let step = sequence.increment.signum() * rng.i64(1..5);
@@ -243,9 +244,12 @@ fn alteration(sequence: &Sequence, name: &str, rng: &mut Rng) -> String {
     let what = match rng.u32(..6) {
         0 | 1 if sequence.increment > 0 => format!("max_value => {far}"),
         0 | 1 => format!("min_value => {}", -far),
-        2 if !sequence.ordered => format!("ordered => {}", rng.bool()),
+        2 if sequence.may_be_ordered() => format!("ordered => {}", rng.bool()),
         3 if sequence.hi_block.is_none() => format!("start_value => {}", rng.i64(1..1_000)),
         _ if sequence.hi_block.is_some() => format!("slice_size => {}", rng.i64(1..20)),
+        _ if sequence.ordered || sequence.may_be_ordered() => {
+            format!("block_size => {}", rng.i64(20..200))
+        }
         _ => format!("block_size => {}, slice_size => {}", rng.i64(20..200), rng.i64(1..20)),
     };
     format!("SELECT hilo_alter('{name}', {what})")

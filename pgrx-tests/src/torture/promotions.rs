@@ -46,7 +46,9 @@ pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
         torture.let_in();
         round += 1;
     }
-    market::finish(server(plan, &{ primary }, &book, true, 0));
+    let last = server(plan, &primary, &book, true, 0);
+    drop(primary);
+    market::finish(last);
 }
 
 fn server(
@@ -74,7 +76,8 @@ fn server(
 /// The standby receives nothing any more, and a while later the primary is no more.
 fn fall_behind(torture: &Torture, standby: &Cluster, rng: &mut Rng) {
     let left = torture.end.saturating_duration_since(Instant::now());
-    thread::sleep(left.mul_f32(rng.f32()));
+    // From the first statement on, or later.
+    thread::sleep(left.mul_f32(rng.f32() * rng.u32(..2) as f32));
     let mut client = standby.connect("postgres");
     client.run("ALTER SYSTEM SET primary_conninfo = ''");
     standby.reload();

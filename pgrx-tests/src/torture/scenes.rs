@@ -68,8 +68,8 @@ pub fn programme(plan: &Plan) -> Vec<(Scene, Duration)> {
     }
     let mut rest = plan.time / 2;
     let mut programme = vec![(Scene::Mixed, plan.time - rest)];
-    let piece = (rest / OTHERS.len() as u32)
-        .clamp(Duration::from_secs(12), Duration::from_secs(90));
+    let piece =
+        (rest / OTHERS.len() as u32).clamp(Duration::from_secs(12), Duration::from_secs(90));
     let mut rng = Rng::with_seed(plan.seed);
     let mut order = Vec::new();
     while rest >= piece {

@@ -85,8 +85,7 @@ pub fn create_all(torture: &Torture) {
     let tablespace = torture.disk.as_ref().map(|(database, _)| *database);
     for &database in &torture.databases {
         if database != "postgres" {
-            let place =
-                if tablespace == Some(database) { " TABLESPACE small" } else { "" };
+            let place = if tablespace == Some(database) { " TABLESPACE small" } else { "" };
             let mut client = torture.cluster.connect("postgres");
             client.run(&format!("CREATE DATABASE {database}{place}"));
         }

@@ -37,7 +37,8 @@ pub const ANYWHERE: Choices = &[
 ];
 
 /// With databases that come and go.
-pub const MIXED: Choices = &[(25, anywhere), (1, databases::recreate_one), (1, databases::extension)];
+pub const MIXED: Choices =
+    &[(25, anywhere), (1, databases::recreate_one), (1, databases::extension)];
 pub const DATABASES: Choices = &[(4, anywhere), (1, databases::recreate_a_dozen)];
 pub const DISK: Choices = &[(1, anywhere), (1, full_disk::fill)];
 
