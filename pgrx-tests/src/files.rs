@@ -79,6 +79,7 @@ fn guard(root: &Path) -> ChildStdin {
             tries=100
             while running "$pid" "$data" && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
         done
+        for disk in "$0"/*/small; do umount --lazy "$disk" 2> /dev/null; done
         rm -rf "$0"
     "#;
     Command::new("sh")

@@ -343,17 +343,22 @@ fn is_current(transaction: pg_sys::TransactionId) -> bool {
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
-/// Moves a row version that the current transaction has written to `next_index`, never back. Does
-/// nothing where that version is in force no longer.
-pub fn advance(version: &Version, next_index: i64) -> Result<(), HiloError> {
+/// Moves a row version that the current transaction has written to `next_index`, never back. Where it is
+/// then; `None` where that version is in force no longer.
+pub fn advance(version: &Version, next_index: i64) -> Result<Option<Position>, HiloError> {
     if !is_current(version.writer) {
-        return Ok(());
+        return Ok(None);
     }
-    if let Lock::Locked(locked) = lock(&ids()?, version.sequence, version.node, true)?
-        && locked.version() == *version
-        && locked.position.next_index < next_index
-    {
-        locked.update(&Position { next_index, settled_index: next_index, ..locked.position });
+    let Lock::Locked(locked) = lock(&ids()?, version.sequence, version.node, true)? else {
+        return Ok(None);
+    };
+    if locked.version() != *version {
+        return Ok(None);
     }
-    Ok(())
+    let mut position = locked.position;
+    if position.next_index < next_index {
+        (position.next_index, position.settled_index) = (next_index, next_index);
+        locked.update(&position);
+    }
+    Ok(Some(position))
 }

@@ -38,6 +38,10 @@ pub fn take_over(
             let mapping = position.mapping(&sequence.definition);
             ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
             position.epoch += 1;
+        } else if position.may_lack() && gucs::failover_skip() != Some(0) {
+            // What is free here may have been taken and served there.
+            let mapping = position.mapping(&sequence.definition);
+            ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
         }
         position.incarnation = incarnation;
         position.settled_index = position.next_index;

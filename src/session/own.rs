@@ -18,8 +18,10 @@ use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
 use super::{Global, change, lines};
-use crate::catalog::definitions::Sequence;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::ids;
 use crate::catalog::positions::{self, Position, Version};
+use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::memory::Grow;
@@ -69,6 +71,8 @@ struct State {
     origins: HashMap<Version, Origin>,
     /// The smallest index that a version may still serve.
     floors: HashMap<Version, i64>,
+    /// What was passed over under a version, to reach what was asked for.
+    passed: HashMap<Version, Vec<Range>>,
     /// The version of each sequence that is in force.
     current: HashMap<i64, Version>,
 }
@@ -183,6 +187,12 @@ pub fn reached(version: &Version) -> Option<i64> {
     served.into_iter().chain(state.floors.get(version).copied()).max()
 }
 
+/// What was passed over under a version, and not served.
+pub fn passed(version: &Version) -> Vec<Range> {
+    let state = STATE.borrow();
+    state.as_ref().and_then(|state| state.passed.get(version)).cloned().unwrap_or_default()
+}
+
 /// Loads the next indexes of a sequence that is ours. `None`: there are some now.
 ///
 /// # Errors
@@ -216,8 +226,12 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     let state = state.as_mut()?;
     let version = *state.current.get(&entry.id)?;
     let own = state.served.get(&version)?;
-    let claimed = fit(Range::new(own.next(), own.limit))?;
+    let passed = own.next();
+    let claimed = fit(Range::new(passed, own.limit))?;
     own.rise_to(claimed.end);
+    if passed < claimed.start {
+        state.passed.entry(version).or_default().push(Range::new(passed, claimed.start));
+    }
     let mapping = entry.mapping();
     mapping.runs(claimed).for_each(|run| state.serve(version, run, mapping.increment));
     Some(claimed)
@@ -239,11 +253,28 @@ pub fn write_back() {
         own.limit = own.next();
         own.slice.move_to(own.limit);
     }
+    let passed = STATE.borrow_mut().as_mut().map(|state| std::mem::take(&mut state.passed));
+    let passed = passed.unwrap_or_default();
     for (version, next) in served {
-        if let Err(error) = positions::advance(&version, next) {
+        let passed = passed.get(&version).map_or(&[][..], Vec::as_slice);
+        if let Err(error) = advance(&version, next, passed) {
             error.raise();
         }
     }
+}
+
+/// Moves a version to `next`. What it has passed over is not served: this session has got later values.
+fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloError> {
+    let Some(position) = positions::advance(version, next)? else { return Ok(()) };
+    if passed.is_empty() {
+        return Ok(());
+    }
+    let ids = ids()?;
+    let Some(sequence) = definitions::by_id(&ids, version.sequence)? else { return Ok(()) };
+    let mapping = position.mapping(&sequence.definition);
+    passed.iter().try_for_each(|range| {
+        ranges::record_gap(&ids, &position, &mapping, *range, Reason::Discarded)
+    })
 }
 
 /// The transaction has ended: what was ours is everybody's.

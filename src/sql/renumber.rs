@@ -71,6 +71,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     if locked.is_own() {
         // Drawn by this transaction, and not yet written back.
         position.next_index = own::reached(&locked.version()).unwrap_or(0).max(position.next_index);
+        lost = own::passed(&locked.version());
     } else if position.incarnation == shared.life() {
         lines::let_go_where(|entry| entry.id == sequence.id);
         let counting = counting(&position);

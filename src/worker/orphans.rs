@@ -12,10 +12,13 @@ use crate::shared::slices::{Counting, Slice};
 /// The most lines in one transaction.
 const BATCH: usize = 256;
 
+/// A line that was left behind, and what is in it.
+type Orphan = (&'static Slice, Counting, Range);
+
 impl Worker {
     /// Takes over the lines that were left behind in this database. Whether none is left.
     pub(super) fn adopt_orphans(&mut self) -> bool {
-        let mut rest: Vec<(&'static Slice, Counting, Range)> = Vec::new();
+        let mut rest: Vec<Orphan> = Vec::new();
         for line in self.shared.orphans() {
             let counting = line.counting();
             if counting.key.database != self.database.to_u32() {
@@ -36,24 +39,32 @@ impl Worker {
     }
 
     /// Whether all of them are in the catalog.
-    fn write_orphans(&self, batch: &[(&'static Slice, Counting, Range)]) -> bool {
+    fn write_orphans(&self, batch: &[Orphan]) -> bool {
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
             let ids = catalog::ids()?;
-            let mut done = Vec::with_capacity(batch.len());
-            for (_, counting, range) in batch {
+            let mut done = vec![None; batch.len()];
+            for (at, (_, counting, _)) in batch.iter().enumerate() {
+                if done[at].is_some() {
+                    continue;
+                }
+                // All of one sequence together: until the commit each of its lines is still held.
+                let same = |(_, (_, other, _)): &(usize, &Orphan)| other == counting;
+                let (places, ranges): (Vec<usize>, Vec<Range>) = batch
+                    .iter()
+                    .enumerate()
+                    .filter(same)
+                    .map(|(at, (.., rest))| (at, *rest))
+                    .unzip();
                 // What is of an extension that was dropped is nobody's.
                 let gone = counting.key.extension != ids.extension.to_u32();
                 let held = !gone
-                    && matches!(
-                        write(&ids, shared, counting, &[*range], From::Line)?,
-                        Outcome::Held
-                    );
-                done.push(!held);
+                    && matches!(write(&ids, shared, counting, &ranges, From::Line)?, Outcome::Held);
+                places.into_iter().for_each(|place| done[place] = Some(!held));
             }
-            Ok(done)
+            Ok(done.into_iter().map(|done| done == Some(true)).collect())
         });
-        let done = done.unwrap_or_default();
+        let done: Vec<bool> = done.unwrap_or_default();
         for ((line, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
             shared.adopt(line);
         }

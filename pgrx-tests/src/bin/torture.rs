@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use hilo_tests::torture::{Plan, torture};
+use hilo_tests::torture::{Plan, Scene, torture};
 
 fn number(name: &str, default: f64) -> f64 {
     match std::env::var(name) {
@@ -14,6 +14,14 @@ fn number(name: &str, default: f64) -> f64 {
     }
 }
 
+/// The one scene that is asked for, if any.
+fn scene() -> Option<Scene> {
+    let name = std::env::var("SCENE").ok().filter(|name| !name.is_empty())?;
+    Some(Scene::by_name(&name).unwrap_or_else(|| {
+        panic!("SCENE is to be one of {:?}, not {name:?}", Scene::ALL.map(Scene::name))
+    }))
+}
+
 fn main() -> ExitCode {
     let plan = Plan {
         time: Duration::from_secs_f64(number("MINUTES", 5.0) * 60.0),
@@ -21,9 +29,11 @@ fn main() -> ExitCode {
         seed: number("SEED", f64::from(std::process::id())) as u64,
         batch: number("BATCH", 2_000.0) as i64,
         pause: number("PAUSE", 2_000.0) as u64,
+        scene: scene(),
     };
+    let only = plan.scene.map_or(String::new(), |scene| format!(" SCENE={}", scene.name()));
     let command =
-        format!("make torture MINUTES={} SEED={}", plan.time.as_secs_f64() / 60.0, plan.seed);
+        format!("make torture MINUTES={} SEED={}{only}", plan.time.as_secs_f64() / 60.0, plan.seed);
     eprintln!("{command}: {} sessions", plan.sessions);
     let verdict = torture(&plan);
     println!("`{command}`\n\n{}", verdict.table());

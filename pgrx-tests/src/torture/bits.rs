@@ -1,13 +1,15 @@
-//! A set of numbers that are mostly dense: an eighth of a byte for each.
+//! A set of places that are mostly dense: an eighth of a byte for each.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 const WORDS: usize = 256;
 const WIDTH: i64 = WORDS as i64 * 64;
 
+type Chunk = [u64; WORDS];
+
 #[derive(Default)]
 pub struct Bits {
-    chunks: HashMap<i64, Box<[u64; WORDS]>>,
+    chunks: BTreeMap<i64, Box<Chunk>>,
 }
 
 fn place(number: i64) -> (i64, usize, u64) {
@@ -16,13 +18,36 @@ fn place(number: i64) -> (i64, usize, u64) {
 }
 
 impl Bits {
+    fn chunk(&mut self, chunk: i64) -> &mut Chunk {
+        self.chunks.entry(chunk).or_insert_with(|| Box::new([0; WORDS]))
+    }
+
     /// Adds `number`. Whether it is new.
     pub fn insert(&mut self, number: i64) -> bool {
         let (chunk, word, bit) = place(number);
-        let chunk = self.chunks.entry(chunk).or_insert_with(|| Box::new([0; WORDS]));
-        let new = chunk[word] & bit == 0;
-        chunk[word] |= bit;
+        let word = &mut self.chunk(chunk)[word];
+        let new = *word & bit == 0;
+        *word |= bit;
         new
+    }
+
+    /// Adds the numbers from `start` to `end`. The first that was there already.
+    pub fn insert_range(&mut self, start: i64, end: i64) -> Option<i64> {
+        let mut twice = None;
+        let mut at = start;
+        while at < end {
+            let (chunk, word, _) = place(at);
+            let inside = at.rem_euclid(64);
+            let count = (64 - inside).min(end - at);
+            let bits = (u64::MAX >> (64 - count)) << inside;
+            let word = &mut self.chunk(chunk)[word];
+            if twice.is_none() && *word & bits != 0 {
+                twice = Some(at - inside + i64::from((*word & bits).trailing_zeros()));
+            }
+            *word |= bits;
+            at += count;
+        }
+        twice
     }
 
     pub fn contains(&self, number: i64) -> bool {
@@ -30,14 +55,48 @@ impl Bits {
         self.chunks.get(&chunk).is_some_and(|chunk| chunk[word] & bit != 0)
     }
 
-    /// The smallest and the largest.
-    pub fn bounds(&self) -> Option<(i64, i64)> {
-        let lowest = self.chunks.keys().min()?;
-        let highest = self.chunks.keys().max()?;
-        let low = (lowest * WIDTH..(lowest + 1) * WIDTH).find(|&number| self.contains(number))?;
-        let mut down = (highest * WIDTH..(highest + 1) * WIDTH).rev();
-        Some((low, down.find(|&number| self.contains(number))?))
+    pub fn add(&mut self, other: &Bits) {
+        for (&chunk, words) in &other.chunks {
+            self.chunk(chunk).iter_mut().zip(words.iter()).for_each(|(to, from)| *to |= from);
+        }
     }
+
+    pub fn remove(&mut self, other: &Bits) {
+        for (chunk, words) in &mut self.chunks {
+            if let Some(other) = other.chunks.get(chunk) {
+                words.iter_mut().zip(other.iter()).for_each(|(to, from)| *to &= !from);
+            }
+        }
+    }
+
+    /// The first number that is in both.
+    pub fn common(&self, other: &Bits) -> Option<i64> {
+        self.chunks.iter().find_map(|(&chunk, words)| {
+            let others = other.chunks.get(&chunk)?;
+            let both = words.iter().zip(others.iter()).map(|(a, b)| a & b);
+            first(chunk, both)
+        })
+    }
+
+    pub fn count(&self) -> u64 {
+        self.chunks.values().flat_map(|words| words.iter()).map(|w| u64::from(w.count_ones())).sum()
+    }
+
+    pub fn lowest(&self) -> Option<i64> {
+        self.chunks.iter().find_map(|(&chunk, words)| first(chunk, words.iter().copied()))
+    }
+
+    pub fn highest(&self) -> Option<i64> {
+        self.chunks.iter().rev().find_map(|(&chunk, words)| {
+            let (at, word) = words.iter().enumerate().rev().find(|(_, word)| **word != 0)?;
+            Some(chunk * WIDTH + at as i64 * 64 + 63 - i64::from(word.leading_zeros()))
+        })
+    }
+}
+
+fn first(chunk: i64, words: impl Iterator<Item = u64>) -> Option<i64> {
+    let (at, word) = words.enumerate().find(|(_, word)| *word != 0)?;
+    Some(chunk * WIDTH + at as i64 * 64 + i64::from(word.trailing_zeros()))
 }
 
 #[cfg(test)]
@@ -47,12 +106,40 @@ mod tests {
     #[test]
     fn knows_what_it_holds() {
         let mut bits = Bits::default();
-        assert_eq!(bits.bounds(), None);
+        assert_eq!((bits.lowest(), bits.highest()), (None, None));
         for number in [-1, 0, 63, 64, -16_385, 1 << 40] {
             assert!(bits.insert(number));
             assert!(!bits.insert(number));
             assert!(bits.contains(number) && !bits.contains(number + 2));
         }
-        assert_eq!(bits.bounds(), Some((-16_385, 1 << 40)));
+        assert_eq!((bits.lowest(), bits.highest()), (Some(-16_385), Some(1 << 40)));
+        assert_eq!(bits.count(), 6);
+    }
+
+    #[test]
+    fn takes_ranges_as_it_takes_numbers() {
+        for (start, end) in [(0, 64), (-70, 3), (16_380, 16_390), (5, 5), (63, 64), (1, 40_000)] {
+            let mut bits = Bits::default();
+            assert_eq!(bits.insert_range(start, end), None);
+            assert_eq!(bits.count(), (end - start) as u64);
+            assert!((start..end).all(|number| bits.contains(number)));
+            assert!(!bits.contains(start - 1) && !bits.contains(end));
+            if start < end {
+                assert_eq!(bits.insert_range(end - 1, end + 1), Some(end - 1));
+                assert_eq!(bits.insert_range(start - 9, end), Some(start));
+            }
+        }
+    }
+
+    #[test]
+    fn adds_and_removes() {
+        let (mut a, mut b) = (Bits::default(), Bits::default());
+        a.insert_range(0, 100);
+        b.insert_range(100, 30_000);
+        assert_eq!(a.common(&b), None);
+        a.add(&b);
+        assert_eq!((a.count(), a.common(&b)), (30_000, Some(100)));
+        a.remove(&b);
+        assert_eq!((a.count(), a.highest()), (100, Some(99)));
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::Instant;
 
 use super::bits::Bits;
@@ -34,13 +34,36 @@ pub struct Life {
     pub key: i64,
     pub first: i64,
     pub increment: i64,
+    /// From one number to the next. The sets below count these steps, from the first number on.
+    step: i64,
     pub seen: Mutex<Bits>,
+    /// What the books of a clean stop have written off, or could not explain: none of it may come.
+    pub closed: Mutex<Bits>,
+    /// How many numbers its gaps had when it was over and its books were checked for the last time.
+    pub settled: OnceLock<i64>,
     /// When it was known that it is over, in nanoseconds of the book's clock.
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
     furthest: AtomicI64,
     /// Whether the server has confirmed its beginning, and no drop has deleted its gaps since.
     pub committed: AtomicBool,
+}
+
+impl Life {
+    /// Which number of it this is; `None`: none.
+    pub fn place(&self, value: i64) -> Option<i64> {
+        let distance = value - self.first;
+        (distance % self.step == 0).then(|| distance / self.step)
+    }
+
+    pub fn value(&self, place: i64) -> i64 {
+        self.first + place * self.step
+    }
+
+    /// Whether another one is served, or none.
+    pub fn is_over(&self) -> bool {
+        self.died.load(SeqCst) != u64::MAX
+    }
 }
 
 pub struct Sequence {
@@ -55,6 +78,10 @@ pub struct Sequence {
     pub options: &'static str,
     /// Whether clients may set, alter, rename and drop it.
     pub mutable: bool,
+    /// Whether a table takes its default from it.
+    pub inserted: bool,
+    /// Whether several servers deal it, so that nobody knows an order over all of them.
+    pub apart: bool,
     /// Whether its increment changes within a life, whose numbers are then no grid.
     pub uneven: bool,
     name: RwLock<(String, i64)>,
@@ -85,12 +112,12 @@ pub type Last = HashMap<(usize, i64), i64>;
 pub struct Book {
     clock: Instant,
     pub sequences: Vec<Sequence>,
-    pub figures: Figures,
+    pub figures: Arc<Figures>,
 }
 
 impl Book {
-    pub fn new(sequences: Vec<Sequence>) -> Book {
-        Book { clock: Instant::now(), sequences, figures: Figures::default() }
+    pub fn new(sequences: Vec<Sequence>, figures: Arc<Figures>) -> Book {
+        Book { clock: Instant::now(), sequences, figures }
     }
 
     pub fn now(&self) -> u64 {
@@ -167,6 +194,7 @@ impl Book {
             }
         }
         if sequence.ordered
+            && !sequence.apart
             && rising
             && let Some((current, furthest)) = &ticket.current
             && Arc::ptr_eq(current, life)
@@ -174,14 +202,21 @@ impl Book {
         {
             wrong(format!("{} after a call had returned {}", values[0], furthest * sign));
         }
-        let mut seen = life.seen.lock().unwrap();
+        let (mut seen, closed) = (life.seen.lock().unwrap(), life.closed.lock().unwrap());
         for &value in values {
-            if !seen.insert(value) {
-                add(&self.figures.duplicates, 1);
-                wrong(format!("{value} twice"));
+            match life.place(value) {
+                None => wrong(format!("{value} is between the steps of {}", life.increment)),
+                Some(place) if !seen.insert(place) => {
+                    add(&self.figures.duplicates, 1);
+                    wrong(format!("{value} twice: {:?}", sequence.lately()));
+                }
+                Some(place) if closed.contains(place) => {
+                    wrong(format!("{value} came after the books had closed on it"));
+                }
+                Some(_) => {}
             }
         }
-        drop(seen);
+        drop((seen, closed));
         if let Some(furthest) = values.iter().map(|value| value * sign).max() {
             life.furthest.fetch_max(furthest, SeqCst);
         }
@@ -228,7 +263,10 @@ impl Book {
             key,
             first,
             increment,
+            step: if sequence.uneven { increment.signum() } else { increment },
             seen: Mutex::default(),
+            closed: Mutex::default(),
+            settled: OnceLock::new(),
             died: AtomicU64::new(u64::MAX),
             furthest: AtomicI64::new(i64::MIN),
             committed: AtomicBool::new(false),
@@ -293,6 +331,8 @@ impl Sequence {
             hi_block: None,
             options: "",
             mutable: true,
+            inserted: false,
+            apart: false,
             uneven: false,
             name: RwLock::new((name.to_owned(), 0)),
             definer: Mutex::default(),
@@ -316,6 +356,22 @@ impl Sequence {
     /// Its name now, and how many there were before it.
     pub fn name(&self) -> (String, i64) {
         self.name.read().unwrap().clone()
+    }
+
+    /// Whether it is made ordered now and then: one without slices of its own.
+    pub fn may_be_ordered(&self) -> bool {
+        !self.ordered && self.options.is_empty() && self.number.is_multiple_of(2)
+    }
+
+    /// Deals the numbers of a life that began elsewhere, too.
+    pub fn join(&self, life: &Arc<Life>) {
+        self.lives.write().unwrap().insert(life.key, life.clone());
+        *self.current.write().unwrap() = Some(life.clone());
+    }
+
+    /// Whether it was there when this was last known.
+    pub fn is_there(&self) -> bool {
+        self.current.read().unwrap().is_some()
     }
 
     /// The end of its history.

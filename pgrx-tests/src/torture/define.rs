@@ -1,5 +1,8 @@
 //! Renumbering, renaming and dropping by clients, and what has come of it.
 
+use std::thread;
+use std::time::Duration;
+
 use fastrand::Rng;
 
 use super::book::{Kind, Sequence};
@@ -14,14 +17,15 @@ impl Guest<'_> {
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
         add(&self.book().figures.renumbered, 1);
         let name = sequence.name().0;
-        match rng.u32(..10) {
+        match rng.u32(..14) {
             0 => self.rename(sequence, &name),
             1 if sequence.hi_block.is_none() && !sequence.ordered => {
                 let block = rng.i64(1..200);
-                let slice = rng.i64(0..=block);
-                self.run(&format!(
-                    "SELECT hilo_alter('{name}', block_size => {block}, slice_size => {slice})"
-                ))
+                let slice = match sequence.may_be_ordered() {
+                    true => String::new(),
+                    false => format!(", slice_size => {}", rng.i64(0..=block)),
+                };
+                self.run(&format!("SELECT hilo_alter('{name}', block_size => {block}{slice})"))
             }
             2 | 3 if sequence.uneven => {
                 let step = sequence.increment.signum() * rng.i64(1..5);
@@ -29,8 +33,74 @@ impl Guest<'_> {
                 self.settle(sequence, &name, None);
                 done
             }
+            4 if sequence.uneven => self.undraw(sequence, &name, rng),
+            10.. => {
+                let body = self.alter_openly(sequence, &name, rng);
+                self.end(body, rng.bool())
+            }
             _ => self.renumber(sequence, &name, rng),
         }
+    }
+
+    /// A transaction with alterations that leave each number what it is: it draws as everybody does,
+    /// and its end is yet to come.
+    pub(super) fn alter_openly(
+        &mut self,
+        sequence: &Sequence,
+        name: &str,
+        rng: &mut Rng,
+    ) -> Outcome<()> {
+        self.run("BEGIN")?;
+        if rng.bool() {
+            self.draw_some(sequence, rng)?;
+        }
+        self.run(&alteration(sequence, name, rng))?;
+        self.draw_some(sequence, rng)?;
+        if rng.bool() {
+            self.run("SAVEPOINT a")?;
+            self.run(&alteration(sequence, name, rng))?;
+            self.draw_some(sequence, rng)?;
+            self.run(if rng.bool() { "ROLLBACK TO a" } else { "RELEASE a" })?;
+            self.draw_some(sequence, rng)?;
+        }
+        if rng.u32(..4) == 0 {
+            thread::sleep(Duration::from_millis(rng.u64(..300)));
+            self.draw_some(sequence, rng)?;
+        }
+        Ok(())
+    }
+
+    /// Another increment, that is then rolled back or not: until then this transaction draws nothing.
+    fn undraw(&mut self, sequence: &Sequence, name: &str, rng: &mut Rng) -> Outcome<()> {
+        let sql = format!("SELECT increment FROM hilo_sequences WHERE name = '{name}'");
+        let rows = self.query(&sql)?;
+        let Some(before) = rows.first().map(|row| row.get::<_, i64>(0)) else { return Ok(()) };
+        let body = self.refused_until_undone(sequence, name, before, rng);
+        let done = self.end(body, rng.bool());
+        self.settle(sequence, name, None);
+        done
+    }
+
+    fn refused_until_undone(
+        &mut self,
+        sequence: &Sequence,
+        name: &str,
+        before: i64,
+        rng: &mut Rng,
+    ) -> Outcome<()> {
+        let step = before + before.signum();
+        self.run("BEGIN")?;
+        self.draw_some(sequence, rng)?;
+        self.run("SAVEPOINT a")?;
+        self.run(&format!("SELECT hilo_alter('{name}', increment => {step})"))?;
+        self.run("SAVEPOINT b")?;
+        self.must_refuse(&format!("SELECT hilo_nextval('{name}')"), "55000")?;
+        self.run("ROLLBACK TO b")?;
+        if rng.bool() {
+            self.run("ROLLBACK TO a")?;
+            self.draw_some(sequence, rng)?;
+        }
+        Ok(())
     }
 
     fn rename(&mut self, sequence: &Sequence, name: &str) -> Outcome<()> {
@@ -166,4 +236,21 @@ impl Guest<'_> {
         self.book().figures.wrong(format!("{name}: cannot learn where it is"));
         None
     }
+}
+
+/// An alteration that leaves each number what it is, and never what tells them apart here.
+fn alteration(sequence: &Sequence, name: &str, rng: &mut Rng) -> String {
+    let far = i64::MAX - rng.i64(0..1_000_000);
+    let what = match rng.u32(..6) {
+        0 | 1 if sequence.increment > 0 => format!("max_value => {far}"),
+        0 | 1 => format!("min_value => {}", -far),
+        2 if sequence.may_be_ordered() => format!("ordered => {}", rng.bool()),
+        3 if sequence.hi_block.is_none() => format!("start_value => {}", rng.i64(1..1_000)),
+        _ if sequence.hi_block.is_some() => format!("slice_size => {}", rng.i64(1..20)),
+        _ if sequence.ordered || sequence.may_be_ordered() => {
+            format!("block_size => {}", rng.i64(20..200))
+        }
+        _ => format!("block_size => {}, slice_size => {}", rng.i64(20..200), rng.i64(1..20)),
+    };
+    format!("SELECT hilo_alter('{name}', {what})")
 }

@@ -25,6 +25,9 @@ pub struct Figures {
     pub in_lost_statements: AtomicU64,
     pub unexplained: AtomicU64,
     pub recoveries: AtomicU64,
+    /// How often all books were checked.
+    pub reckonings: AtomicU64,
+    scenes: Mutex<BTreeMap<&'static str, u64>>,
     accidents: Mutex<BTreeMap<&'static str, u64>>,
     refusals: Mutex<BTreeMap<String, u64>>,
     wrong: Mutex<Vec<String>>,
@@ -35,6 +38,11 @@ pub fn add(figure: &AtomicU64, count: u64) {
 }
 
 impl Figures {
+    /// A scene was played to its end.
+    pub fn scene(&self, name: &'static str) {
+        *self.scenes.lock().unwrap().entry(name).or_default() += 1;
+    }
+
     pub fn accident(&self, what: &'static str) {
         *self.accidents.lock().unwrap().entry(what).or_default() += 1;
     }
@@ -56,7 +64,7 @@ impl Figures {
     /// The accidents in which something was killed without a chance to clean up.
     pub fn crashes(&self) -> u64 {
         let accidents = self.accidents.lock().unwrap();
-        let crash = |what: &str| what.starts_with("kill -9") || what == "immediate stop";
+        let crash = |what: &str| what.contains("kill -9") || what.ends_with("immediate stop");
         accidents.iter().filter(|(what, _)| crash(what)).map(|(_, count)| count).sum()
     }
 
@@ -68,6 +76,10 @@ impl Figures {
 /// The table of docs/reliability.md.
 impl fmt::Display for Figures {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scenes = self.scenes.lock().unwrap();
+        let scenes: Vec<String> =
+            scenes.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(out, "| scenes | {} |", scenes.join(", "))?;
         let mut row = |name: &str, count: u64| writeln!(out, "| {name} | {} |", grouped(count));
         row("values seen by clients", self.values.load(Relaxed))?;
         row("statements", self.statements.load(Relaxed))?;
@@ -81,6 +93,7 @@ impl fmt::Display for Figures {
         row("**crashes**", self.crashes())?;
         row("recoveries", self.recoveries.load(Relaxed))?;
         row("**values seen twice**", self.duplicates.load(Relaxed))?;
+        row("checks of all books at a clean stop", self.reckonings.load(Relaxed))?;
         row("numbers below a position, held against the books", self.checked.load(Relaxed))?;
         row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
         row("numbers in them that nobody saw", self.gap_values.load(Relaxed))?;

@@ -1,24 +1,32 @@
 //! Many sessions, many sequences of all kinds, accidents of all kinds; every value that a client ever
-//! saw is kept here, outside of the server, and held against what the catalog says in the end.
+//! saw is kept here, outside of the server, and held against what the catalog says at each clean stop.
 
 mod accidents;
 mod bits;
 mod book;
+mod catalog;
 mod define;
+mod disk;
 mod figures;
+mod market;
+mod nodes;
+mod promotions;
 mod reckoning;
+mod scenes;
+mod sequences;
 mod session;
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
-
-use self::book::{Book, Kind, Sequence};
+use self::book::{Book, Sequence};
+use self::disk::SmallDisk;
 use self::figures::Figures;
-use crate::client::ClientExt;
-use crate::cluster::{Cluster, Mode};
+pub use self::scenes::Scene;
+use crate::cluster::Cluster;
+use crate::wait::came_true;
 
 /// How long, how many, and by which choices.
 pub struct Plan {
@@ -30,16 +38,35 @@ pub struct Plan {
     pub batch: i64,
     /// The most milliseconds between two accidents.
     pub pause: u64,
+    /// Only this one; else half of the time the mixed one, and the others by the seed.
+    pub scene: Option<Scene>,
 }
 
+/// A server under torture.
 struct Torture {
-    cluster: Cluster,
-    book: Book,
-    databases: [&'static str; 3],
+    cluster: Arc<Cluster>,
+    book: Arc<Book>,
+    databases: Vec<&'static str>,
+    /// How much of the visits go to the first database.
+    favourite: f32,
     end: Instant,
     batch: i64,
     pause: u64,
     away: AtomicBool,
+    inside: AtomicUsize,
+    /// A database that lies on a disk of its own.
+    disk: Option<(&'static str, SmallDisk)>,
+    /// Where values may have been served whose reservation is missing.
+    promoted: bool,
+}
+
+/// A session that has not left yet.
+struct Visit<'a>(&'a AtomicUsize);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
 }
 
 impl Torture {
@@ -47,7 +74,7 @@ impl Torture {
         Instant::now() >= self.end
     }
 
-    /// A smart stop waits for all to leave.
+    /// Asks all sessions to leave.
     fn send_away(&self) {
         self.away.store(true, SeqCst);
     }
@@ -60,6 +87,22 @@ impl Torture {
         !self.away.load(SeqCst)
     }
 
+    fn enter(&self) -> Option<Visit<'_>> {
+        self.inside.fetch_add(1, SeqCst);
+        let visit = Visit(&self.inside);
+        self.may_enter().then_some(visit)
+    }
+
+    /// Waits until those that were sent away have left; the server must be up.
+    fn wait_until_empty(&self) {
+        const PATIENCE: Duration = Duration::from_secs(200);
+        if !came_true(PATIENCE, || self.inside.load(SeqCst) == 0) {
+            self.book.figures.wrong("sessions do not come to an end".into());
+        }
+        // What they do here they have done; their backends leave by themselves.
+        thread::sleep(Duration::from_millis(20));
+    }
+
     fn sequences_of(&self, database: &str) -> Vec<&Sequence> {
         self.book.sequences.iter().filter(|sequence| sequence.database == database).collect()
     }
@@ -67,7 +110,7 @@ impl Torture {
 
 /// What came of it.
 pub struct Verdict {
-    figures: Figures,
+    figures: Arc<Figures>,
 }
 
 impl Verdict {
@@ -90,94 +133,14 @@ impl Verdict {
     }
 }
 
-/// One of each kind, and more of those that are used most.
-fn sequences() -> Vec<Sequence> {
-    let mut all = Vec::new();
-    let mut add = |database, name: &str, kind, increment, change: fn(&mut Sequence)| {
-        let mut sequence = Sequence::new(all.len(), database, name, kind, increment);
-        change(&mut sequence);
-        all.push(sequence);
-    };
-    for name in ["adaptive a", "adaptive b", "adaptive c"] {
-        add("postgres", name, Kind::Wide, 1, |_| {});
-    }
-    for name in ["ordered a", "ordered b"] {
-        add("postgres", name, Kind::Wide, 1, |sequence| sequence.ordered = true);
-    }
-    add("postgres", "ordered falling", Kind::Wide, -2, |sequence| sequence.ordered = true);
-    add("postgres", "falling", Kind::Wide, -3, |sequence| sequence.options = ", block_size => 20");
-    add("postgres", "blocks and hi", Kind::Wide, 1, |sequence| {
-        sequence.hi_block = Some(64);
-        sequence.options = ", block_size => 64";
-    });
-    add("postgres", "slices of one", Kind::Wide, 7, |sequence| {
-        sequence.options = ", slice_size => 1"
-    });
-    add("postgres", "slices of four", Kind::Wide, 1, |sequence| {
-        sequence.options = ", slice_size => 4"
-    });
-    add("postgres", "altered", Kind::Wide, 2, |sequence| sequence.uneven = true);
-    add("postgres", "inserted", Kind::Wide, 1, |sequence| sequence.mutable = false);
-    add("postgres", "small-1", Kind::Small(2_000), 1, |_| {});
-    add("postgres", "small falling-1", Kind::Small(1_500), -1, |_| {});
-    add("postgres", "cycle", Kind::Cycle(100_000), 1, |_| {});
-    for database in ["shop", "stall"] {
-        add(database, "adaptive a", Kind::Wide, 1, |_| {});
-        add(database, "ordered a", Kind::Wide, 1, |sequence| sequence.ordered = true);
-        add(database, "falling", Kind::Wide, -3, |_| {});
-        add(database, "blocks", Kind::Wide, 1, |sequence| sequence.options = ", block_size => 100");
-    }
-    all
-}
-
-/// Runs a plan on a cluster of its own.
+/// Runs a plan, on clusters of its own.
 pub fn torture(plan: &Plan) -> Verdict {
-    let cluster = Cluster::builder()
-        .preload(true)
-        .config("max_connections", &(plan.sessions + 16).to_string())
-        .config("statement_timeout", "60s")
-        .config("log_min_error_statement", "panic")
-        // Smart and fast stops write a checkpoint; there are many.
-        .config("checkpoint_timeout", "1h")
-        .start();
-    let torture = Torture {
-        cluster,
-        book: Book::new(sequences()),
-        databases: ["postgres", "shop", "stall"],
-        end: Instant::now() + plan.time,
-        batch: plan.batch,
-        pause: plan.pause,
-        away: AtomicBool::new(false),
-    };
-    for database in torture.databases {
-        if database != "postgres" {
-            torture.cluster.connect("postgres").run(&format!("CREATE DATABASE {database}"));
-        }
-        let mut client = torture.cluster.connect(database);
-        client.run("CREATE EXTENSION hilo");
-        accidents::populate(&torture, &mut client, &torture.sequences_of(database));
+    let figures = Arc::new(Figures::default());
+    for (number, (scene, time)) in scenes::programme(plan).into_iter().enumerate() {
+        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+        eprintln!("{scene:?} for {} s, by {seed}", time.as_secs());
+        scene.play(plan, time, seed, &figures);
+        figures.scene(scene.name());
     }
-    for sequence in
-        torture.book.sequences.iter().filter(|found| matches!(found.kind, Kind::Small(_)))
-    {
-        sequence.set_name(sequence.name().0, 1);
-    }
-    torture.cluster.connect("postgres").run(
-        "CREATE UNLOGGED TABLE inserted (n integer, value bigint DEFAULT hilo_nextval('inserted'))",
-    );
-    thread::scope(|scope| {
-        let torture = &torture;
-        for number in 0..plan.sessions {
-            let rng = Rng::with_seed(plan.seed.wrapping_mul(1_000).wrapping_add(number as u64));
-            scope.spawn(move || session::run(torture, rng));
-        }
-        scope.spawn(move || accidents::run(torture, Rng::with_seed(plan.seed)));
-    });
-    reckoning::settle_accounts(&torture);
-    torture.cluster.stop(Mode::Fast);
-    let recoveries = torture.cluster.logged("automatic recovery in progress");
-    figures::add(&torture.book.figures.recoveries, recoveries as u64);
-    let Torture { cluster, book, .. } = torture;
-    cluster.finish();
-    Verdict { figures: book.figures }
+    Verdict { figures }
 }

@@ -20,13 +20,14 @@ pub enum Failure {
 pub type Outcome<T> = Result<T, Failure>;
 
 /// What a server under these accidents may answer.
-const ALLOWED: [&str; 18] = [
+const ALLOWED: [&str; 19] = [
     "2200H", // a small sequence is used up
     "25P02", // after another error in the same transaction
     "2BP01", // a default depends on it
     "3D000", "3F000", "42883", "42P01", "42704", // dropped, with its extension or database
     "40P01", // DROP EXTENSION against a definition
     "42710", // created by somebody else
+    "53100", // the disk is full, where it is made so
     "53300", "53400", // the server is full
     "55006", // the database is in use
     "55P03", // a position row was held for longer than hilo.reserve_timeout
@@ -46,26 +47,22 @@ pub struct Guest<'a> {
 /// Comes and goes until the time is up.
 pub fn run(torture: &Torture, mut rng: Rng) {
     while !torture.is_over() {
-        let database = torture.databases
-            [if rng.f32() < 0.7 { 0 } else { rng.usize(..torture.databases.len()) }];
-        let visit = torture.may_enter().then(|| torture.cluster.try_connect("postgres", database));
-        let Some(Ok(client)) = visit else {
+        let others = torture.databases.len();
+        let database =
+            torture.databases[if rng.f32() < torture.favourite { 0 } else { rng.usize(..others) }];
+        let Some(_visit) = torture.enter() else {
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let Ok(client) = torture.cluster.try_connect("postgres", database) else {
             thread::sleep(Duration::from_millis(10));
             continue;
         };
         add(&torture.book.figures.sessions, 1);
-        let mut guest = Guest {
-            torture,
-            book: &torture.book,
-            client,
-            last: Last::default(),
-            sequences: torture
-                .book
-                .sequences
-                .iter()
-                .filter(|found| found.database == database)
-                .collect(),
-        };
+        let mut guest = Guest::new(torture, database, client);
+        if guest.sequences.is_empty() {
+            continue;
+        }
         let statements = if rng.f32() < 0.3 { 1 } else { rng.usize(2..400) };
         for _ in 0..statements {
             if torture.is_over() || !torture.may_enter() {
@@ -78,6 +75,13 @@ pub fn run(torture: &Torture, mut rng: Rng) {
     }
 }
 
+impl<'a> Guest<'a> {
+    pub fn new(torture: &'a Torture, database: &str, client: Client) -> Guest<'a> {
+        let sequences = torture.sequences_of(database);
+        Guest { torture, book: &torture.book, client, last: Last::default(), sequences }
+    }
+}
+
 impl Guest<'_> {
     fn act(&mut self, rng: &mut Rng) -> Outcome<()> {
         let sequence = self.sequences[rng.usize(..self.sequences.len())];
@@ -86,7 +90,8 @@ impl Guest<'_> {
             20..30 => self.run("DISCARD ALL"),
             30..36 => self.look(rng),
             36..40 => self.check_currval(sequence),
-            40..300 => self.transaction(rng),
+            40..60 => self.take_turns(sequence, rng),
+            60..300 => self.transaction(rng),
             _ => self.draw(sequence, rng),
         }
     }
@@ -109,7 +114,7 @@ impl Guest<'_> {
                 self.run("SAVEPOINT s")?;
             }
             // The sequence with the table is inserted into.
-            if !read_only || sequence.mutable {
+            if !read_only || !sequence.inserted {
                 self.draw(sequence, rng)?;
             }
             if savepoint {
@@ -146,7 +151,7 @@ impl Guest<'_> {
             0 if sequence.hi_block.is_some() => return self.next_hi(sequence, &ticket),
             0 if !matches!(sequence.kind, Kind::Cycle(_)) => self.next_range(name, count),
             1..4 => self.values(&format!("SELECT hilo_nextvals('{name}', {count})")),
-            4 if !sequence.mutable && sequence.kind == Kind::Wide => self.values(&format!(
+            4 if sequence.inserted => self.values(&format!(
                 "INSERT INTO inserted (n) SELECT generate_series(1, {}) RETURNING value",
                 count.min(50)
             )),
@@ -203,6 +208,31 @@ impl Guest<'_> {
                 Err(failure)
             }
         }
+    }
+
+    /// Ranges and values in turn: what one leaves over is for the other.
+    fn take_turns(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
+        if sequence.kind != Kind::Wide {
+            return Ok(());
+        }
+        let count = rng.i64(2..80);
+        for _ in 0..rng.usize(5..60) {
+            let ticket = self.book.ticket(sequence);
+            let name = ticket.name.as_str();
+            let range = self.next_range(name, count);
+            let values = range.and_then(|mut values| {
+                values.extend(self.values(&format!("SELECT hilo_nextval('{name}')"))?);
+                Ok(values)
+            });
+            match values {
+                Ok(values) => self.book.saw(sequence, &ticket, &mut self.last, &values, true),
+                Err(failure) => {
+                    self.book.lost(sequence, count as u64 + 1);
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A small sequence is used up: another one takes its place.
@@ -312,6 +342,19 @@ impl Guest<'_> {
             }
         }
         self.book.figures.wrong(format!("cannot connect to {database}"));
+    }
+
+    /// What must be refused, and why.
+    pub(super) fn must_refuse(&mut self, sql: &str, state: &str) -> Outcome<()> {
+        add(&self.book.figures.statements, 1);
+        match self.client.batch_execute(sql) {
+            Ok(()) => self.book.figures.wrong(format!("{sql}: not refused")),
+            Err(error) if error.code().is_some_and(|code| code.code() == state) => {
+                self.book.figures.refused(state);
+            }
+            Err(error) => return Err(classify(self.book, sql, &error)),
+        }
+        Ok(())
     }
 
     pub(super) fn draw_some(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {

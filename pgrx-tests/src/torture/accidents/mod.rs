@@ -1,0 +1,80 @@
+//! What happens to the server meanwhile. One thing at a time, and the server is up after each.
+
+pub mod alterations;
+pub mod databases;
+pub mod full_disk;
+pub mod signals;
+pub mod stops;
+
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::Torture;
+
+/// Lets something happen, and says what it was.
+pub type Accident = fn(&Torture, &mut Rng) -> &'static str;
+
+/// How often, beside the others.
+pub type Choices = &'static [(u32, Accident)];
+
+/// What may happen to any server.
+pub const ANYWHERE: Choices = &[
+    (4, stops::kill_backend),
+    (2, stops::kill_worker),
+    (2, stops::kill_postmaster),
+    (2, stops::immediate),
+    (2, stops::fast),
+    (1, stops::smart),
+    (2, stops::without_worker),
+    (2, signals::terminate_worker),
+    (1, signals::terminate_session),
+    (1, signals::cancel_statement),
+    (2, signals::stand_still),
+    (1, signals::hold_positions),
+    (3, alterations::left_open),
+];
+
+/// With databases that come and go.
+pub const MIXED: Choices =
+    &[(25, anywhere), (1, databases::recreate_one), (1, databases::extension)];
+pub const DATABASES: Choices = &[(4, anywhere), (1, databases::recreate_a_dozen)];
+pub const DISK: Choices = &[(1, anywhere), (1, full_disk::fill)];
+
+/// Of servers whose sequences are not altered.
+pub const LASTING: Choices = &[
+    (4, stops::kill_backend),
+    (2, stops::kill_worker),
+    (2, stops::kill_postmaster),
+    (2, stops::immediate),
+    (2, stops::fast),
+    (1, stops::without_worker),
+    (2, signals::terminate_worker),
+    (2, signals::stand_still),
+];
+
+fn anywhere(torture: &Torture, rng: &mut Rng) -> &'static str {
+    choose(ANYWHERE, rng)(torture, rng)
+}
+
+fn choose(choices: Choices, rng: &mut Rng) -> Accident {
+    let mut at = rng.u32(..choices.iter().map(|(weight, _)| weight).sum::<u32>());
+    let found = choices.iter().find(|(weight, _)| {
+        let here = at < *weight;
+        at = at.saturating_sub(*weight);
+        here
+    });
+    found.expect("it is below the sum").1
+}
+
+/// Accidents until the time is up.
+pub fn run(torture: &Torture, choices: Choices, mut rng: Rng) {
+    while !torture.is_over() {
+        thread::sleep(Duration::from_millis(rng.u64(200..torture.pause.max(201))));
+        if !torture.is_over() {
+            let what = choose(choices, &mut rng)(torture, &mut rng);
+            torture.book.figures.accident(what);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the catalog says of one sequence on one server.
+
+use postgres::Client;
+
+use super::bits::Bits;
+
+/// `hilo.position` and what belongs to it.
+pub struct Books {
+    pub base: i64,
+    pub next_index: i64,
+    pub increment: i64,
+    /// The life of the server that may have the rest in memory.
+    pub incarnation: i64,
+    settled_index: i64,
+    node: i64,
+    nodes: i64,
+    stripe: i64,
+    /// From index to index, and in whose memory: 0 in nobody's.
+    ranges: Vec<(i64, i64, i64)>,
+    /// First value, count, reason.
+    pub gaps: Vec<(i64, i64, String)>,
+}
+
+pub fn read(client: &mut Client, name: &str) -> Option<Books> {
+    let row = client
+        .query_opt(
+            "SELECT s.id, s.increment, p.epoch, p.base, p.next_index, p.settled_index,
+                    p.incarnation, p.node::bigint, p.nodes::bigint, p.stripe
+             FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id WHERE s.name = $1::text",
+            &[&name],
+        )
+        .expect("the catalog can be read")?;
+    let (id, epoch): (i64, i64) = (row.get(0), row.get(2));
+    let ranges = client
+        .query(
+            "SELECT first_index, end_index, incarnation FROM hilo.free_range
+             WHERE sequence = $1 AND epoch = $2 ORDER BY 1",
+            &[&id, &epoch],
+        )
+        .expect("the catalog can be read");
+    let gaps = client
+        .query(
+            "SELECT first_value, count, reason FROM hilo.gap WHERE sequence = $1 ORDER BY recorded_at",
+            &[&id],
+        )
+        .expect("the catalog can be read");
+    Some(Books {
+        increment: row.get(1),
+        base: row.get(3),
+        next_index: row.get(4),
+        settled_index: row.get(5),
+        incarnation: row.get(6),
+        node: row.get(7),
+        nodes: row.get(8),
+        stripe: row.get(9),
+        ranges: ranges.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
+        gaps: gaps.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
+    })
+}
+
+impl Books {
+    /// The steps from the base that these indexes stand for, in parts that belong together.
+    fn steps(&self, first: i64, end: i64) -> Vec<(i64, i64)> {
+        if self.nodes <= 1 {
+            return vec![(first, end)];
+        }
+        let mut parts = Vec::new();
+        let mut at = first;
+        while at < end {
+            let (round, inside) = (at / self.stripe, at % self.stripe);
+            let count = (self.stripe - inside).min(end - at);
+            let step = (round * self.nodes + self.node) * self.stripe + inside;
+            parts.push((step, step + count));
+            at += count;
+        }
+        parts
+    }
+
+    fn bits(&self, ranges: impl Iterator<Item = (i64, i64)>) -> (Bits, Option<i64>) {
+        let mut bits = Bits::default();
+        let mut twice = None;
+        for (first, end) in ranges {
+            for (first, end) in self.steps(first, end) {
+                twice = twice.or(bits.insert_range(first, end));
+            }
+        }
+        (bits, twice)
+    }
+
+    /// All that has been reserved.
+    pub fn reserved(&self) -> Bits {
+        self.bits([(0, self.next_index)].into_iter()).0
+    }
+
+    /// What is free, and the first that is so twice.
+    pub fn free(&self) -> (Bits, Option<i64>) {
+        self.bits(self.ranges.iter().filter(|range| range.2 == 0).map(|range| (range.0, range.1)))
+    }
+
+    /// What may be, or have been, in a server's memory: lent to it, or not settled.
+    pub fn in_memory(&self) -> Bits {
+        let lent = self.ranges.iter().filter(|range| range.2 != 0).map(|range| (range.0, range.1));
+        let rest = (self.incarnation != 0).then_some((self.settled_index, self.next_index));
+        let mut bits = self.bits(lent.chain(rest)).0;
+        bits.remove(&self.free().0);
+        bits
+    }
+
+    /// The lives of servers that hold something.
+    pub fn lives(&self) -> impl Iterator<Item = i64> + '_ {
+        let lent = self.ranges.iter().map(|range| range.2);
+        lent.chain([self.incarnation]).filter(|life| *life != 0)
+    }
+
+    pub fn rows(&self) -> usize {
+        self.ranges.len()
+    }
+}

@@ -1,0 +1,98 @@
+//! What a run plays: one server with everything on it, and others that are made for one thing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::figures::Figures;
+use super::{Plan, market, nodes, promotions};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// Three databases with sequences of all kinds.
+    Mixed,
+    /// Many more sequences than there are places for in memory.
+    Crowd,
+    /// Databases by the dozen, and fewer worker processes than databases.
+    Databases,
+    /// A disk that is full now and then.
+    Disk,
+    /// Several servers that deal the same sequences.
+    Nodes,
+    /// A standby that lags behind is promoted, and the next one after it.
+    Promotions,
+}
+
+const OTHERS: [Scene; 5] =
+    [Scene::Crowd, Scene::Databases, Scene::Disk, Scene::Nodes, Scene::Promotions];
+
+impl Scene {
+    pub const ALL: [Scene; 6] = [
+        Scene::Mixed,
+        Scene::Crowd,
+        Scene::Databases,
+        Scene::Disk,
+        Scene::Nodes,
+        Scene::Promotions,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Scene::Mixed => "mixed",
+            Scene::Crowd => "crowd",
+            Scene::Databases => "databases",
+            Scene::Disk => "disk",
+            Scene::Nodes => "nodes",
+            Scene::Promotions => "promotions",
+        }
+    }
+
+    pub fn by_name(name: &str) -> Option<Scene> {
+        Scene::ALL.into_iter().find(|scene| scene.name() == name)
+    }
+
+    pub(super) fn play(self, plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
+        match self {
+            Scene::Nodes => nodes::play(plan, time, seed, figures),
+            Scene::Promotions => promotions::play(plan, time, seed, figures),
+            _ => market::play(self, plan, time, seed, figures),
+        }
+    }
+}
+
+/// Half of the time everything on one server; then the others in an order by the seed, again and again.
+pub fn programme(plan: &Plan) -> Vec<(Scene, Duration)> {
+    if let Some(scene) = plan.scene {
+        return vec![(scene, plan.time)];
+    }
+    let mut rest = plan.time / 2;
+    let mut programme = vec![(Scene::Mixed, plan.time - rest)];
+    let piece =
+        (rest / OTHERS.len() as u32).clamp(Duration::from_secs(12), Duration::from_secs(90));
+    let mut rng = Rng::with_seed(plan.seed);
+    let mut order = Vec::new();
+    while rest >= piece {
+        rest -= piece;
+        if order.is_empty() {
+            order = OTHERS.to_vec();
+            rng.shuffle(&mut order);
+        }
+        programme.extend(order.pop().map(|scene| (scene, piece)));
+    }
+    programme
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_them_all() {
+        let time = Duration::from_secs(1_800);
+        let plan = Plan { time, sessions: 1, seed: 3, batch: 1, pause: 1, scene: None };
+        let programme = programme(&plan);
+        assert!(Scene::ALL.iter().all(|scene| programme.iter().any(|(found, _)| found == scene)));
+        assert_eq!(programme.iter().map(|(_, time)| *time).sum::<Duration>(), time);
+    }
+}
