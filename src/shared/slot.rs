@@ -540,15 +540,27 @@ impl Locked {
         claimed
     }
 
-    /// Puts the returned ranges but for the `keep` lowest on their way to the catalog, unless others
-    /// are on it.
+    /// Puts the returned ranges but for the `keep` lowest on their way to the catalog, as far as there is
+    /// room.
     pub fn clear_returned(&mut self, keep: usize) {
-        if self.leaving.is_empty() {
-            for range in self.pool.drain_returned(keep).as_slice() {
-                self.leaving.push(*range);
+        for range in self.pool.drain_returned(keep).as_slice() {
+            if !self.leaving.push(*range) {
+                let kept = self.pool.restore(*range);
+                debug_assert!(kept);
             }
-            self.mirror();
         }
+        self.mirror();
+    }
+
+    /// What a frozen pool is to write to the catalog: all that could be dealt in order, and what was on its
+    /// way there. See [`forget_queue`](Self::forget_queue).
+    pub fn outgoing(&self) -> Ranges<HELD> {
+        let mut outgoing = Ranges::default();
+        for range in self.pool.queue().as_slice().iter().chain(self.leaving.as_slice()) {
+            let kept = outgoing.push(*range);
+            debug_assert!(kept);
+        }
+        outgoing
     }
 
     /// What was on its way to the catalog could not be written: it is dealt again, as far as there is

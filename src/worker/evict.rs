@@ -131,7 +131,7 @@ impl Worker {
         let freezes = locked.freeze();
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
-        let ranges = locked.held();
+        let ranges = locked.outgoing();
         let counting = Counting { key: locked.key, node: locked.node, epoch: locked.epoch };
         let serial = locked.serial();
         drop(locked);
