@@ -1,6 +1,8 @@
 //! What the torture has found, each reduced to what it takes.
 
-use hilo_tests::{ClientExt, Cluster};
+use std::process::Command;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// Of the sequence, all that lies below its position and is neither free nor a gap.
 const REST: &str = "SELECT count(*) FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id,
@@ -82,12 +84,59 @@ fn slices_left_behind_are_free_after_a_clean_stop() {
             session.run(&format!("SELECT hilo_nextval('n{number}') FROM generate_series(1, 25)"));
         }
     }
+    let worker = cluster.worker_pid("postgres").expect("a worker");
+    let signal = |name: &str| {
+        let done = Command::new("kill").args([name, &worker.to_string()]).status();
+        assert!(done.expect("kill").success());
+    };
+    signal("-STOP");
+    drop(sessions);
+    let alone = "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    wait_until("the sessions have left", LONG, || client.one(alone));
+    signal("-CONT");
+    drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
     for table in ["position", "free_range"] {
         let sql = format!("SELECT count(*) FROM hilo.{table} WHERE incarnation <> 0");
         assert_eq!(client.one::<i64>(&sql), 0, "{table}");
     }
+    drop(client);
+    cluster.finish();
+}
+
+/// What was served to its last number leaves no gap behind a clean stop.
+#[test]
+fn a_pool_that_is_used_up_leaves_no_gap() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", "3")
+        .config("hilo.worker_idle_timeout", "60s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('ten', max_value => 10), hilo_create('slice', block_size => 1000, slice_size => 100)",
+    );
+    client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 9) i");
+    client.run("SELECT hilo_nextval('ten') FROM generate_series(1, 10)");
+    // Its place goes to others while this session holds a slice, which it then uses up.
+    let draw = |client: &mut Client| {
+        client.all::<i64>("SELECT hilo_nextval('slice') FROM generate_series(1, 50)")
+    };
+    draw(&mut client);
+    let mut other = cluster.connect("postgres");
+    for number in 1..=9 {
+        other.run(&format!("SELECT hilo_nextval('n{number}')"));
+    }
+    for _ in 0..5 {
+        draw(&mut client);
+    }
+    drop((client, other));
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('ten')").is("2200H");
+    client.run("SELECT hilo_nextval(name::text) FROM hilo_sequences WHERE name <> 'ten'");
+    let gaps: Vec<String> = client.all("SELECT g::text FROM hilo_gaps g");
+    assert!(gaps.is_empty(), "{gaps:#?}");
     drop(client);
     cluster.finish();
 }

@@ -177,16 +177,14 @@ pub fn put_away(entry: &'static Entry, range: Range) {
     leave_behind(shared, line);
 }
 
-/// Puts a range back into its sequence's pool. `false`: there is no place for it.
+/// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,
+/// the catalog has to be told that all was served.
 pub fn give_back(shared: &'static Shared, counting: &Counting, rest: Range) -> bool {
-    if rest.is_empty() {
-        return true;
-    }
     let Some(slot) = shared.find(&counting.key) else { return false };
     let number = shared.number_of(slot);
     let mut locked = shared.lock_slot(number);
     let kept = if locked.counts(counting) {
-        locked.give_back(rest)
+        rest.is_empty() || locked.give_back(rest)
     } else {
         // Under a later epoch it is worthless, which whoever has raised that has written down.
         let void = locked.epoch == DROPPED

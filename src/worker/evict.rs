@@ -121,7 +121,9 @@ impl Worker {
     fn freeze(&self, number: usize) -> Option<Frozen> {
         let mut locked = self.shared.lock_slot(number);
         let ours = locked.key.database == self.database.to_u32();
-        if !ours || locked.epoch == slot::DROPPED || locked.is_empty() {
+        // Where all was served the catalog is told so.
+        let unknown = locked.is_empty() && locked.reserved_to.is_none();
+        if !ours || locked.epoch == slot::DROPPED || unknown {
             return None;
         }
         if !locked.employ(self.place.generation) {

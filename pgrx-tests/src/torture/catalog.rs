@@ -1,5 +1,7 @@
 //! What the catalog says of one sequence on one server.
 
+use std::fmt;
+
 use postgres::Client;
 
 use super::bits::Bits;
@@ -56,6 +58,17 @@ pub fn read(client: &mut Client, name: &str) -> Option<Books> {
         ranges: ranges.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
         gaps: gaps.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
     })
+}
+
+impl fmt::Display for Books {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Books { base, next_index, settled_index, incarnation, .. } = self;
+        let lent: Vec<_> = self.ranges.iter().filter(|range| range.2 != 0).collect();
+        write!(
+            out,
+            "base {base}, next {next_index}, settled {settled_index}, life {incarnation}, lent {lent:?}"
+        )
+    }
 }
 
 impl Books {

@@ -21,6 +21,21 @@ pub enum Statement {
         name: Name,
         increment: i64,
     },
+    /// Another largest value, or another smallest one.
+    Bound {
+        name: Name,
+        largest: bool,
+        value: i64,
+    },
+    Cycle {
+        name: Name,
+        yes: bool,
+    },
+    /// An alteration that is none of these.
+    Tune {
+        name: Name,
+        block: i64,
+    },
     Restart {
         name: Name,
         with: i64,
@@ -83,12 +98,18 @@ fn statement() -> impl Strategy<Value = Statement> {
     use Statement::*;
     let name = || prop_oneof![6 => Just(0u8), 2 => Just(1), 1 => Just(2)];
     let increment = || prop_oneof![4 => Just(1i64), 1 => Just(-1), 4 => 2..10i64, 1 => -9..-1i64];
+    let bounds = prop_oneof![2 => 20..300i64, 1 => 300..5_000i64, 2 => Just(1_000_000), 1 => Just(2_000_000)];
     let counts = prop_oneof![4 => Just(None), 1 => (2..60i64).prop_map(Some)];
     prop_oneof![
         5 => (name(), -20..20i64, increment(), counts, any::<bool>(), any::<bool>()).prop_map(
             |(name, start, increment, count, ordered, block)| Create { name, start, increment, count, ordered, block }
         ),
         5 => (name(), increment()).prop_map(|(name, increment)| Alter { name, increment }),
+        4 => (name(), any::<bool>(), bounds).prop_map(|(name, largest, value)| Bound {
+            name, largest, value: if largest { value } else { -value }
+        }),
+        1 => (name(), any::<bool>()).prop_map(|(name, yes)| Cycle { name, yes }),
+        1 => (name(), 1..40i64).prop_map(|(name, block)| Tune { name, block }),
         1 => (name(), -30..60i64).prop_map(|(name, with)| Restart { name, with }),
         2 => (name(), -30..60i64, any::<bool>()).prop_map(|(name, value, called)| Setval { name, value, called }),
         1 => (name(), name()).prop_map(|(name, to)| Rename { name, to }),
@@ -115,6 +136,9 @@ impl Statement {
         match self {
             Create { name, .. }
             | Alter { name, .. }
+            | Bound { name, .. }
+            | Cycle { name, .. }
+            | Tune { name, .. }
             | Restart { name, .. }
             | Setval { name, .. }
             | Drop { name }
@@ -149,6 +173,12 @@ impl Statement {
             Alter { name, increment } => {
                 format!("SELECT hilo_alter('s{name}', increment => {increment})")
             }
+            Bound { name, largest, value } => {
+                let which = if *largest { "max_value" } else { "min_value" };
+                format!("SELECT hilo_alter('s{name}', {which} => {value})")
+            }
+            Cycle { name, yes } => format!("SELECT hilo_alter('s{name}', cycle => {yes})"),
+            Tune { name, block } => format!("SELECT hilo_alter('s{name}', block_size => {block})"),
             Restart { name, with } => {
                 format!("SELECT hilo_alter('s{name}', restart_with => {with})")
             }
