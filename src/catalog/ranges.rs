@@ -272,6 +272,11 @@ pub fn record_gap(
     if range.is_empty() {
         return Ok(());
     }
+    let mut mapping = *mapping;
+    if !mapping.cycle {
+        // They were values when they were reserved, whatever the bounds are now.
+        (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
+    }
     let mut rest = Range::new(range.start, range.end.min(mapping.limit()));
     let table = Table::write(ids.gap)?;
     let now = ffi::now();

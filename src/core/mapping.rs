@@ -112,6 +112,18 @@ impl Mapping {
         clamped(self.stripes.below(self.positions()))
     }
 
+    /// The indexes whose values lie within the bounds. They begin behind 0 where a bound was moved past
+    /// the base.
+    pub fn indexes(&self) -> Range {
+        let before = if self.increment > 0 { self.min_value } else { self.max_value };
+        let offset = self.offset(before);
+        let first = match self.cycle || offset <= 0 {
+            true => 0,
+            false => clamped(self.stripes.below((offset + self.step() - 1) / self.step())),
+        };
+        Range::new(first, self.limit())
+    }
+
     /// The longest start of `range` whose values step by exactly `increment`: it is cut at the end of
     /// a stripe, of a lap and of the sequence. None where nothing of it is there to be served.
     #[inline]

@@ -99,8 +99,8 @@ impl<const N: usize> Ranges<N> {
 pub struct Pool {
     queue: Ranges<QUEUE>,
     returned: Ranges<RETURNED>,
-    /// Indexes from here on are kept and not dealt: the sequence ends before them.
-    limit: i64,
+    /// Indexes outside of these are kept and not dealt: their values lie beyond the bounds.
+    bounds: Range,
     /// Nothing is dealt; what was the cursor's lies at the head of the queue.
     frozen: bool,
     /// Where the cursor's segment began, and what had been dealt before it.
@@ -115,7 +115,7 @@ impl Default for Pool {
         Pool {
             queue: Ranges::default(),
             returned: Ranges::default(),
-            limit: i64::MAX,
+            bounds: Range::new(0, i64::MAX),
             frozen: false,
             segment_start: 0,
             dealt_before: 0,
@@ -146,9 +146,9 @@ impl Pool {
     }
 
     /// What can still be dealt in order, once the pool is thawed: the rest of the segment and the
-    /// queue, below the limit.
+    /// queue, within the bounds.
     pub fn available(&self, cursor: &Cursor) -> i64 {
-        let below = |range: &Range| Range::new(range.start, range.end.min(self.limit)).len();
+        let below = |range: &Range| range.intersection(&self.bounds).len();
         cursor.peek().0.len() + self.queue.as_slice().iter().map(below).sum::<i64>()
     }
 
@@ -159,11 +159,12 @@ impl Pool {
         first.map(|range| range.start)
     }
 
-    /// Deals indexes below `limit` only from now on; the others are kept.
-    pub fn set_limit(&mut self, cursor: &Cursor, limit: i64) {
-        if limit != self.limit {
+    /// Deals indexes within `bounds` only from now on; the others are kept. What is still to be dealt in
+    /// order does not lie below them.
+    pub fn set_bounds(&mut self, cursor: &Cursor, bounds: Range) {
+        if bounds != self.bounds {
             self.close(cursor);
-            self.limit = limit;
+            self.bounds = bounds;
         }
     }
 
@@ -211,7 +212,7 @@ impl Pool {
             return true;
         }
         match self.queue.first() {
-            Some(next) if next.start < self.limit => {
+            Some(next) if next.start < self.bounds.end => {
                 self.queue.remove(0);
                 self.install(cursor, epoch, next);
                 true
@@ -221,7 +222,7 @@ impl Pool {
     }
 
     fn install(&mut self, cursor: &Cursor, epoch: i64, mut block: Range) {
-        let segment = block.take(MAX_SEGMENT.min(self.limit - block.start));
+        let segment = block.take(MAX_SEGMENT.min(self.bounds.end - block.start));
         if !block.is_empty() {
             // There is room: the block has just left the queue or has been the segment.
             let queued = self.queue.push_front(block);
@@ -262,13 +263,23 @@ impl Pool {
 
     /// What of a returned range may be dealt to whoever is served nothing below `floor`.
     fn dealable(&self, range: &Range, floor: i64) -> Range {
-        let end = if self.frozen { range.start } else { range.end.min(self.limit) };
-        Range::new(range.start.max(floor), end)
+        match self.frozen {
+            true => Range::EMPTY,
+            false => range.intersection(&self.bounds).from(floor),
+        }
     }
 
     /// Whether anything was given back that could be dealt, and is not below `floor`.
     pub fn has_returned(&self, floor: i64) -> bool {
-        self.returned.as_slice().iter().any(|range| !self.dealable(range, floor).is_empty())
+        self.returned.as_slice().iter().any(|range| self.part(range, 1, floor).is_some())
+    }
+
+    /// The first `want` indexes of a returned range that may be dealt to whoever is served nothing below
+    /// `floor`. `None` also where what is left over would find no place.
+    fn part(&self, range: &Range, want: i64, floor: i64) -> Option<Range> {
+        let part = self.dealable(range, floor).take(want);
+        let splits = range.start < part.start && part.end < range.end;
+        (!part.is_empty() && !(splits && self.returned.is_full())).then_some(part)
     }
 
     /// Takes up to `want` indexes, none below `floor`, of what was given back: the lowest.
@@ -277,8 +288,7 @@ impl Pool {
             .returned
             .as_slice()
             .iter()
-            .map(|range| self.dealable(range, floor).take(want))
-            .filter(|part| !part.is_empty())
+            .filter_map(|range| self.part(range, want, floor))
             .min_by_key(|part| part.start)?;
         self.cut_returned(part).then_some(part)
     }
@@ -323,7 +333,7 @@ impl Pool {
     fn claim_queued(&mut self, fit: &mut impl FnMut(Range) -> Option<Range>) -> Option<Range> {
         let runs = self.queue;
         let runs = runs.as_slice();
-        let dealable = |run: &Range| Range::new(run.start, run.end.min(self.limit));
+        let dealable = |run: &Range| run.intersection(&self.bounds);
         let (at, part) = runs
             .iter()
             .map(dealable)

@@ -153,6 +153,10 @@ pub fn draw(
     if value.is_none() {
         // Beyond the bounds that this transaction has set and not committed.
         lines::put_away(entry, range);
+        if slot.version.load(SeqCst) != memo.version() {
+            memo.forget();
+            return Ok(None);
+        }
         return Err(HiloError::exhausted(memo.name(), &entry.mapping()));
     }
     Ok(value)

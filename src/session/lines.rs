@@ -165,16 +165,31 @@ fn leave_behind(shared: &'static Shared, line: &Slice) {
 /// Gives back a range that was taken from the pool and cannot be served.
 pub fn put_away(entry: &'static Entry, range: Range) {
     let (Some(counting), Ok(shared)) = (entry.counting(), shared::get()) else { return };
-    if give_back(shared, &counting, range) {
-        return;
-    }
-    let Some(at) = free_line() else { return };
+    let Some(at) = find_place(shared, &counting, range) else { return };
     let lines = LINES.borrow();
     let Some(line) = lines.as_ref().map(|lines| &lines.slices[at]) else { return };
     line.assign(&counting);
     line.load(range, Run { first: 0, count: range.len() });
     shared.backends[my_number()].used.fetch_max(at as u32 + 1, Release);
     leave_behind(shared, line);
+}
+
+/// A free line for a range that the pool has no place for; `None` once it has.
+fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Option<usize> {
+    const TRIES: u32 = 5_000;
+    for _ in 0..TRIES {
+        if give_back(shared, counting, range) {
+            return None;
+        }
+        if let Some(at) = free_line() {
+            return Some(at);
+        }
+        // All lines were left behind: the worker frees them.
+        super::wait::wake(shared);
+        // SAFETY: sleeps a millisecond.
+        unsafe { pg_sys::pg_usleep(1_000) };
+    }
+    None
 }
 
 /// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,

@@ -163,31 +163,36 @@ fn claim(
             continue;
         };
         let mut floor = entry.floor.get();
-        let ready = |locked: &mut Locked| {
-            try_claim(locked, entry, &mut floor, &mut fit, |any| match any {
-                true => never(memo.name()),
-                false => HiloError::exhausted(memo.name(), &entry.mapping()),
-            })
-        };
-        let claimed = wait::until(shared, slot, &memo.name(), ready);
-        match claimed? {
-            Some(range) => return Ok((memo, entry, range)),
-            None => memo.forget(),
+        let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, &mut fit);
+        match wait::until(shared, slot, &memo.name(), ready)? {
+            Claim::Here(range) => return Ok((memo, entry, range)),
+            Claim::Outdated => memo.forget(),
+            Claim::Never => return Err(never(memo.name())),
+            Claim::Exhausted => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
         }
     }
 }
 
-/// `None`: wait for more. `Some(Ok(None))`: the entry is out of date. `never` is asked for the error with
-/// whether anything is left.
+/// What became of a claim.
+enum Claim {
+    Here(Range),
+    /// The entry is out of date.
+    Outdated,
+    /// Something is left that does not fit.
+    Never,
+    /// Nothing is left.
+    Exhausted,
+}
+
+/// `None`: wait for more.
 fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
     floor: &mut i64,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
-    never: impl Fn(bool) -> HiloError,
-) -> Option<Result<Option<Range>, HiloError>> {
+) -> Option<Claim> {
     if locked.serial() != entry.serial.get() || locked.terms().is_none() {
-        return Some(Ok(None));
+        return Some(Claim::Outdated);
     }
     let terms = entry.terms.get();
     let mut missing = None;
@@ -203,8 +208,8 @@ fn try_claim(
         }
         None
     });
-    if claimed.is_some() {
-        return Some(Ok(claimed));
+    if let Some(range) = claimed {
+        return Some(Claim::Here(range));
     }
     if impossible || locked.is_at_end() {
         // Nothing more comes in order: only what was given back, and is not below what this session was
@@ -218,12 +223,12 @@ fn try_claim(
             }
         };
         let returned = (!terms.ordered).then(|| locked.claim_returned(*floor, fits)).flatten();
-        if returned.is_some() {
-            return Some(Ok(returned));
+        if let Some(range) = returned {
+            return Some(Claim::Here(range));
         }
         *floor = seen;
         if impossible || locked.is_exhausted(seen) {
-            return Some(Err(never(any)));
+            return Some(if any { Claim::Never } else { Claim::Exhausted });
         }
         locked.slot.want_from(seen);
         return None;

@@ -12,7 +12,7 @@ use crate::errors::{Cause, HiloError};
 use crate::ffi;
 use crate::gucs;
 use crate::shared::directory::Key;
-use crate::shared::slot::{Locked, Slot, Terms};
+use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
 use crate::shared::workers::Wake;
 use crate::shared::{Condition, Shared};
 use crate::worker;
@@ -208,10 +208,13 @@ pub fn for_terms(
     name: &str,
 ) -> Result<(Terms, i64, i64, u64), HiloError> {
     let read = |locked: &mut Locked| {
+        if locked.epoch == DROPPED {
+            return Some(None);
+        }
         let (terms, serial) = locked.terms()?;
-        Some(Ok((terms, locked.epoch, serial, locked.slot.version.load(Relaxed))))
+        Some(Some((terms, locked.epoch, serial, locked.slot.version.load(Relaxed))))
     };
-    until(shared, slot, name, read)
+    until(shared, slot, name, read)?.ok_or_else(|| HiloError::NoSuchSequence(name.into()))
 }
 
 /// Waits until a pinned slot has something to take under `serial`, or its serial is another. The caller
@@ -226,32 +229,34 @@ pub fn for_block(
     floor: i64,
     name: &str,
 ) -> Result<(), HiloError> {
-    until(shared, slot, name, |locked| {
-        if locked.serial() != serial || locked.terms().is_none() || locked.promote() {
-            return Some(Ok(()));
-        }
-        let (terms, _) = locked.terms()?;
-        if !terms.ordered && locked.pool.has_returned(floor) {
-            return Some(Ok(()));
+    let exhausted = until(shared, slot, name, |locked| {
+        let Some((terms, found)) = locked.terms() else { return Some(None) };
+        let returned = !terms.ordered && locked.pool.has_returned(floor);
+        if found != serial || returned || locked.promote() {
+            return Some(None);
         }
         if !locked.is_exhausted(floor) {
             slot.want_from(floor);
             return None;
         }
-        Some(Err(HiloError::exhausted(name.into(), &terms.mapping)))
-    })
+        Some(Some(terms.mapping))
+    })?;
+    match exhausted {
+        Some(mapping) => Err(HiloError::exhausted(name.into(), &mapping)),
+        None => Ok(()),
+    }
 }
 
-/// Asks the worker for what `ready` looks for in the slot, and waits for it.
+/// Asks the worker for what `ready` looks for in the slot, under its lock, and waits for it.
 pub fn until<T>(
     shared: &'static Shared,
     slot: &'static Slot,
     name: &str,
-    mut ready: impl FnMut(&mut Locked) -> Option<Result<T, HiloError>>,
+    mut ready: impl FnMut(&mut Locked) -> Option<T>,
 ) -> Result<T, HiloError> {
     let number = shared.number_of(slot);
     if let Some(done) = ready(&mut shared.lock_slot(number)) {
-        return done;
+        return Ok(done);
     }
     let mut patience = Patience::new();
     let faults = slot.faults.load(Acquire);
@@ -259,7 +264,7 @@ pub fn until<T>(
     slot.refilled.prepare();
     let done = loop {
         if let Some(done) = ready(&mut shared.lock_slot(number)) {
-            break done;
+            break Ok(done);
         }
         if slot.faults.load(Acquire) != faults {
             let fault = shared.lock_slot(number).fault;

@@ -31,6 +31,21 @@ impl Shared {
         }
     }
 
+    /// Waits, for a moment at most, until what the worker has committed is in memory. Whoever calls has the
+    /// position's lock, so that nothing more is committed.
+    pub fn await_reservation(&'static self, key: &Key) {
+        const TRIES: u32 = 500;
+        let Some(slot) = self.find(key) else { return };
+        for _ in 0..TRIES {
+            if slot.reserving.load(Acquire) == 0 {
+                break;
+            }
+            // SAFETY: sleeps a millisecond.
+            unsafe { pgrx::pg_sys::pg_usleep(1_000) };
+        }
+        slot.pins.fetch_sub(1, SeqCst);
+    }
+
     /// What memory holds of `counting`. `None` where a session is just taking some, so that it cannot
     /// be told.
     pub fn held(&'static self, counting: &Counting) -> Option<Held> {

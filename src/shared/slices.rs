@@ -55,12 +55,12 @@ pub struct Slice {
     state: AtomicU32,
 }
 
-/// Its owner may be changing it, or not: what it holds can be told.
-const STEADY: u32 = 0;
 /// A range is being taken and not yet entered here.
 const TAKING: u32 = 1;
 /// Its owner has gone.
 const ORPHANED: u32 = 2;
+/// The other bits count how often the line was filled, so that who looks at it sees that it was.
+const FILLED: u32 = 4;
 
 impl Slice {
     /// A line with nothing in it, of no sequence.
@@ -75,7 +75,7 @@ impl Slice {
             database: AtomicU32::new(0),
             extension: AtomicU32::new(0),
             node: AtomicI32::new(0),
-            state: AtomicU32::new(STEADY),
+            state: AtomicU32::new(0),
         }
     }
 
@@ -107,23 +107,30 @@ impl Slice {
         }
     }
 
-    /// From here to [`taken`](Self::taken) nobody can tell what it holds. Stored before the range is
-    /// taken.
+    /// From here to [`taken`](Self::taken) nobody can tell what it holds. Before the range is taken.
     pub fn take_begins(&self) {
-        self.state.store(TAKING, SeqCst);
+        let filled = self.state.load(Relaxed).wrapping_add(FILLED);
+        self.state.store(filled & !ORPHANED | TAKING, SeqCst);
+        // What is stored in between is not seen without this.
+        std::sync::atomic::fence(SeqCst);
     }
 
     pub fn taken(&self) {
-        self.state.store(STEADY, Release);
+        self.state.fetch_and(!TAKING, Release);
     }
 
     /// Its owner leaves it behind with what is in it.
     pub fn orphan(&self) {
-        self.state.store(ORPHANED, Release);
+        self.state.fetch_or(ORPHANED, Release);
     }
 
     pub fn is_orphaned(&self) -> bool {
-        self.state.load(Acquire) == ORPHANED
+        self.state.load(Acquire) & ORPHANED != 0
+    }
+
+    /// Takes an orphaned line over. `false`: somebody else has.
+    fn take_over(&self) -> bool {
+        self.state.fetch_and(!ORPHANED, AcqRel) & ORPHANED != 0
     }
 
     /// Fills the line with `range`, of which `run` is the first part. Between [`take_begins`] and
@@ -188,7 +195,6 @@ impl Slice {
     /// Gives the line up, with all that is in it.
     pub fn free(&self) {
         self.clear();
-        self.state.store(STEADY, Relaxed);
         self.sequence.store(0, Release);
     }
 
@@ -196,18 +202,19 @@ impl Slice {
     /// `Some(Err)` where it is just being filled.
     pub fn observe(&self) -> Option<Result<(Counting, Range), ()>> {
         for _ in 0..4 {
+            let state = self.state.load(SeqCst);
             let counting = self.counting();
             if counting.key.sequence == 0 {
                 return None;
             }
             let run_end = self.run_end.load(Acquire);
             let rest = self.rest();
-            let state = self.state.load(SeqCst);
-            std::sync::atomic::fence(Acquire);
+            std::sync::atomic::fence(SeqCst);
             let same = self.counting() == counting
                 && self.run_end.load(Relaxed) == run_end
-                && self.range_end.load(Relaxed) == rest.end;
-            if same && state != TAKING {
+                && self.range_end.load(Relaxed) == rest.end
+                && self.state.load(SeqCst) == state;
+            if same && state & TAKING == 0 {
                 return Some(Ok((counting, rest)));
             }
         }
@@ -258,10 +265,12 @@ impl Shared {
         line.orphan();
     }
 
-    /// An orphaned line has been emptied.
+    /// What was in an orphaned line is elsewhere: it is free.
     pub fn adopt(&self, line: &Slice) {
-        line.free();
-        self.control.orphans.fetch_sub(1, AcqRel);
+        if line.take_over() {
+            line.free();
+            self.control.orphans.fetch_sub(1, AcqRel);
+        }
     }
 
     /// How many sessions of a database have used hilo and are still there.

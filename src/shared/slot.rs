@@ -74,6 +74,8 @@ pub struct Slot {
     pub database: AtomicU32,
     pub dealing: Dealing,
     pub pins: AtomicU32,
+    /// The worker is in the middle of a reservation: what it has committed may not be here yet.
+    pub reserving: AtomicU32,
     /// A caller needs so many consecutive indexes; 0: nobody.
     pub demand: AtomicI64,
     /// The lowest index that anybody who waits at the sequence's end may be served, plus one; 0: nobody has
@@ -125,6 +127,9 @@ pub struct Inner {
     pub pool: Pool,
     /// Ranges on their way to the catalog: dealt by nobody, and accounted for here until it has them.
     pub leaving: Ranges<LEAVING>,
+    /// Whether something among them was reserved and may not have been acknowledged by the standby: none
+    /// of them is dealt before the catalog has had them.
+    pub unacknowledged: bool,
     /// How far the position was when this memory last heard of it, of `epoch`.
     pub reserved_to: Option<i64>,
     /// The end of the highest free range that the catalog was last seen to have; 0: it had none.
@@ -155,8 +160,8 @@ pub struct Inner {
     pub warned: u8,
 }
 
-/// As many as a pool can have to be put away at once, and a block that was reserved meanwhile.
-pub const LEAVING: usize = RETURNED + QUEUE;
+/// As many as a pool can have to be put away at once, and what one reservation has brought.
+pub const LEAVING: usize = RETURNED + RETURNED / 2 + QUEUE;
 
 /// All ranges that a slot can hold.
 pub const HELD: usize = 1 + QUEUE + RETURNED + LEAVING;
@@ -248,6 +253,7 @@ impl Inner {
             terms: None,
             pool: Pool::default(),
             leaving: Ranges::default(),
+            unacknowledged: false,
             reserved_to: None,
             free_end: 0,
             freezes: 0,
@@ -347,8 +353,8 @@ impl Locked {
         self.lost += self.held().total();
         self.pool.drain(slot.cursor());
         self.pool.thaw();
-        self.pool.set_limit(slot.cursor(), i64::MAX);
-        self.leaving = Ranges::default();
+        self.pool.set_bounds(slot.cursor(), Range::new(0, i64::MAX));
+        self.forget_leaving();
         self.terms = None;
         self.epoch = epoch;
         self.node = -1;
@@ -417,18 +423,19 @@ impl Locked {
     }
 
     /// Enters the terms that the worker has read, unless a change has been told here since `version`;
-    /// then they have to be read again. `false`: the epoch is a later one already.
+    /// then they have to be read again. `false`: the epoch is a later one already, or the node another.
     pub fn learn(&mut self, epoch: i64, version: u64, terms: Terms) -> bool {
-        if epoch < self.epoch {
+        let node = terms.mapping.stripes.node as i32;
+        if epoch < self.epoch || (self.node >= 0 && self.node != node) {
             return false;
         }
         let same = self.slot.version.load(Relaxed) == version;
         self.raise(epoch);
-        self.node = terms.mapping.stripes.node as i32;
+        self.node = node;
         if same {
             self.terms = Some(terms);
             let slot = self.slot;
-            self.pool.set_limit(slot.cursor(), terms.mapping.limit());
+            self.pool.set_bounds(slot.cursor(), terms.mapping.indexes());
         }
         true
     }
@@ -476,9 +483,9 @@ impl Locked {
     /// Whether nothing is left for a caller who may be served no index below `floor`.
     pub fn is_exhausted(&self, floor: i64) -> bool {
         let Some(terms) = self.terms else { return false };
-        let limit = terms.mapping.limit();
+        let indexes = terms.mapping.indexes();
         self.is_at_end()
-            && self.free_end.min(limit) <= floor
+            && self.free_end.min(indexes.end) <= floor.max(indexes.start)
             && self.leaving.is_empty()
             && !self.pool.is_frozen()
     }
@@ -566,6 +573,9 @@ impl Locked {
     /// What was on its way to the catalog could not be written: it is dealt again, as far as there is
     /// room. What is not stays where it is.
     pub fn restore_leaving(&mut self) {
+        if self.unacknowledged {
+            return;
+        }
         let leaving = std::mem::take(&mut self.leaving);
         for range in leaving.as_slice() {
             if !self.pool.restore(*range) {
@@ -575,10 +585,16 @@ impl Locked {
         self.mirror();
     }
 
-    /// The catalog has what was on its way there, and what could be dealt in order.
+    /// The catalog has what was on its way there.
+    pub fn forget_leaving(&mut self) {
+        self.leaving = Ranges::default();
+        self.unacknowledged = false;
+    }
+
+    /// The same, and what could be dealt in order.
     pub fn forget_queue(&mut self) {
         self.pool.forget_queue();
-        self.leaving = Ranges::default();
+        self.forget_leaving();
         self.mirror();
     }
 

@@ -76,6 +76,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
         lines::let_go_where(|entry| entry.id == sequence.id);
         let counting = counting(&position);
         shared.freeze(&counting.key);
+        shared.await_reservation(&counting.key);
         let unsettled = Range::new(position.settled_index, position.next_index);
         match shared.held_soon(&counting) {
             None => lost.push(unsettled),

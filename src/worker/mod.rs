@@ -222,7 +222,7 @@ impl Worker {
         if kept || !(idle || crowded_out) {
             return false;
         }
-        let empty = self.adopt_orphans() && self.evict_all();
+        let empty = self.adopt_orphans() & self.evict_all();
         // What is kept in memory is its own: a worker comes for it when it is needed.
         let left =
             (empty || crowded_out) && self.shared.leave_unless(self.place, || self.is_wanted());

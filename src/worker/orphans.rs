@@ -6,6 +6,7 @@ use super::Worker;
 use super::evict::{From, Outcome, write};
 use super::transaction;
 use crate::catalog;
+use crate::errors::HiloError;
 use crate::session::lines;
 use crate::shared::slices::{Counting, Slice};
 
@@ -42,7 +43,11 @@ impl Worker {
     fn write_orphans(&self, batch: &[Orphan]) -> bool {
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
-            let ids = catalog::ids()?;
+            let ids = match catalog::ids() {
+                // What is of an extension that was dropped is nobody's.
+                Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),
+                found => found?,
+            };
             let mut done = vec![None; batch.len()];
             for (at, (_, counting, _)) in batch.iter().enumerate() {
                 if done[at].is_some() {
@@ -56,7 +61,6 @@ impl Worker {
                     .filter(same)
                     .map(|(at, (.., rest))| (at, *rest))
                     .unzip();
-                // What is of an extension that was dropped is nobody's.
                 let gone = counting.key.extension != ids.extension.to_u32();
                 let held = !gone
                     && matches!(write(&ids, shared, counting, &ranges, From::Line)?, Outcome::Held);

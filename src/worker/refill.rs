@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
-use hilo_core::pool::{RETURNED, Ranges};
+use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved, SlotPin};
 use super::transaction::{self, Failure};
@@ -18,7 +18,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::shared::random_id;
 use crate::shared::slices::Counting;
-use crate::shared::slot::{DROPPED, Fault};
+use crate::shared::slot::{DROPPED, Fault, Locked};
 
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
@@ -44,6 +44,11 @@ impl Retries {
     /// How long until the next retry is due.
     pub fn next(&self) -> Option<Duration> {
         self.0.values().map(|retry| retry.at.saturating_duration_since(Instant::now())).min()
+    }
+
+    /// Forgets those that `due` says nothing is to be done about any more.
+    pub fn retain(&mut self, due: impl Fn(usize, i64) -> bool) {
+        self.0.retain(|number, retry| due(*number, retry.serial));
     }
 
     fn is_early(&self, number: usize, serial: i64) -> bool {
@@ -87,6 +92,10 @@ impl Worker {
     /// Takes the flags of this database's slots and looks again what each needs.
     fn plans(&mut self) -> Vec<Plan> {
         let mut plans = Vec::new();
+        let shared = self.shared;
+        self.retries.retain(|number, serial| {
+            shared.is_wanted(number) && shared.slots[number].serial.load(Acquire) == serial
+        });
         for number in self.shared.all_wanted() {
             let slot = &self.shared.slots[number];
             if slot.database.load(Acquire) != self.database.to_u32()
@@ -95,6 +104,11 @@ impl Worker {
                 continue;
             }
             self.shared.take_want(number);
+            if !self.leave_node(number) {
+                self.retries.failed(number, slot.serial.load(Acquire), true);
+                self.shared.want(number);
+                continue;
+            }
             match self.plan(number) {
                 Some(plan) => plans.push(plan),
                 None => {
@@ -109,7 +123,6 @@ impl Worker {
     }
 
     fn plan(&mut self, number: usize) -> Option<Plan> {
-        self.leave_node(number);
         let mut locked = self.shared.lock_slot(number);
         let slot = locked.slot;
         if slot.database.load(Relaxed) != self.database.to_u32() {
@@ -148,6 +161,7 @@ impl Worker {
         } else if crowded {
             locked.clear_returned(KEPT);
         }
+        let from = if at_end { slot.take_wanted_from() } else { 0 };
         let demand = locked.rate.refill(now, dealt, window);
         let returned = locked.pool.returned().len();
         let leaving = locked.leaving;
@@ -162,29 +176,33 @@ impl Worker {
             demand,
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            from: if at_end { slot.take_wanted_from() } else { 0 },
+            from: from.max(locked.terms().map_or(0, |(terms, _)| terms.mapping.indexes().start)),
             leaving: Vec::new(),
             _pin: SlotPin::new(slot),
         };
+        slot.reserving.store(1, Release);
         drop(locked);
         Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
     }
 
     /// What is held for another node than this server is now (`hilo.node_id` has changed) goes to the
-    /// catalog, as that node's.
-    pub(super) fn leave_node(&mut self, number: usize) {
+    /// catalog, as that node's. Whether nothing is held any more.
+    pub(super) fn leave_node(&mut self, number: usize) -> bool {
         let here = gucs::node().0;
-        let is_other = |worker: &Worker| {
-            let locked = worker.shared.lock_slot(number);
-            let ours = locked.key.database == worker.database.to_u32();
-            (ours && locked.node >= 0 && locked.node != here).then(|| locked.is_empty())
+        let database = self.database.to_u32();
+        let is_other = |locked: &Locked| {
+            locked.key.database == database && locked.node >= 0 && locked.node != here
         };
-        if is_other(self) == Some(false) {
-            self.put_away(&[number]);
+        if !is_other(&self.shared.lock_slot(number)) {
+            return true;
         }
-        if is_other(self) == Some(true) {
-            self.shared.lock_slot(number).change_node();
+        self.put_away(&[number]);
+        let mut locked = self.shared.lock_slot(number);
+        let left = locked.is_empty();
+        if left && is_other(&locked) {
+            locked.change_node();
         }
+        left
     }
 
     /// Reserves for all in one transaction; where that fails, for each in one of its own, so that no
@@ -192,7 +210,10 @@ impl Worker {
     fn reserve(&mut self, plans: Vec<Plan>) {
         match self.reserve_together(&plans) {
             Ok(outcomes) => self.settle(plans, outcomes),
-            Err(failure) if plans.len() == 1 => self.fail(&plans[0], failure),
+            Err(failure) if plans.len() == 1 => {
+                self.fail(&plans[0], failure);
+                self.shared.slots[plans[0].number].reserving.store(0, Release);
+            }
             Err(_) => {
                 for plan in plans {
                     self.reserve(vec![plan]);
@@ -235,6 +256,9 @@ impl Worker {
                 }
             }
         }
+        for plan in &plans {
+            self.shared.slots[plan.number].reserving.store(0, Release);
+        }
         drop(plans);
         gone.into_iter().for_each(|number| {
             self.shared.free(number);
@@ -254,9 +278,10 @@ impl Worker {
             && locked.epoch == reserved.epoch
         {
             match locked.serial() == plan.serial && reserved.left {
-                true => locked.leaving = Ranges::default(),
+                true => locked.forget_leaving(),
                 false => locked.restore_leaving(),
             }
+            locked.unacknowledged |= ending;
             for range in &reserved.free {
                 if ending || !locked.restore(*range) {
                     locked.leaving.push(*range);
@@ -300,7 +325,7 @@ impl Worker {
         locked.fault = Fault::new(failure.sqlstate, &failure.message, ffi::now());
         locked.errors += 1;
         drop(locked);
-        if !known || since > 60_000_000 {
+        if (!known || since > 60_000_000) && !transaction::is_ending() {
             log!(
                 "hilo could not reserve a block of sequence {}: {}",
                 plan.counting.key.sequence,

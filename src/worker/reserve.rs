@@ -135,7 +135,7 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
         position.skip = reserved.skip;
     }
     reserved.next_index = position.next_index;
-    reserved.left = told;
+    reserved.left = told && same;
     let limit = reserved.terms.mapping.limit();
     if position.next_index >= limit && !sequence.definition.ordered {
         next_command();

@@ -30,7 +30,9 @@ impl Worker {
     fn sample_slot(&mut self, number: usize) -> bool {
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;
-        self.leave_node(number);
+        if !self.leave_node(number) {
+            self.shared.want(number);
+        }
         let mut locked = self.shared.lock_slot(number);
         let dealt = locked.dealt();
         if locked.see_activity(now) {

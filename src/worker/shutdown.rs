@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Worker, register};
+use super::{Worker, register, transaction};
 use crate::session::Global;
 use crate::shared;
 use crate::shared::workers::Place;
@@ -47,6 +47,7 @@ impl Worker {
             pg_sys::synchronous_commit =
                 pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
         };
+        transaction::begin_end();
         let began = Instant::now();
         while is_stopping()
             && self.shared.sessions_in(self.database) > 0
@@ -54,7 +55,7 @@ impl Worker {
         {
             self.nap(Some(STEP));
         }
-        let empty = self.adopt_orphans() && self.evict_all();
+        let empty = self.adopt_orphans() & self.evict_all();
         if !is_stopping() && !(empty && self.shared.sessions_in(self.database) == 0) {
             self.hand_over();
         }

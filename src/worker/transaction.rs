@@ -14,6 +14,8 @@ use crate::ffi;
 
 /// This process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// This process does what it has to do at its end, and is not told again.
+static AT_END: AtomicBool = AtomicBool::new(false);
 /// A transaction is under way, so that a cancel is caught.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -39,6 +41,11 @@ pub fn is_ending() -> bool {
     ENDING.load(Relaxed)
 }
 
+/// From here on transactions are run although this process has been told to end.
+pub fn begin_end() {
+    AT_END.store(true, Relaxed);
+}
+
 /// Why a transaction failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -60,7 +67,13 @@ pub fn run<T>(
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
     let work = AssertUnwindSafe(work);
-    RUNNING.store(true, Relaxed);
+    // From here on the handler cancels; before, it has been seen.
+    RUNNING.store(true, SeqCst);
+    if is_ending() && !AT_END.load(Relaxed) {
+        RUNNING.store(false, Relaxed);
+        let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
+        return Err(Failure { sqlstate, message: "the worker is ending".into() });
+    }
     let result = PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
         .catch_others(|error| Err(failure(error)))
         .catch_rust_panic(|error| Err(failure(error)))

@@ -249,3 +249,25 @@ proptest! {
         }
     }
 }
+
+/// Bounds that were moved past the base, or before what was dealt, leave out just the indexes whose values
+/// lie beyond them.
+#[test]
+fn indexes_are_those_within_the_bounds() {
+    for increment in [1, 3, -1, -7] {
+        for nodes in [1, 3] {
+            for (low, high) in [(0, 100), (20, 60), (55, 100), (0, 49), (70, 71)] {
+                let stripes = Stripes { node: nodes - 1, nodes, size: 4 };
+                let (min_value, max_value) = (low, high);
+                let mapping =
+                    Mapping { base: 50, increment, min_value, max_value, cycle: false, stripes };
+                let wide = Mapping { min_value: i64::MIN, max_value: i64::MAX, ..mapping };
+                for index in 0..60 {
+                    let value = wide.value(index).expect("nothing bounds it");
+                    let within = (low..=high).contains(&value);
+                    assert_eq!(mapping.indexes().contains(index), within, "{mapping:?} {index}");
+                }
+            }
+        }
+    }
+}

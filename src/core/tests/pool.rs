@@ -92,7 +92,7 @@ proptest! {
                 }
                 Step::Limit { ahead } => {
                     limit = pool.undealt(&cursor).unwrap_or(end) + ahead;
-                    pool.set_limit(&cursor, limit);
+                    pool.set_bounds(&cursor, Range::new(0, limit));
                 }
                 Step::Publish { len, skip } => {
                     if !pool.has_room() {
