@@ -70,6 +70,7 @@ fn server(
         inside: AtomicUsize::new(0),
         disk: None,
         promoted,
+        scarce: false,
     }
 }
 
