@@ -27,6 +27,8 @@ pub struct Figures {
     pub recoveries: AtomicU64,
     /// How often all books were checked.
     pub reckonings: AtomicU64,
+    /// Sequences that no worker could put away at a clean stop.
+    pub left: AtomicU64,
     scenes: Mutex<BTreeMap<&'static str, u64>>,
     accidents: Mutex<BTreeMap<&'static str, u64>>,
     refusals: Mutex<BTreeMap<String, u64>>,
@@ -94,6 +96,7 @@ impl fmt::Display for Figures {
         row("recoveries", self.recoveries.load(Relaxed))?;
         row("**values seen twice**", self.duplicates.load(Relaxed))?;
         row("checks of all books at a clean stop", self.reckonings.load(Relaxed))?;
+        row("sequences left to no worker by a clean stop", self.left.load(Relaxed))?;
         row("numbers below a position, held against the books", self.checked.load(Relaxed))?;
         row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
         row("numbers in them that nobody saw", self.gap_values.load(Relaxed))?;

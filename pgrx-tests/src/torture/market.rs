@@ -120,6 +120,7 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
         inside: AtomicUsize::new(0),
         disk,
         promoted: false,
+        scarce: scene == Scene::Databases,
     };
     databases::create_all(&torture);
     torture.cluster.connect("postgres").run("SELECT hilo_create('probe')");

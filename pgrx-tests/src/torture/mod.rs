@@ -58,6 +58,8 @@ struct Torture {
     disk: Option<(&'static str, SmallDisk)>,
     /// Where values may have been served whose reservation is missing.
     promoted: bool,
+    /// Where not each database can have a worker when the server stops.
+    scarce: bool,
 }
 
 /// A session that has not left yet.

@@ -68,5 +68,6 @@ fn node(
         inside: AtomicUsize::new(0),
         disk: None,
         promoted: false,
+        scarce: false,
     }
 }

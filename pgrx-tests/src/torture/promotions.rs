@@ -11,7 +11,7 @@ use super::book::Book;
 use super::figures::Figures;
 use super::{Plan, Torture, market, reckoning, sequences};
 use crate::client::ClientExt;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Mode};
 use crate::wait::{LONG, came_true};
 
 /// Nothing that was served comes again, as long as the lag is below what the documents name.
@@ -31,6 +31,11 @@ pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
     let end = Instant::now() + time;
     let mut round = 0;
     while Instant::now() < end {
+        // Sessions that hold slices when the server is stopped leave free ranges to the catalog.
+        let torture = server(plan, &primary, &book, round > 0, rng.u64(300..1_500));
+        market::load(&torture, plan.sessions, rng.u64(..), |_| {});
+        reckoning::stop_cleanly(&torture, Mode::Fast, || {});
+        drop(torture);
         let standby = Arc::new(primary.clone_by_base_backup());
         let torture = server(plan, &primary, &book, round > 0, rng.u64(2_000..6_000));
         market::load(&torture, plan.sessions, rng.u64(..), |torture| {
@@ -70,6 +75,7 @@ fn server(
         inside: AtomicUsize::new(0),
         disk: None,
         promoted,
+        scarce: false,
     }
 }
 

@@ -124,9 +124,13 @@ fn audit(torture: &Torture, sequence: &Sequence, ended: &[i64], client: &mut Cli
     let mut open = 0;
     for (name, books, lives) in &audited {
         if let Some(life) = books.lives().find(|life| ended.contains(life)) {
-            wrong(format!(
-                "{name}: a clean stop has left something to the memory of life {life}: {books}"
-            ));
+            // Nobody was there to write it down: the next life of the server records it.
+            add(&book.figures.left, 1);
+            if !torture.scarce {
+                wrong(format!(
+                    "{name}: a clean stop has left something to the memory of life {life}: {books}"
+                ));
+            }
         }
         if books.rows() > LITTER {
             wrong(format!("{name}: {} rows in hilo.free_range", books.rows()));
