@@ -138,7 +138,8 @@ impl Shared {
                 self.free_if(number, |_, locked| locked.key.database == database);
             } else if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
                 self.free_if(number, |slot, locked| {
-                    let idle = locked.terms().is_none() && locked.is_empty();
+                    // What has been reserved under these terms the catalog is told by its worker.
+                    let idle = locked.is_empty() && locked.reserved_to.is_none();
                     idle && {
                         locked.outdate();
                         slot.pins.load(SeqCst) == 0
