@@ -367,12 +367,13 @@ impl Pool {
         floor: i64,
         fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
-        let returned = self.returned;
-        let dealable = |range: &Range| self.dealable(range, floor);
+        let mut returned = self.returned;
+        // The lowest first, since the taker is served nothing below it any more.
+        returned.ranges[..returned.len].sort_unstable();
         let part = returned
             .as_slice()
             .iter()
-            .map(dealable)
+            .map(|range| self.dealable(range, floor))
             .filter(|range| !range.is_empty())
             .find_map(fit)?;
         self.cut_returned(part).then_some(part)

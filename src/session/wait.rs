@@ -82,11 +82,18 @@ struct Patience {
     began: Instant,
     timeout: Duration,
     no_worker: bool,
+    /// Whether none could be had at some time meanwhile.
+    starved: bool,
 }
 
 impl Patience {
     fn new() -> Patience {
-        Patience { began: Instant::now(), timeout: gucs::reserve_timeout(), no_worker: false }
+        Patience {
+            began: Instant::now(),
+            timeout: gucs::reserve_timeout(),
+            no_worker: false,
+            starved: false,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -96,6 +103,7 @@ impl Patience {
     /// Wakes the database's worker, or registers one.
     fn wake(&mut self, shared: &'static Shared) {
         self.no_worker = !wake(shared);
+        self.starved |= self.no_worker;
     }
 
     /// Sleeps until `condition` is broadcast, or a while.
@@ -288,7 +296,7 @@ pub fn until<T>(
 }
 
 fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
-    if patience.no_worker {
+    if patience.starved {
         return Cause::NoWorker;
     }
     let fault = shared.lock_slot(number).fault;

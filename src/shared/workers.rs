@@ -30,6 +30,8 @@ pub struct Worker {
     /// When it was registered, in microseconds, and for which database: both stay when it leaves.
     registered_at: AtomicI64,
     registered_for: AtomicU32,
+    /// When a worker last left it.
+    left_at: AtomicI64,
 }
 
 /// What a session found.
@@ -107,9 +109,10 @@ impl Shared {
         let place = match self.place_of(database) {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
-            None if self.was_registered_just_now(database) => {
-                return if self.is_contended() { Wake::Full } else { Wake::Woken };
+            None if self.is_contended() && self.was_served_just_now(database) => {
+                return Wake::Full;
             }
+            None if self.was_registered_just_now(database) => return Wake::Woken,
             None => match self.free_place() {
                 Some(place) => place,
                 None => return Wake::Full,
@@ -132,6 +135,15 @@ impl Shared {
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
                 && now - worker.registered_at.load(Relaxed) < START_INTERVAL
+        })
+    }
+
+    /// Whether the turn of a database has just been over.
+    fn was_served_just_now(&self, database: u32) -> bool {
+        let now = ffi::monotonic();
+        self.workers.iter().any(|worker| {
+            worker.registered_for.load(Relaxed) == database
+                && now - worker.left_at.load(Relaxed) < START_INTERVAL
         })
     }
 
@@ -241,6 +253,7 @@ impl Shared {
             worker.process.store(0, Relaxed);
             worker.database.store(0, Relaxed);
             worker.generation.store(0, Relaxed);
+            worker.left_at.store(ffi::monotonic(), Relaxed);
         }
     }
 }
