@@ -58,7 +58,7 @@ pub fn monotonic() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills `time`; the clock exists wherever Postgres runs.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    (time.tv_sec as i64 * 1_000_000 + time.tv_nsec as i64 / 1_000).max(1)
+    (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1)
 }
 
 // SAFETY: as tcopprot.h and interrupt.h declare them.

@@ -70,7 +70,8 @@ pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(
     let mapping = position.mapping(&sequence.definition);
     let settings = gucs::refill(sequence.definition.block_size);
     let most = policy::failover_skip(mapping.limit(), 0.0, &settings).max(position.skip);
-    let skip = gucs::failover_skip().unwrap_or(most);
+    // A server that was promoted in between may have passed over as much, and lost it again.
+    let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
     let end = position.next_index.saturating_add(skip).min(mapping.limit());
     let skipped = Range::new(position.next_index, end);
     warn(sequence, position, skipped.len());
@@ -78,6 +79,16 @@ pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(
     position.next_index = end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())
+}
+
+/// How often a server was promoted since a position was written, at least once: each has raised the timeline.
+fn promotions(position: &Position) -> i64 {
+    let (system_id, timeline) = positions::server();
+    let since = match position.system_id == system_id && !position.is_replicated() {
+        true => timeline - position.timeline,
+        false => 1,
+    };
+    i64::from(since.max(1))
 }
 
 /// Once a process: after a failover it would be said of every sequence.

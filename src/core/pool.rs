@@ -279,7 +279,8 @@ impl Pool {
     fn part(&self, range: &Range, want: i64, floor: i64) -> Option<Range> {
         let part = self.dealable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
-        (!part.is_empty() && !(splits && self.returned.is_full())).then_some(part)
+        let stuck = splits && self.returned.is_full();
+        (!part.is_empty() && !stuck).then_some(part)
     }
 
     /// Takes up to `want` indexes, none below `floor`, of what was given back: the lowest.

@@ -31,7 +31,11 @@ impl Worker {
                 rest.push((line, counting, line.rest()));
             }
         }
-        rest.chunks(BATCH).fold(true, |all, batch| self.write_orphans(batch) && all)
+        let mut all = true;
+        for batch in rest.chunks(BATCH) {
+            all &= self.write_orphans(batch);
+        }
+        all
     }
 
     pub(super) fn has_orphans(&self) -> bool {

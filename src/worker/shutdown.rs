@@ -56,7 +56,8 @@ impl Worker {
             self.nap(Some(STEP));
         }
         let empty = self.adopt_orphans() & self.evict_all();
-        if !is_stopping() && !(empty && self.shared.sessions_in(self.database) == 0) {
+        let needed = !empty || self.shared.sessions_in(self.database) > 0;
+        if needed && !is_stopping() {
             self.hand_over();
         }
     }
