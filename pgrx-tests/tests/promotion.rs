@@ -83,6 +83,32 @@ fn a_promoted_standby_that_lagged_repeats_nothing_of_small_blocks() {
     standby.finish();
 }
 
+/// A standby that is promoted before it has heard of the promotion of its own primary passes over what that
+/// one had passed over, too.
+#[test]
+fn a_second_promotion_repeats_nothing_of_the_first() {
+    let primary = Cluster::with_hilo();
+    primary.connect("postgres").run("SELECT hilo_create('twice')");
+    let second = primary.clone_by_base_backup();
+    primary.wait_for_replay(&second);
+    primary.kill9_postmaster();
+    second.promote();
+    let third = second.clone_by_base_backup();
+    second.wait_for_replay(&third);
+    let mut lagging = third.connect("postgres");
+    lagging.run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    lagging.run("SELECT pg_reload_conf()");
+    let mut client = second.connect("postgres");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    let mut seen = client.draw("twice", 1_000);
+    second.kill9_postmaster();
+    third.promote();
+    seen.extend(third.connect("postgres").draw("twice", 1_000));
+    assert_unique("twice", &seen);
+}
+
 /// What a promotion passes over unless told otherwise is a block of that sequence: a small one is not
 /// used up by it.
 #[test]
