@@ -72,15 +72,15 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     if value.is_none() {
         // The bounds have just been changed, and this session has not heard of it.
         // SAFETY: as with `want_block_guarded`.
-        unsafe { put_away(entry, range) };
+        unsafe { put_away(entry, range.start) };
     }
     value
 }
 
 #[pgrx::pg_guard]
 #[cold]
-unsafe extern "C-unwind" fn put_away(entry: &'static Entry, range: Range) {
-    lines::put_away(entry, range);
+unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: i64) {
+    lines::put_away(entry, Range::new(index, index + 1));
 }
 
 /// The next value of a sequence.
