@@ -13,3 +13,8 @@ COMMENT ON COLUMN hilo.free_range.incarnation IS 'Life of the server whose memor
 COMMENT ON TABLE hilo.gap IS 'Ranges of values that will not be served any more and are not known to have been served';
 COMMENT ON VIEW hilo_gaps IS 'The values that were reserved, will not be served any more and are not known to have been served, as ranges, and why';
 COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that memory held when the sequence was numbered anew: see hilo_gaps';
+
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
+'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value; to be given, the same on every node, where several nodes deal the sequence and its increment or cycle changes. Narrower bounds hold for the own transaction at once, everything else from the commit on; after a change of increment or cycle without restart_with the own transaction draws only when it has committed. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other, 55000 where several nodes could deal a value twice.';
+COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
+'The next value of a sequence. Waits up to hilo.reserve_timeout when none is ready. Needs USAGE or UPDATE. Errors: 42704 if it does not exist, 2200H if it is used up, 42501, 25006 on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed its increment or cycle; if the wait was in vain 55P03, 53400 without a free worker, or what the worker met.';
