@@ -8,6 +8,7 @@
 //! Under any of them: no SPI, no allocation, no ereport, no wait. An error there would leave Postgres's
 //! count of held-off interrupts wrong.
 
+mod content;
 pub mod directory;
 pub mod held;
 pub mod requests;
