@@ -59,8 +59,8 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     let Taken::Range { range, left } = slot.cursor().take_exactly(1, entry.serial.get()) else {
         return None;
     };
+    entry.floor.set(range.start);
     if !terms.ordered {
-        entry.floor.set(range.start);
         entry.grown.set(1);
         lines::count_draw(entry);
         slot.dealing.slices.fetch_add(1, Relaxed);

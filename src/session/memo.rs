@@ -327,10 +327,6 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
     if !same {
         entry.floor.set(0);
         entry.grown.set(0);
-    } else if entry.terms.get().ordered {
-        // Of an ordered sequence the floor is not kept.
-        let last = entry.last.get().and_then(|last| known.index_of(last));
-        entry.floor.set(last.unwrap_or(0).max(entry.floor.get()));
     }
     entry.slot.set(Some(slot));
     entry.serial.set(serial);
