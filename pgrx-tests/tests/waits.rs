@@ -153,8 +153,8 @@ fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     user.run("SELECT hilo_drop(name) FROM hilo_sequences");
 }
 
-/// The wait for a place among the active sequences, while none of them can be put away: a transaction is
-/// about to number all of them anew.
+/// The wait for a place among the active sequences, while somebody waits in each of them for a transaction
+/// that is about to number them all anew.
 #[test]
 fn the_wait_for_a_place_can_be_left() {
     let cluster = Cluster::builder()
@@ -163,21 +163,35 @@ fn the_wait_for_a_place_can_be_left() {
         .start_with_hilo();
     let mut holder = client(&cluster);
     holder.run(&format!("SELECT hilo_create('held' || n) FROM generate_series(1, {PLACES}) AS n; SELECT hilo_create('more')"));
-    let draw =
-        format!("SELECT hilo_nextvals('held' || n, 3) FROM generate_series(1, {PLACES}) AS n");
-    for _ in 0..3 {
-        holder.run(&draw);
-    }
     holder.run("BEGIN; SELECT hilo_setval(name, 100) FROM hilo_sequences WHERE name <> 'more'");
-    leave(&cluster, "hilo_nextval('more')");
-    let mut waiter = client(&cluster);
-    waiter.run("SET hilo.reserve_timeout = '200ms'");
-    waiter.refusal("SELECT hilo_nextval('more')").is("53400").hints("hilo.max_sequences");
-    holder.run("ROLLBACK");
-    waiter.run("SET hilo.reserve_timeout = '60s'");
-    assert_eq!(waiter.one::<i64>("SELECT hilo_nextval('more')"), 1);
-    waiter.run("SELECT hilo_drop(name) FROM hilo_sequences");
-    drop((waiter, holder));
+    let mut users: Vec<Client> = (0..PLACES).map(|_| client(&cluster)).collect();
+    let pids: Vec<i32> = users.iter_mut().map(|user| user.backend_pid()).collect();
+    thread::scope(|scope| {
+        let calls: Vec<_> = users
+            .iter_mut()
+            .enumerate()
+            .map(|(n, user)| {
+                let sql = format!("SELECT hilo_nextval('held{}')", n + 1);
+                scope.spawn(move || user.one::<i64>(&sql))
+            })
+            .collect();
+        let mut watcher = cluster.connect("postgres");
+        wait_until("each of them waits", LONG, || {
+            pids.iter().all(|pid| is_waiting(&mut watcher, *pid))
+        });
+        leave(&cluster, "hilo_nextval('more')");
+        let mut waiter = client(&cluster);
+        waiter.run("SET hilo.reserve_timeout = '200ms'");
+        waiter.refusal("SELECT hilo_nextval('more')").is("53400").hints("hilo.max_sequences");
+        holder.run("ROLLBACK");
+        waiter.run("SET hilo.reserve_timeout = '60s'");
+        assert_eq!(waiter.one::<i64>("SELECT hilo_nextval('more')"), 1);
+        for call in calls {
+            assert_eq!(call.join().expect("it was served"), 1);
+        }
+    });
+    holder.run("SELECT hilo_drop(name) FROM hilo_sequences");
+    drop((users, holder));
     every_place_can_be_used(&cluster, "a place");
     cluster.finish();
 }
