@@ -137,8 +137,8 @@ pub fn order(
     let gap = level(threshold, block, demand, room, settings).saturating_sub(available);
     let several = gap.min(reservation(block, demand));
     let wished = match settings.fixed {
+        _ if !settings.prefetch => block,
         Some(_) => whole_blocks(several, block),
-        None if !settings.prefetch => block,
         None if block < settings.ceiling(room) => gap.min(block).max(smallest),
         None => several.max(smallest),
     };
