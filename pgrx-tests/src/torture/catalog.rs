@@ -89,6 +89,15 @@ impl Books {
         parts
     }
 
+    /// `count` numbers from a step on: where several nodes deal them, those of this node alone.
+    pub fn steps_from(&self, step: i64, count: i64) -> Vec<(i64, i64)> {
+        if self.nodes <= 1 {
+            return vec![(step, step + count)];
+        }
+        let first = step / (self.stripe * self.nodes) * self.stripe + step % self.stripe;
+        self.steps(first, first + count)
+    }
+
     fn bits(&self, ranges: impl Iterator<Item = (i64, i64)>) -> (Bits, Option<i64>) {
         let mut bits = Bits::default();
         let mut twice = None;

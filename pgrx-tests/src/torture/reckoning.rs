@@ -278,12 +278,15 @@ impl Audit<'_> {
                 continue;
             };
             let mut here = Bits::default();
-            here.insert_range(place, place + count);
+            let mut twice = None;
+            for (first, end) in self.books.steps_from(place, *count) {
+                here.insert_range(first, end);
+                twice = twice.or(recorded.insert_range(first, end));
+            }
             // A crash or an alteration writes off what may have been served; nothing else does.
             if reason == "discarded" && !self.promoted {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
             }
-            let twice = recorded.insert_range(place, place + count);
             self.none(life, twice, "is in two gaps");
             here.remove(&closed);
             add(&self.book.figures.gaps, u64::from(here.lowest().is_some()));
