@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 use super::table::writer_of;
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::memory::{self, Grow};
+use crate::memory;
 
 /// How many entries of an index are looked at, the dead ones included.
 const MOST_ENTRIES: usize = 4096;
@@ -61,20 +61,28 @@ pub fn search(
 
 /// A table and all that inherit from it; none where its own lock is not to be had.
 fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    let mut all = Vec::new();
     if !lock(table) {
-        return Ok(all);
+        return Ok(Vec::new());
     }
-    // SAFETY: the list is of the current memory context.
-    unsafe {
-        let list = ffi::with_children(table);
-        for at in 0..pg_sys::list_length(list) {
-            all.grow(pg_sys::list_nth_oid(list, at))?;
-        }
-        pg_sys::list_free(list);
-    }
+    // SAFETY: a list of oids, of the current memory context.
+    let all = unsafe { oids(ffi::with_children(table)) };
     unlock(table);
-    Ok(all)
+    all
+}
+
+/// What is in a list of oids, which is freed.
+///
+/// # Safety
+/// It must be one, and nobody else's.
+unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    // SAFETY: the caller's.
+    unsafe {
+        let all = memory::collected(
+            (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
+        );
+        pg_sys::list_free(list);
+        all
+    }
 }
 
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
@@ -147,16 +155,8 @@ impl Open {
     }
 
     fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
-        let mut all = Vec::new();
-        // SAFETY: an open relation; the list is of the current memory context.
-        unsafe {
-            let list = pg_sys::RelationGetIndexList(self.0);
-            for at in 0..pg_sys::list_length(list) {
-                all.grow(pg_sys::list_nth_oid(list, at))?;
-            }
-            pg_sys::list_free(list);
-        }
-        Ok(all)
+        // SAFETY: an open relation; the list is a copy in the current memory context.
+        unsafe { oids(pg_sys::RelationGetIndexList(self.0)) }
     }
 
     /// An index that was found to fit, of a table that is locked.

@@ -26,7 +26,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Reason::Crash => "crash",
             Reason::Discarded => "discarded",

@@ -29,19 +29,18 @@ pub fn take_over(
 ) -> Result<(), HiloError> {
     let (system_id, timeline) = positions::server();
     if position.incarnation != incarnation {
+        let mapping = position.mapping(&sequence.definition);
         if position.incarnation != 0 {
-            let mapping = position.mapping(&sequence.definition);
             ranges::write_off_memory(ids, position, &mapping, reason(position))?;
         }
-        if position.is_replicated() {
-            // Free ranges may have been served there; under a new epoch none of them is ever taken.
-            let mapping = position.mapping(&sequence.definition);
-            ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
-            position.epoch += 1;
-        } else if position.may_lack() && gucs::failover_skip() != Some(0) {
+        let replicated = position.is_replicated();
+        if replicated || (position.may_lack() && gucs::failover_skip() != Some(0)) {
             // What is free here may have been taken and served there.
-            let mapping = position.mapping(&sequence.definition);
             ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
+        }
+        if replicated {
+            // What was served there is of an epoch that is over.
+            position.epoch += 1;
         }
         position.incarnation = incarnation;
         position.settled_index = position.next_index;

@@ -25,9 +25,14 @@ impl Locked {
         held
     }
 
+    /// How the indexes here are counted.
+    pub fn counting(&self) -> Counting {
+        Counting { key: self.key, node: self.node, epoch: self.epoch }
+    }
+
     /// Whether the indexes here are counted so.
     pub fn counts(&self, counting: &Counting) -> bool {
-        self.key == counting.key && self.node == counting.node && self.epoch == counting.epoch
+        self.counting() == *counting
     }
 
     /// Enters a block that the worker has reserved. `false`: there is no room.

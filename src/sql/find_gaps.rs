@@ -21,7 +21,7 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, GapRow};
 use crate::catalog::table::text_datum;
-use crate::catalog::{Ids, ids};
+use crate::catalog::{Ids, ids, take_over};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
@@ -177,18 +177,12 @@ fn in_catalog(
     for range in ranges::free_of(ids, position)? {
         known.grow((rank("free"), range))?;
     }
-    // SAFETY: reads shared memory that every backend is attached to; the timeline is asked for on a
-    // primary only.
-    let (recovering, system_id) =
-        unsafe { (pg_sys::RecoveryInProgress(), pg_sys::GetSystemIdentifier() as i64) };
+    let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
-    if recovering || life == 0 || position.incarnation == 0 || position.incarnation == life {
+    if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(());
     }
-    // SAFETY: as above.
-    let timeline = unsafe { pg_sys::GetWALInsertionTimeLine() as i32 };
-    let same = position.system_id == system_id && position.timeline == timeline;
-    let reason = if same { "crash" } else { "discarded" };
+    let reason = take_over::reason(position).name();
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
     let lent = ranges::lent(ids, position)?;

@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
@@ -19,7 +20,7 @@ use crate::memory::{self, Grow};
 use crate::session::memo;
 use crate::shared::directory::Key;
 use crate::shared::slices::Counting;
-use crate::shared::slot::{DROPPED, Fault, Locked};
+use crate::shared::slot::{DROPPED, Fault, LEAVING, Locked};
 use crate::shared::{self, Shared};
 
 sql_functions!(hilo_stat_reset);
@@ -60,16 +61,12 @@ struct Stat {
     fault: Fault,
 }
 
-fn counting(locked: &Locked) -> Counting {
-    Counting { key: locked.key, node: locked.node, epoch: locked.epoch }
-}
-
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     let dealt = locked.dealt();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
-        counting: counting(locked),
+        counting: locked.counting(),
         dealt: dealt - locked.dealt_at_reset,
         current,
         standby: locked.pool.queue().total(),
@@ -176,7 +173,7 @@ impl Mappings {
     fn new() -> Mappings {
         let known = each_slot(|_, locked| {
             let (terms, _) = locked.terms()?;
-            Some((locked.key.sequence, (counting(locked), terms.mapping)))
+            Some((locked.key.sequence, (locked.counting(), terms.mapping)))
         });
         Mappings(memory::mapped(known.len(), known).or_raise())
     }
@@ -256,13 +253,8 @@ fn stat_ranges() -> TableIterator<
     let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> =
         memory::collected(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
-        let queued = pool.queue().as_slice().iter().map(|range| (*range, "standby"));
-        let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
-        let all = [(current, "current")]
-            .into_iter()
-            .chain(queued)
-            .chain(returned.map(|range| (*range, "returned")))
-            .map(|(range, tier)| (sequence, range, mapping, tier, None));
+        let all = tiers(current, &pool, &leaving)
+            .map(|(tier, range)| (sequence, range, mapping, tier, None));
         rows.grow_by(all).or_raise();
     }
     apart(&mut rows);
@@ -298,6 +290,20 @@ fn apart<M>(rows: &mut Vec<(i64, Range, M, &'static str, Option<i32>)>) {
     rows.retain(|row| !row.1.is_empty());
 }
 
+/// The ranges of a pool, each with its tier, and those on their way to the catalog.
+fn tiers<'a>(
+    current: Range,
+    pool: &'a Pool,
+    leaving: &'a Ranges<LEAVING>,
+) -> impl Iterator<Item = (&'static str, Range)> + 'a {
+    let queued = pool.queue().as_slice().iter().map(|range| ("standby", *range));
+    let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
+    [("current", current)]
+        .into_iter()
+        .chain(queued)
+        .chain(returned.map(|range| ("returned", *range)))
+}
+
 /// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
 /// changes hands meanwhile may be there twice, or not at all.
 pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError> {
@@ -312,10 +318,7 @@ pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError
         drop(locked);
         slot.pins.fetch_sub(1, SeqCst);
         if same {
-            all.push(("current", current));
-            all.extend(pool.queue().as_slice().iter().map(|range| ("standby", *range)));
-            let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
-            all.extend(returned.map(|range| ("returned", *range)));
+            all.extend(tiers(current, &pool, &leaving));
         }
     }
     let mine = |(_, of, rest): (i32, Counting, Range)| {
@@ -352,7 +355,7 @@ fn hilo_stat_reset(args: Args) {
         HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
             .raise();
     }
-    let held = in_slices(shared, &each_slot(|_, locked| Some(counting(locked))));
+    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.counting())));
     for number in each_slot(|number, locked| {
         let wanted = one.is_none_or(|id| locked.key.sequence == id);
         if wanted {

@@ -134,7 +134,7 @@ impl Worker {
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
         let ranges = locked.outgoing();
-        let counting = Counting { key: locked.key, node: locked.node, epoch: locked.epoch };
+        let counting = locked.counting();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();

@@ -17,7 +17,6 @@ use crate::catalog;
 use crate::ffi;
 use crate::gucs;
 use crate::shared::random_id;
-use crate::shared::slices::Counting;
 use crate::shared::slot::{DROPPED, Fault, Locked};
 
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
@@ -167,7 +166,7 @@ impl Worker {
         let leaving = locked.leaving;
         let plan = Plan {
             number,
-            counting: Counting { key: locked.key, node: locked.node, epoch: locked.epoch },
+            counting: locked.counting(),
             serial: locked.serial(),
             version: slot.version.load(Relaxed),
             freezes: locked.freezes,
