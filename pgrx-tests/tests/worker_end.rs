@@ -200,6 +200,28 @@ fn before_the_sessions_leave() {
     cluster.finish();
 }
 
+/// A fast stop finds a transaction that numbers anew, and takes a while to roll back: the worker waits for
+/// the end of it, and all is put back.
+#[test]
+fn beside_a_transaction_that_the_stop_rolls_back() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    assert_eq!(client.draw("s", 100).last(), Some(&100));
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; SELECT hilo_setval('s', 5000)");
+    holder.run(
+        "DO $$ BEGIN FOR n IN 1 .. 400000 LOOP
+             BEGIN PERFORM pg_current_xact_id(); EXCEPTION WHEN division_by_zero THEN END;
+         END LOOP; END $$",
+    );
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.draw("s", 1), [101]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
 /// The same without a stop: who gives back has a worker come, which puts back and leaves.
 #[test]
 fn before_the_sessions_leave_a_server_that_stays() {

@@ -6,10 +6,11 @@ use pgrx::prelude::*;
 use super::{ask, lines, wait};
 use crate::shared;
 
-/// Registers the callback. It runs while the process can still take locks.
+/// Registers the callback. It runs when the transaction has been rolled back, so that the worker, which
+/// waits for the last session's end, finds no row locked by it; and while the process can still take locks.
 pub fn init_process() {
     // SAFETY: as core's own modules do; called once a process.
-    unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
+    unsafe { pg_sys::on_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
 }
 
 #[pg_guard]

@@ -36,7 +36,8 @@ static LINES: Global<RefCell<Option<Lines>>> = Global::new(RefCell::new(None));
 /// Draws from the pool so far: the clock by which an entry is found busy or idle.
 static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
-/// Enters this backend among the sessions of its database, so that the worker stays.
+/// Enters this backend among the sessions of its database: the worker stays, and when the server stops it
+/// waits until this one has given back what it holds, and has rolled back what keeps a row locked.
 pub fn register_session(shared: &'static Shared) {
     let mut lines = LINES.borrow_mut();
     if lines.is_some() {
@@ -50,8 +51,6 @@ pub fn register_session(shared: &'static Shared) {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
         backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
     }
-    // What is in memory is put away at a stop only where there is a worker.
-    super::wait::wake(shared);
 }
 
 /// Takes this backend out again; its lines have been let go. The database that it was in.

@@ -313,7 +313,7 @@ struct Attached {
 /// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
-    lines::register_session(shared);
+    wait::wake_once(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let (mut terms, epoch, serial, version) =
         wait::for_terms(shared, slot, &sequence.name.to_string())?;

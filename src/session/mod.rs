@@ -21,6 +21,8 @@ use std::ops::Deref;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::shared;
+
 /// A static of this process. A backend has one thread.
 pub struct Global<T>(T);
 
@@ -52,7 +54,7 @@ pub fn forget_names() {
     GENERATION.set(GENERATION.get() + 1);
 }
 
-/// Registers this backend's callbacks at its first use of hilo.
+/// Registers this backend and its callbacks at its first use of hilo.
 pub fn prepare() {
     if PREPARED.get() {
         return;
@@ -61,6 +63,9 @@ pub fn prepare() {
     crate::catalog::init_process();
     change::init_process();
     exit::init_process();
+    if let Ok(shared) = shared::get() {
+        lines::register_session(shared);
+    }
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.
         unsafe {

@@ -136,6 +136,15 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
+/// The same, when this backend is about to hold numbers for the first time: what is in memory is put away
+/// at a stop only where there is a worker.
+pub fn wake_once(shared: &'static Shared) {
+    static WOKEN: Global<Cell<bool>> = Global::new(Cell::new(false));
+    if !WOKEN.replace(true) {
+        wake(shared);
+    }
+}
+
 /// What pg_stat_activity says of who waits, with a name of its own from PostgreSQL 17 on and as
 /// "Extension" before.
 #[derive(Clone, Copy)]

@@ -20,6 +20,7 @@ use crate::catalog::{column_defaults, ids, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
+use crate::session;
 use crate::session::change::{self, Change};
 use crate::shared;
 use crate::subtransaction;
@@ -29,6 +30,8 @@ sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
 /// Nothing can be defined without shared memory, in a standby, or in a read-only transaction.
 pub(super) fn begin_write(what: &CStr) {
     shared::get().or_raise();
+    // Before it locks anything.
+    session::prepare();
     // SAFETY: each raises an error or does nothing.
     unsafe {
         pg_sys::PreventCommandDuringRecovery(what.as_ptr());
