@@ -11,7 +11,6 @@ use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
-use crate::catalog::version;
 use crate::{citus, gucs};
 
 /// What the worker meets when a sequence is not dealt to this node.
@@ -32,7 +31,7 @@ pub enum HiloError {
     CatalogMismatch(String),
     #[error(
         "extension \"hilo\" is version {installed} in this database, but the library in the server's memory is version {}",
-        version::LIBRARY
+        env!("CARGO_PKG_VERSION")
     )]
     Version { installed: String, newer: bool },
     #[error("hilo sequence \"{0}\" does not exist")]

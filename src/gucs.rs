@@ -1,6 +1,6 @@
 //! The settings. Each is private; what the rest of the code reads has its unit in its type.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::time::Duration;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
@@ -8,7 +8,12 @@ use pgrx::pg_sys;
 
 use hilo_core::policy;
 
-use crate::sql::prefix;
+/// Postgres's check hook of a string setting.
+type CheckHook = unsafe extern "C-unwind" fn(
+    *mut *mut c_char,
+    *mut *mut c_void,
+    pg_sys::GucSource::Type,
+) -> bool;
 
 /// Slots are fixed at server start because shared memory cannot grow.
 static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
@@ -89,8 +94,9 @@ fn integers() -> Vec<Int> {
 }
 
 /// Defines the settings. Without preload those that size shared memory are left out: they could not
-/// take effect, and Postgres refuses them after its start.
-pub fn init(preloaded: bool) {
+/// take effect, and Postgres refuses them after its start. `check_prefix` is asked about each value of
+/// hilo.server_prefix.
+pub fn init(preloaded: bool, check_prefix: CheckHook) {
     for int in integers() {
         if preloaded || !matches!(int.context, GucContext::Postmaster) {
             let (low, high) = int.range;
@@ -132,7 +138,7 @@ pub fn init(preloaded: bool) {
             &SERVER_PREFIX,
             GucContext::Suset,
             none,
-            Some(prefix::check),
+            Some(check_prefix),
             None,
             None,
         );

@@ -2,11 +2,13 @@
 
 use pgrx::prelude::*;
 
+mod backend;
 mod catalog;
 mod citus;
 mod errors;
 mod ffi;
 mod gucs;
+mod hooks;
 mod memory;
 mod session;
 mod shared;
@@ -28,11 +30,10 @@ pub extern "C-unwind" fn _PG_init() {
     // SAFETY: statics of the server's start.
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
-    gucs::init(preloaded); // the sizes below come from here
+    gucs::init(preloaded, sql::prefix::check); // the sizes below come from here
     if preloaded {
         shared::init();
     }
     memory::init();
-    session::utility::init();
-    session::change::init();
+    hooks::init();
 }

@@ -13,9 +13,10 @@ pub mod numbering;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;
+pub mod role_references;
 pub mod roles;
 pub mod table;
-pub mod take_over;
+pub mod takeover;
 pub mod version;
 
 use std::cell::Cell;
@@ -24,8 +25,8 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::errors::HiloError;
-use crate::session::Global;
 
 /// A table of ours and its indexes.
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +155,6 @@ unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
         && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
     {
         IDS.set(None);
-        crate::session::forget_names();
+        crate::backend::forget_names();
     }
 }

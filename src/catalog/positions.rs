@@ -11,10 +11,11 @@ use hilo_core::options::Definition;
 use super::definitions::Sequence;
 use super::table::{Equals, Row, See, Table};
 use super::{Ids, ids};
+use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::memory::Grow;
-use crate::session::Global;
+use crate::shared::slot::Terms;
 
 /// The life of a position that a dump has brought, until its first reservation here.
 pub const RESTORED: i64 = -1;
@@ -116,6 +117,18 @@ impl Position {
             Some(self.timeline.into()),
             Some(self.skip.into()),
         ]
+    }
+
+    /// How the worker and its own transaction serve a sequence so defined.
+    pub fn terms(&self, sequence: &Sequence) -> Terms {
+        let definition = &sequence.definition;
+        Terms {
+            mapping: self.mapping(definition),
+            start_value: definition.start_value,
+            ordered: definition.ordered,
+            slice_size: definition.slice_size.unwrap_or(0),
+            block_size: definition.block_size.unwrap_or(0),
+        }
     }
 
     /// The values of its indexes, for a sequence so defined.

@@ -3,11 +3,11 @@
 use pgrx::pg_sys;
 
 use super::definitions::Sequence;
+use super::roles::PUBLIC;
 use super::table::{Equals, Row, See, Table, next_command, text_datum};
 use super::{ids, roles};
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::sql::role_type::PUBLIC;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,22 +10,20 @@
 
 use pgrx::pg_sys;
 
-use super::definitions::{self, Sequence};
-use super::privileges::{self, Privileges};
 use super::table::{Equals, See, Table, next_command};
 use super::{Ids, ids};
-use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
-use crate::sql::role_type::{NOBODY, PUBLIC};
+use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const SHDEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(1214);
 const SHDEPEND_BY_DEPENDER: pg_sys::Oid = pg_sys::Oid::from_u32(1232);
 const SHDEPEND_ROLE: usize = 6;
 
-/// `hilo.sequence.owner` and `hilo.privilege.grantee`.
-const OWNER: i16 = 13;
-const GRANTEE: i16 = 2;
+/// Everybody, as in core's access control lists.
+pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
+
+/// No role at all. OIDs this small are never given out, and this one has always been a database's.
+pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
 /// Whether there is such a role.
 pub fn exists(role: pg_sys::Oid) -> bool {
@@ -45,7 +43,7 @@ pub fn name_of(role: pg_sys::Oid) -> String {
 }
 
 /// Roles that cannot be dropped need no looking after.
-fn is_lasting(role: pg_sys::Oid) -> bool {
+pub fn is_lasting(role: pg_sys::Oid) -> bool {
     // SAFETY: compares numbers.
     role == PUBLIC
         || role == NOBODY
@@ -119,7 +117,7 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
 
 /// Takes the row of pg_shdepend away, of a role that is about to be mentioned no more. Nobody adds a
 /// mention until the transaction ends.
-pub fn let_go(role: pg_sys::Oid) -> Result<(), HiloError> {
+pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     if is_lasting(role) {
         return Ok(());
     }
@@ -133,86 +131,5 @@ pub fn let_go(role: pg_sys::Oid) -> Result<(), HiloError> {
         true
     });
     next_command();
-    Ok(())
-}
-
-/// The sequences that a role owns.
-pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
-    let ids = ids()?;
-    let mut owned = Vec::new();
-    let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_owner_idx, &[(OWNER, Equals::Oid(role))], See::Newest, |row| {
-        owned.grow(Sequence::from_row(&row)).or_raise();
-        true
-    });
-    Ok(owned)
-}
-
-/// The sequences on which a role has a privilege, each once.
-pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
-    let ids = ids()?;
-    let mut granted = Vec::new();
-    let table = Table::read(ids.privilege)?;
-    table.scan(ids.privilege_grantee_idx, &[(GRANTEE, Equals::Oid(role))], See::Newest, |row| {
-        granted.grow(row.int8(1)).or_raise();
-        true
-    });
-    granted.sort_unstable();
-    granted.dedup();
-    let mut sequences = Vec::new();
-    for id in granted {
-        if let Some(sequence) = definitions::by_id(&ids, id)? {
-            sequences.grow(sequence)?;
-        }
-    }
-    Ok(sequences)
-}
-
-/// Each role that an indexed column mentions, once.
-fn mentioned(
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    column: i16,
-) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    let table = Table::read(table)?;
-    let mut roles = vec![PUBLIC];
-    while let Some(row) = table.find(
-        index,
-        &[(column, Equals::Beyond(*roles.last().unwrap_or(&PUBLIC)))],
-        See::Newest,
-    ) {
-        roles.grow(row.oid(column as usize))?;
-    }
-    Ok(roles)
-}
-
-/// Has every role that is mentioned known to the cluster, and mentions none that does not exist: after
-/// a restore, pg_upgrade or an update of the extension, which bring the rows alone.
-pub fn settle() -> Result<(), HiloError> {
-    let ids = ids()?;
-    for role in mentioned(ids.sequence, ids.sequence_owner_idx, OWNER)? {
-        if is_lasting(role) || exists(role) {
-            depend_on(role)?;
-            continue;
-        }
-        for sequence in owned_by(role)? {
-            if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
-                && sequence.owner == role
-            {
-                definitions::update(&table, &row, &Sequence { owner: NOBODY, ..sequence });
-            }
-        }
-    }
-    for role in mentioned(ids.privilege, ids.privilege_grantee_idx, GRANTEE)? {
-        if is_lasting(role) || exists(role) {
-            depend_on(role)?;
-        } else {
-            for sequence in granted_to(role)? {
-                if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
-                    privileges::revoke(&sequence, role, Privileges::ALL)?;
-                }
-            }
-        }
-    }
     Ok(())
 }

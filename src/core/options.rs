@@ -225,6 +225,12 @@ impl Definition {
         Ok(definition)
     }
 
+    /// The key format; a stored one has been checked.
+    pub fn parsed_key_format(&self) -> KeyFormat {
+        let parsed = self.key_format.as_deref().and_then(|text| KeyFormat::parse(text).ok());
+        parsed.unwrap_or_default()
+    }
+
     /// The sequence with these options changed. `last` is the last value handed out or, before the
     /// first, the one to come first (core keeps either in `last_value`); it must stay within the
     /// bounds unless `restart` says where to go on. None: nothing to compare with.

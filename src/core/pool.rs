@@ -240,7 +240,7 @@ impl Pool {
 
     /// Takes back `range`, which was dealt under `epoch` and not served. `false` when there is no
     /// place for it.
-    pub fn give_back(&mut self, cursor: &Cursor, epoch: i64, range: Range) -> bool {
+    pub fn return_range(&mut self, cursor: &Cursor, epoch: i64, range: Range) -> bool {
         if range.is_empty() || cursor.untake(range, epoch) {
             return true;
         }

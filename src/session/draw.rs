@@ -7,7 +7,7 @@ use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
 use super::memo::{Entry, Memo};
-use super::{lines, memo, own, wait};
+use super::{look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -53,7 +53,9 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     // SAFETY: nothing below sets the terms.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot.get()?;
-    if !terms.ordered && (lines::has_line(entry) || lines::is_busy(entry) || slot.has_returned()) {
+    if !terms.ordered
+        && (slice_table::has_line(entry) || slice_table::is_busy(entry) || slot.has_returned())
+    {
         return None;
     }
     let Taken::Range { range, left } = slot.cursor().take_exactly(1, entry.serial.get()) else {
@@ -62,7 +64,7 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     entry.floor.set(range.start);
     if !terms.ordered {
         entry.grown.set(1);
-        lines::count_draw(entry);
+        slice_table::count_draw(entry);
         slot.dealing.slices.fetch_add(1, Relaxed);
     }
     if left + slot.queued() < slot.threshold.load(Relaxed) {
@@ -80,13 +82,13 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: i64) {
-    lines::put_away(entry, Range::new(index, index + 1));
+    slice_table::put_away(entry, Range::new(index, index + 1));
 }
 
 /// The next value of a sequence.
 ///
 /// # Errors
-/// Those of [`memo::look_up`] and [`wait::for_block`].
+/// Those of [`look_up::look_up`] and [`wait::for_block`].
 #[cold]
 pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
     next_of_many(name, 1)
@@ -102,7 +104,7 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
     const MOST: i64 = 65_536;
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = memo::look_up(name, DRAW)?;
+        let (memo, entry) = look_up::look_up(name, DRAW)?;
         if let Some(value) = hit(memo) {
             return Ok((memo, value));
         }
@@ -124,15 +126,15 @@ pub fn draw(
         return Ok(entry.slice.get().take(entry.increment()));
     }
     let Some(slot) = entry.slot.get() else {
-        return own::more(memo, entry);
+        return uncommitted::more(memo, entry);
     };
     if !entry.slice.get().rest().is_empty() {
         // Bounds that have just been changed end before it does.
-        lines::let_go(entry);
+        slice_table::let_go(entry);
     }
     let single = entry.terms.get().ordered || !memo.is_good();
     let want = if single { 1 } else { size(entry, slot).max(least) };
-    let line = if want > 1 { lines::line_of(entry) } else { None };
+    let line = if want > 1 { slice_table::line_of(entry) } else { None };
     let Some(range) = take_into(entry, slot, line, want) else {
         match wait::Pin::of(slot, memo) {
             Some(_pin) => {
@@ -152,7 +154,7 @@ pub fn draw(
     let value = entry.mapping().value(range.start);
     if value.is_none() {
         // Beyond the bounds that this transaction has set and not committed.
-        lines::put_away(entry, range);
+        slice_table::put_away(entry, range);
         if slot.version.load(SeqCst) != memo.version() {
             memo.forget();
             return Ok(None);
@@ -177,7 +179,7 @@ pub fn take_into(
     line.taken();
     match taken {
         Some(range) if !fits => {
-            lines::put_away(entry, range);
+            slice_table::put_away(entry, range);
             None
         }
         taken => taken,
@@ -188,7 +190,7 @@ pub fn take_into(
 fn next_run(entry: &Entry) -> bool {
     let slice = entry.slice.get();
     let rest = slice.rest();
-    if rest.is_empty() || entry.slot.get().is_none() || !lines::has_line(entry) {
+    if rest.is_empty() || entry.slot.get().is_none() || !slice_table::has_line(entry) {
         return false;
     }
     slice.take_begins();
@@ -209,8 +211,8 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
 /// what is there for all.
 pub fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
-    let busy = lines::is_busy(entry);
-    lines::count_draw(entry);
+    let busy = slice_table::is_busy(entry);
+    slice_table::count_draw(entry);
     let most = if terms.slice_size > 0 { terms.slice_size } else { gucs::max_slice_size() };
     let grown = if busy { next_slice(entry.grown.get(), most) } else { 1 };
     entry.grown.set(grown);

@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{ask, lines, wait};
+use super::{auto_create, slice_table, wait};
 use crate::shared;
 
 /// Registers the callback. It runs when the transaction has been rolled back, so that the worker, which
@@ -16,10 +16,10 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     wait::leave();
-    ask::give_up();
+    auto_create::give_up();
     let Ok(shared) = shared::get() else { return };
-    lines::let_go_where(|_| true);
-    let Some(database) = lines::leave_session(shared) else { return };
+    slice_table::let_go_where(|_| true);
+    let Some(database) = slice_table::leave_session(shared) else { return };
     // What is in memory without a session is the worker's; where there is none, one comes for it.
     if !shared.nudge(database) && shared.is_in_memory(database) {
         wait::wake(shared);

@@ -8,20 +8,15 @@ use rustc_hash::FxHashMap;
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
-use hilo_core::options::Definition;
 
-use super::{GENERATION, Global, ask, lines, own, wait};
-use crate::catalog::definitions::{self, Sequence};
+use crate::backend::{Global, names_version};
 use crate::catalog::name::shown;
-use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::gucs;
-use crate::shared;
-use crate::shared::directory::Key;
+use crate::shared::key::Key;
 use crate::shared::slices::{Counting, Slice};
 use crate::shared::slot::{Slot, Terms};
-use crate::sql::keys;
 
 /// A sequence that this backend has used. Made once and never freed: what a session was told last is
 /// remembered for as long as it lasts, as core does. What a call needs lies together, since who uses
@@ -53,7 +48,7 @@ pub struct Memo {
     entry: Cell<Option<&'static Entry>>,
     version_at: Cell<*const AtomicU64>,
     version: Cell<u64>,
-    generation: Cell<u64>,
+    names_version: Cell<u64>,
     user: Cell<pg_sys::Oid>,
     privileges: Cell<Privileges>,
     pub key_format: RefCell<KeyFormat>,
@@ -61,8 +56,19 @@ pub struct Memo {
     keys: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
+/// What a name means, and for how long.
+pub struct Meaning {
+    pub entry: &'static Entry,
+    pub version_at: *const AtomicU64,
+    pub version: u64,
+    pub names_version: u64,
+    pub user: pg_sys::Oid,
+    pub privileges: Privileges,
+    pub key_format: KeyFormat,
+}
+
 /// The version of what only this transaction knows.
-static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
+pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
 type Memos = FxHashMap<&'static [u8], &'static Memo>;
 type Entries = FxHashMap<(pg_sys::Oid, i64), &'static Entry>;
@@ -76,8 +82,8 @@ impl Memo {
     #[inline(always)]
     pub fn is_good(&self) -> bool {
         // SAFETY: points to a slot's version or to `OWN_VERSION`, both there for good; null only while
-        // the generation is 0.
-        self.generation.get() == GENERATION.get()
+        // the names' version is 0.
+        self.names_version.get() == names_version()
             && self.user.get() == ffi::current_user()
             && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
     }
@@ -114,9 +120,21 @@ impl Memo {
         self.version.get()
     }
 
+    /// What the name has been found to mean.
+    pub fn renew(&self, found: Meaning) {
+        self.entry.set(Some(found.entry));
+        self.version_at.set(found.version_at);
+        self.version.set(found.version);
+        self.user.set(found.user);
+        self.privileges.set(found.privileges);
+        self.key_format.replace(found.key_format);
+        self.keys.replace(None);
+        self.names_version.set(found.names_version);
+    }
+
     /// The next call looks the name up again.
     pub fn forget(&self) {
-        self.generation.set(0);
+        self.names_version.set(0);
     }
 
     /// Remembers a value as the last of this session.
@@ -160,83 +178,6 @@ pub fn find(name: &[u8]) -> Option<&'static Memo> {
     MEMOS.try_borrow().ok()?.as_ref()?.get(name).copied()
 }
 
-/// The memo of a name, good for the user of now, who has one of `needs`.
-///
-/// # Errors
-/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and what waiting for the
-/// worker can end with.
-pub fn look_up(
-    name: &[u8],
-    needs: Privileges,
-) -> Result<(&'static Memo, &'static Entry), HiloError> {
-    let memo = match find(name) {
-        Some(memo) if memo.is_good() => memo,
-        known => resolve(name, known)?,
-    };
-    match memo.entry() {
-        Some(entry) if memo.allows(needs) => Ok((memo, entry)),
-        _ => Err(HiloError::Permission { name: memo.name(), needs: needs.needed() }),
-    }
-}
-
-fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
-    if let Some(found) = definitions::by_name(name)? {
-        return Ok(found);
-    }
-    if gucs::auto_create() {
-        privileges::may_create()?;
-        ask::create(name)?;
-    }
-    definitions::existing(name)
-}
-
-fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {
-    let shared = shared::get()?;
-    super::prepare();
-    // SAFETY: reads a flag of shared memory.
-    if unsafe { pg_sys::RecoveryInProgress() } {
-        return Err(HiloError::Recovery("hilo_nextval"));
-    }
-    loop {
-        // Read before the look-up: a definition that changes meanwhile raises it.
-        let definitions_at = shared.control.definitions.load(SeqCst);
-        let generation = GENERATION.get();
-        let user = ffi::current_user();
-        let sequence = find_sequence(name)?;
-        let privileges = privileges::of(&sequence, user)?;
-        if privileges == Privileges::NONE {
-            let needs = Privileges::ALL.needed();
-            return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
-        }
-        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
-        let (version_at, version, narrowed) = if own::adopt(entry, &sequence)? {
-            (&raw const OWN_VERSION, 0, false)
-        } else {
-            let Attached { slot, version, narrowed } = attach(entry, &sequence)?;
-            (&raw const slot.version, version, narrowed)
-        };
-        if shared.control.definitions.load(SeqCst) != definitions_at
-            || GENERATION.get() != generation
-        {
-            continue;
-        }
-        let memo = match known.or_else(|| find(name)) {
-            Some(memo) => memo,
-            None => remember(name)?,
-        };
-        memo.entry.set(Some(entry));
-        memo.version_at.set(version_at);
-        memo.version.set(version);
-        memo.user.set(user);
-        memo.privileges.set(privileges);
-        memo.key_format.replace(keys::format_of(&sequence.definition));
-        memo.keys.replace(None);
-        // One that is narrowed is good for this call alone.
-        memo.generation.set(if narrowed { 0 } else { generation });
-        return Ok(memo);
-    }
-}
-
 /// Memory that is never freed. The standard library would end the process, and so the server, where
 /// there is none.
 fn kept<T>(value: T) -> Result<&'static T, HiloError> {
@@ -251,7 +192,7 @@ fn kept<T>(value: T) -> Result<&'static T, HiloError> {
     }
 }
 
-fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
+pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
     let mut memos = MEMOS.borrow_mut();
     let memos = memos.get_or_insert_default();
     memos.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
@@ -260,7 +201,7 @@ fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
         version: Cell::new(0),
-        generation: Cell::new(0),
+        names_version: Cell::new(0),
         user: Cell::new(pg_sys::InvalidOid),
         privileges: Cell::new(Privileges::NONE),
         key_format: RefCell::default(),
@@ -270,7 +211,7 @@ fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
     Ok(memo)
 }
 
-fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
+pub fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
     let mut entries = ENTRIES.borrow_mut();
     let entries = entries.get_or_insert_default();
     if let Some(entry) = entries.get(&key) {
@@ -282,7 +223,7 @@ fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
         slot: Cell::new(None),
         serial: Cell::new(0),
         terms: Cell::new(Terms::UNKNOWN),
-        slice: Cell::new(lines::empty()),
+        slice: Cell::new(Slice::empty()),
         grown: Cell::new(0),
         drawn_at: Cell::new(0),
         floor: Cell::new(0),
@@ -299,50 +240,6 @@ pub fn key_of(id: i64) -> Result<Key, HiloError> {
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     Ok(Key { database, extension: crate::catalog::ids()?.extension.to_u32(), sequence: id })
-}
-
-/// Where a memo that is served from the pool has attached to.
-struct Attached {
-    slot: &'static Slot,
-    version: u64,
-    /// The definition allows less than the pool deals, as that of a transaction that has changed the
-    /// bounds and has not committed: each value must be looked at.
-    narrowed: bool,
-}
-
-/// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
-fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
-    let shared = shared::get()?;
-    wait::wake_once(shared);
-    let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let (mut terms, epoch, serial, version) =
-        wait::for_terms(shared, slot, &sequence.name.to_string())?;
-    let narrowed = narrow(&mut terms.mapping, &sequence.definition);
-    let known = entry.terms.get().mapping;
-    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
-    let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
-    if lines::has_line(entry) && (!same || narrowed || terms.ordered || known != terms.mapping) {
-        lines::let_go(entry);
-    }
-    if !same {
-        entry.floor.set(0);
-        entry.grown.set(0);
-    }
-    entry.slot.set(Some(slot));
-    entry.serial.set(serial);
-    entry.epoch.set(epoch);
-    entry.terms.set(terms);
-    Ok(Attached { slot, version, narrowed })
-}
-
-/// Leaves of a mapping what a definition allows, too. Whether that is less.
-fn narrow(mapping: &mut Mapping, definition: &Definition) -> bool {
-    let before = *mapping;
-    if !mapping.cycle {
-        mapping.min_value = mapping.min_value.max(definition.min_value);
-        mapping.max_value = mapping.max_value.min(definition.max_value);
-    }
-    *mapping != before
 }
 
 impl Entry {

@@ -6,8 +6,8 @@ use hilo_core::hi::{HiFit, next_hi};
 use hilo_core::mapping::{Mapping, Run};
 use hilo_core::range::Range;
 
-use super::memo::{self, Entry, Memo};
-use super::{draw, lines, own, wait};
+use super::memo::{Entry, Memo};
+use super::{draw, look_up, slice_table, uncommitted, wait};
 use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
@@ -26,9 +26,9 @@ enum Fit {
 /// `count` values that step evenly. Returns the run and the increment.
 ///
 /// # Errors
-/// `RangeTooLarge`, and those of [`memo::look_up`] and of waiting.
+/// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
-    let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
+    let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
     if let Some(first) = from_slice(memo, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
         memo.served(entry, run.last(increment));
@@ -64,12 +64,12 @@ fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<
     if let Some(first) = entry.slice.get().take_many(count, increment) {
         return Some(first);
     }
-    if !lines::has_line(entry) || count > gucs::max_slice_size() as i64 * MOST {
+    if !slice_table::has_line(entry) || count > gucs::max_slice_size() as i64 * MOST {
         return None;
     }
     let want = draw::size(entry, slot).max(count);
-    lines::let_go(entry);
-    let line = lines::line_of(entry)?;
+    slice_table::let_go(entry);
+    let line = slice_table::line_of(entry)?;
     draw::take_into(entry, slot, Some(line), want)?;
     line.take_many(count, increment)
 }
@@ -102,9 +102,9 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
 /// The next block of classic Hi/Lo.
 ///
 /// # Errors
-/// `NeedsBlockSize`, `Exhausted`, and those of [`memo::look_up`] and of waiting.
+/// `NeedsBlockSize`, `Exhausted`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
-    let (_, entry) = memo::look_up(name, Privileges::UPDATE)?;
+    let (_, entry) = look_up::look_up(name, Privileges::UPDATE)?;
     let mut hi = 0;
     let size = entry.terms.get().block_size;
     if size < 1 {
@@ -139,11 +139,11 @@ fn claim(
 ) -> Result<Claimed, HiloError> {
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = memo::look_up(name, Privileges::UPDATE)?;
+        let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         let Some(slot) = entry.slot.get() else {
             let terms = entry.terms.get();
             let mut error = HiloError::exhausted(memo.name(), &terms.mapping);
-            let claimed = own::claim(entry, |run| match fit(&terms, run) {
+            let claimed = uncommitted::claim(entry, |run| match fit(&terms, run) {
                 Fit::Here(range) => Some(range),
                 _ => {
                     if !run.is_empty() {
@@ -156,7 +156,7 @@ fn claim(
             return Ok((memo, entry, range));
         };
         // What this session still holds lies before the range, and goes to the others.
-        lines::let_go(entry);
+        slice_table::let_go(entry);
         let shared = shared::get()?;
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();

@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
-use super::Global;
 use super::memo::Memo;
+use crate::backend::Global;
 use crate::errors::{Cause, HiloError};
 use crate::ffi;
 use crate::gucs;
-use crate::shared::directory::Key;
+use crate::shared::key::Key;
+use crate::shared::pin::{Pinned, unpin};
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
-use crate::shared::workers::Wake;
+use crate::shared::wait_event::WaitEvent;
+use crate::shared::workers::{self, Wake};
 use crate::shared::{Condition, Shared};
-use crate::worker;
 
 /// The slot that this backend keeps from being reused, and whether it waits there. An ERROR drops the
 /// guards; a FATAL one leaves them to [`leave`].
@@ -26,17 +27,16 @@ static WAITING: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None
 pub struct Pin(());
 
 impl Pin {
-    /// Takes over a pin that was made by finding the slot.
-    pub fn found(slot: &'static Slot) -> Pin {
+    /// Keeps a slot that was found.
+    pub fn found(pinned: Pinned) -> Pin {
         debug_assert!(PINNED.get().is_none());
-        PINNED.set(Some(slot));
+        PINNED.set(Some(pinned.into_slot()));
         Pin(())
     }
 
     /// Keeps the slot of a good memo. `None`: the slot is no longer what the memo says.
     pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
-        slot.pins.fetch_add(1, SeqCst);
-        let pin = Pin::found(slot);
+        let pin = Pin::found(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
     }
 }
@@ -44,7 +44,7 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         if let Some(slot) = PINNED.take() {
-            slot.pins.fetch_sub(1, SeqCst);
+            unpin(slot);
         }
     }
 }
@@ -121,7 +121,7 @@ pub fn wake(shared: &'static Shared) -> bool {
     let registered = match shared.wake(database) {
         Wake::Woken => true,
         Wake::Register(place) => {
-            let registered = worker::register(database);
+            let registered = workers::register(database);
             if !registered {
                 shared.unregister(place);
             }
@@ -145,53 +145,19 @@ pub fn wake_once(shared: &'static Shared) {
     }
 }
 
-/// What pg_stat_activity says of who waits, with a name of its own from PostgreSQL 17 on and as
-/// "Extension" before.
-#[derive(Clone, Copy)]
-pub enum WaitEvent {
-    /// A caller waits for a block.
-    Block,
-    /// A caller waits for a place among the active sequences.
-    Slot,
-    /// A caller waits until a sequence is created (hilo.auto_create).
-    Create,
-    /// The worker has nothing to do.
-    WorkerMain,
-}
-
-impl WaitEvent {
-    #[cfg(any(feature = "pg15", feature = "pg16"))]
-    pub fn code(self) -> u32 {
-        pg_sys::PG_WAIT_EXTENSION
-    }
-
-    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    pub fn code(self) -> u32 {
-        const NAMES: [&std::ffi::CStr; 4] =
-            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloWorkerMain"];
-        static CODES: Global<[Cell<u32>; 4]> = Global::new([const { Cell::new(0) }; 4]);
-        let code = &CODES[self as usize];
-        if code.get() == 0 {
-            // SAFETY: the name is a literal.
-            code.set(unsafe { pg_sys::WaitEventExtensionNew(NAMES[self as usize].as_ptr()) });
-        }
-        code.get()
-    }
-}
-
 /// The slot of a sequence, pinned; waits for one to become free where all are taken.
 pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
-    if let Some(slot) = shared.find_or_add(key) {
-        return Ok((slot, Pin::found(slot)));
+    if let Some(pinned) = shared.find_or_add(key) {
+        return Ok((pinned.slot(), Pin::found(pinned)));
     }
     shared.reap(database_exists);
     let mut patience = Patience::new();
     let freed = &shared.control.slot_freed;
     freed.prepare();
     loop {
-        if let Some(slot) = shared.find_or_add(key) {
+        if let Some(pinned) = shared.find_or_add(key) {
             Condition::cancel();
-            return Ok((slot, Pin::found(slot)));
+            return Ok((pinned.slot(), Pin::found(pinned)));
         }
         if patience.is_over() {
             Condition::cancel();

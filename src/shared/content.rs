@@ -3,8 +3,9 @@
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
+use super::Shared;
 use super::slices::Counting;
-use super::slot::{HELD, Locked};
+use super::slot::{DROPPED, HELD, Locked};
 
 impl Locked {
     /// Whether nothing is held here.
@@ -70,9 +71,9 @@ impl Locked {
     }
 
     /// Takes back what was dealt and not served. `false` when there is no place for it.
-    pub fn give_back(&mut self, range: Range) -> bool {
+    pub fn return_range(&mut self, range: Range) -> bool {
         let (slot, serial) = (self.slot, self.serial());
-        let kept = self.pool.give_back(slot.cursor(), serial, range);
+        let kept = self.pool.return_range(slot.cursor(), serial, range);
         self.mirror();
         kept
     }
@@ -181,5 +182,33 @@ impl Locked {
     /// The first index that has not been dealt in order, if any is held.
     pub fn undealt(&self) -> Option<i64> {
         self.pool.undealt(self.slot.cursor())
+    }
+}
+
+impl Shared {
+    /// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,
+    /// the catalog has to be told that all was served.
+    pub fn return_range(&'static self, counting: &Counting, rest: Range) -> bool {
+        let Some(slot) = self.find(&counting.key) else { return false };
+        let number = self.number_of(&slot);
+        let mut locked = self.lock_slot(number);
+        let kept = if locked.counts(counting) {
+            rest.is_empty() || locked.return_range(rest)
+        } else {
+            // Under a later epoch it is worthless, which whoever has raised that has written down.
+            let void = locked.epoch == DROPPED
+                || (locked.node == counting.node && locked.epoch > counting.epoch);
+            if void {
+                locked.discard(rest);
+            }
+            void
+        };
+        let crowded = locked.pool.returned().is_crowded();
+        drop(locked);
+        drop(slot);
+        if crowded && self.want(number) {
+            self.nudge(counting.key.database);
+        }
+        kept
     }
 }

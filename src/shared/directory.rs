@@ -6,22 +6,9 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use super::Shared;
+use super::key::Key;
+use super::pin::Pinned;
 use super::slot::{Locked, Slot};
-
-/// What a slot belongs to. Nothing left over from a dropped database, extension or sequence has the
-/// key of a later one: sequence ids are random and not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(C)]
-pub struct Key {
-    pub database: u32,
-    pub extension: u32,
-    pub sequence: i64,
-}
-
-impl Key {
-    /// No sequence's key.
-    pub const NONE: Key = Key { database: 0, extension: 0, sequence: 0 };
-}
 
 /// An entry of the hash table: plain bytes, the key first.
 #[repr(C)]
@@ -44,22 +31,19 @@ impl Shared {
     }
 
     /// The slot of `key`, with a pin, if there is one.
-    pub fn find(&'static self, key: &Key) -> Option<&'static Slot> {
+    pub fn find(&'static self, key: &Key) -> Option<Pinned> {
         let _lock = self.lock_directory(false);
-        let slot = self.find_locked(key)?;
-        slot.pins.fetch_add(1, SeqCst);
-        Some(slot)
+        self.find_locked(key).map(Pinned::new)
     }
 
     /// The slot of `key`, with a pin; a free one is taken where it has none. `None`: no slot is free.
-    pub fn find_or_add(&'static self, key: &Key) -> Option<&'static Slot> {
+    pub fn find_or_add(&'static self, key: &Key) -> Option<Pinned> {
         if let Some(slot) = self.find(key) {
             return Some(slot);
         }
         let _lock = self.lock_directory(true);
         if let Some(slot) = self.find_locked(key) {
-            slot.pins.fetch_add(1, SeqCst);
-            return Some(slot);
+            return Some(Pinned::new(slot));
         }
         let free = self.control.free.load(Relaxed);
         if free == 0 {
@@ -74,9 +58,9 @@ impl Shared {
         // SAFETY: the entry was just made, and the lock is held exclusively.
         unsafe { (*entry).slot = number };
         let slot = &self.slots[number as usize];
-        slot.pins.fetch_add(1, SeqCst);
+        let pinned = Pinned::new(slot);
         self.lock_slot(number as usize).assign(*key);
-        Some(slot)
+        Some(pinned)
     }
 
     /// How many slots are free.

@@ -8,13 +8,16 @@
 //! Under any of them: no SPI, no allocation, no ereport, no wait. An error there would leave Postgres's
 //! count of held-off interrupts wrong.
 
+pub mod auto_create;
 mod content;
 pub mod directory;
-pub mod held;
-pub mod requests;
+pub mod inventory;
+pub mod key;
+pub mod pin;
 pub mod slices;
 pub mod slot;
-pub mod wanted;
+pub mod wait_event;
+pub mod work_flags;
 pub mod workers;
 
 use std::ffi::{CStr, c_void};
@@ -25,7 +28,7 @@ use pgrx::prelude::*;
 
 use crate::errors::HiloError;
 use crate::gucs;
-use requests::{REQUESTS, Request};
+use auto_create::{REQUESTS, Request};
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
 use workers::Worker;
@@ -317,7 +320,7 @@ unsafe extern "C-unwind" fn startup() {
 
 fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
     let mut info = pg_sys::HASHCTL {
-        keysize: size_of::<directory::Key>(),
+        keysize: size_of::<key::Key>(),
         entrysize: size_of::<directory::Entry>(),
         ..Default::default()
     };

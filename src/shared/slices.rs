@@ -14,7 +14,7 @@ use hilo_core::mapping::Run;
 use hilo_core::range::Range;
 
 use super::Shared;
-use super::directory::Key;
+use super::key::Key;
 
 /// A session's place: which database it draws in.
 #[repr(C, align(64))]
@@ -62,7 +62,15 @@ const ORPHANED: u32 = 2;
 /// The other bits count how often the line was filled, so that who looks at it sees that it was.
 const FILLED: u32 = 4;
 
+/// Never holds anything.
+static EMPTY: Slice = Slice::new();
+
 impl Slice {
+    /// Where the hot path looks while a session holds no slice.
+    pub fn empty() -> &'static Slice {
+        &EMPTY
+    }
+
     /// A line with nothing in it, of no sequence.
     pub const fn new() -> Slice {
         Slice {

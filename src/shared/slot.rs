@@ -22,7 +22,7 @@ use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
-use super::directory::Key;
+use super::key::Key;
 use super::{Condition, Lock};
 
 /// The epoch of a slot whose row nobody has read yet.

@@ -9,6 +9,7 @@
 //!
 //! All times here are of the monotonic clock, and only say how long somebody waits.
 
+use std::ffi::c_char;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
@@ -255,5 +256,30 @@ impl Shared {
             worker.generation.store(0, Relaxed);
             worker.left_at.store(ffi::monotonic(), Relaxed);
         }
+    }
+}
+
+/// Registers the worker of a database. `false`: the server has no place for another one.
+pub fn register(database: pg_sys::Oid) -> bool {
+    let mut worker = pg_sys::BackgroundWorker {
+        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
+            as i32,
+        bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
+        bgw_restart_time: pg_sys::BGW_NEVER_RESTART,
+        bgw_main_arg: database.into(),
+        ..Default::default()
+    };
+    write(&mut worker.bgw_name, &format!("hilo worker for database {}", database.to_u32()));
+    write(&mut worker.bgw_type, "hilo worker");
+    write(&mut worker.bgw_library_name, "hilo");
+    write(&mut worker.bgw_function_name, "hilo_worker_main");
+    // SAFETY: filled in above; the handle is not asked for.
+    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
+}
+
+fn write(field: &mut [c_char], text: &str) {
+    debug_assert!(text.len() < field.len());
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
     }
 }

@@ -15,13 +15,13 @@ use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::stored_rows::StoredRows;
-use super::{inspect, query};
+use super::{spi, stat};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, GapRow};
 use crate::catalog::table::text_datum;
-use crate::catalog::{Ids, ids, take_over};
+use crate::catalog::{Ids, ids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
@@ -82,7 +82,7 @@ fn hilo_find_gaps(args: Args) {
 
 fn readable(name: &[u8]) -> Sequence {
     let sequence = definitions::existing(name).or_raise();
-    super::serve::allow(&sequence, Privileges::ALL).or_raise();
+    super::nextval::allow(&sequence, Privileges::ALL).or_raise();
     sequence
 }
 
@@ -104,7 +104,7 @@ struct Column {
 
 impl Column {
     fn find(relation: pg_sys::Oid, name: String) -> Column {
-        let found = query::rows(
+        let found = spi::rows(
             &format!(
                 "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), a.atttypid,
                         pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
@@ -163,7 +163,7 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
 }
 
 fn in_memory(id: i64, epoch: i64, known: &mut Vec<Known>) -> Result<(), HiloError> {
-    let held = inspect::held(id, epoch)?.into_iter();
+    let held = stat::held(id, epoch)?.into_iter();
     held.map(|(tier, range)| (rank(tier), range)).try_for_each(|item| known.grow(item))
 }
 
@@ -182,7 +182,7 @@ fn in_catalog(
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(());
     }
-    let reason = take_over::reason(position).name();
+    let reason = takeover::reason(position).name();
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
     let lent = ranges::lent(ids, position)?;
@@ -326,7 +326,7 @@ impl Grid {
             }
         };
         let mut next = 0;
-        query::for_each(&self.query(column), |row| {
+        spi::for_each(&self.query(column), |row| {
             let place = row.int8(1).unwrap_or(0);
             if place > next {
                 absent(Range::new(next, place));
@@ -344,7 +344,7 @@ impl Grid {
         format!(
             "SELECT {place} FROM {} AS t WHERE {condition} ORDER BY t.{} {order}",
             column.relation,
-            query::quoted(&column.name),
+            spi::quoted(&column.name),
         )
     }
 
@@ -367,14 +367,14 @@ impl Grid {
             true => format!("pg_catalog.div({a}, {})", number(by)),
             false => operate(a, "/", &number(by)),
         };
-        let value = format!("t.{}::pg_catalog.{kind}", query::quoted(&column.name));
+        let value = format!("t.{}::pg_catalog.{kind}", spi::quoted(&column.name));
         let distance = if rising {
             operate(&value, "-", &number(mapping.base as i128))
         } else {
             operate(&number(mapping.base as i128), "-", &value)
         };
         // Compared as it is, so that an index on the column serves.
-        let name = format!("t.{}", query::quoted(&column.name));
+        let name = format!("t.{}", spi::quoted(&column.name));
         let mut conditions = vec![
             operate(
                 &name,
@@ -492,7 +492,7 @@ fn missing_one_by_one(
             }
         }
     };
-    let name = format!("t.{}", query::quoted(&column.name));
+    let name = format!("t.{}", spi::quoted(&column.name));
     let kind = if column.numeric { "numeric" } else { "int8" };
     let (one, other) = (series.value(0), series.value(series.count - 1));
     let whole = match column.numeric {
@@ -511,7 +511,7 @@ fn missing_one_by_one(
         if series.step > 0 { "" } else { "DESC" },
     );
     let mut next = 0;
-    query::for_each(&sql, |row| {
+    spi::for_each(&sql, |row| {
         if let Some(at) = row.int8(1).and_then(|value| series.index_of(value)) {
             absent(next, at);
             next = next.max(at + 1);

@@ -6,8 +6,8 @@ use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::options::{Definition, OptionError};
 
 use super::args::{Args, sql_functions};
+use super::nextval::known;
 use super::raw_function::raw_functions;
-use super::serve::known;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::shown;
 use crate::catalog::privileges::Privileges;
@@ -16,21 +16,12 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::memory;
-use crate::session::draw;
-use crate::session::memo::{self, Memo};
+use crate::session::memo::Memo;
+use crate::session::{draw, look_up};
 
 sql_functions!(hilo_key, hilo_key_value);
 
 raw_functions!(hilo_nextkey_wrapper);
-
-/// The key format of a definition; a stored one has been checked.
-pub fn format_of(definition: &Definition) -> KeyFormat {
-    definition
-        .key_format
-        .as_deref()
-        .and_then(|text| KeyFormat::parse(text).ok())
-        .unwrap_or_default()
-}
 
 /// Whether a definition's key format makes different keys of different values, with the prefix of now.
 pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
@@ -106,7 +97,7 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     let args = unsafe { Args::new(fcinfo) };
     memory::check().or_raise();
     let name = args.name(0);
-    let (memo, _) = memo::look_up(name, draw::DRAW).or_raise();
+    let (memo, _) = look_up::look_up(name, draw::DRAW).or_raise();
     frame_of(memo).or_raise();
     let (memo, value) = draw::next(name).or_raise();
     args.set_extra(memo);
@@ -149,7 +140,7 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
 
 fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
     let sequence = definitions::existing(name)?;
-    super::serve::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
+    super::nextval::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(sequence)
 }
 
@@ -157,7 +148,7 @@ fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
 fn hilo_key(args: Args) -> pg_sys::Datum {
     let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
     let definition = readable(name).or_raise().definition;
-    let (format, prefix) = (format_of(&definition), gucs::server_prefix_bytes());
+    let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
     check_prefix(&format, name, prefix, definition.min_value < 0).or_raise();
     text(&format.frame(name, prefix), value)
 }
@@ -166,7 +157,9 @@ fn hilo_key(args: Args) -> pg_sys::Datum {
 fn hilo_key_value(args: Args) -> i64 {
     let (name, key) = (args.name(0), args.bytes(1));
     let sequence = readable(name).or_raise();
-    format_of(&sequence.definition)
+    sequence
+        .definition
+        .parsed_key_format()
         .frame(name, gucs::server_prefix_bytes())
         .read(key)
         .map_err(|error| HiloError::Key {

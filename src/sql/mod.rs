@@ -2,22 +2,20 @@
 
 pub mod args;
 pub mod check;
-mod check_columns;
-mod check_nodes;
-pub mod define;
+pub mod ddl;
 pub mod find_gaps;
-pub mod inspect;
 pub mod keys;
+pub mod nextval;
 pub mod owners;
 pub mod prefix;
-pub mod query;
 pub mod raw_function;
 pub mod renumber;
-pub mod replicated;
-pub mod restored;
+pub mod replication_triggers;
+pub mod restore_triggers;
 pub mod role_type;
 pub mod sequence_type;
-pub mod serve;
+pub mod spi;
+pub mod stat;
 pub mod stored_rows;
 mod trigger;
 pub mod value_at;

@@ -7,29 +7,29 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::args::{Args, sql_functions};
-use super::define::{self, Owned};
+use super::ddl::{self, Owned};
 use super::raw_function::raw_functions;
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
-use crate::catalog::{self, ids, roles};
+use crate::catalog::{self, ids, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
-use crate::session::change::{self, Change};
+use crate::session::invalidation::{self, Change};
 
 sql_functions!(hilo_set_owner);
 raw_functions!(hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: by core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
-    define::begin_write(c"hilo_set_owner()");
-    let name = define::required_name(args);
-    define::required(args, 1, "new owner");
-    let new_owner = define::existing_role(args.bytes(1));
-    let owned = define::lock_existing(name);
+    ddl::begin_write(c"hilo_set_owner()");
+    let name = ddl::required_name(args);
+    ddl::required(args, 1, "new owner");
+    let new_owner = ddl::existing_role(args.bytes(1));
+    let owned = ddl::lock_existing(name);
     if owned.sequence.owner == new_owner {
         return;
     }
@@ -52,7 +52,7 @@ fn give(owned: Owned, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
     roles::depend_on(new_owner)?;
     definitions::update(&table, &row, &Sequence { owner: new_owner, ..sequence });
     privileges::change_owner(id, old_owner, new_owner)?;
-    change::note(id, Change::Outdated)
+    invalidation::note(id, Change::Outdated)
 }
 
 /// Those of `found` that `role` still owns, each locked.
@@ -113,7 +113,7 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
     }
     if belongings.heir.is_none() {
         // Else core would look for privileges on our type, to revoke them.
-        roles.iter().try_for_each(|role| roles::let_go(*role)).or_raise();
+        roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
     }
     // SAFETY: memory of the statement's context, large enough, written before it is read.
     unsafe {
@@ -164,7 +164,7 @@ fn installed() -> bool {
 
 fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     for role in from.iter().filter(|role| **role != heir) {
-        for owned in lock_owned_by(*role, &roles::owned_by(*role)?)? {
+        for owned in lock_owned_by(*role, &role_references::owned_by(*role)?)? {
             give(owned, heir)?;
         }
     }
@@ -176,7 +176,7 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
 fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
-        owned.push((*role, roles::owned_by(*role)?));
+        owned.push((*role, role_references::owned_by(*role)?));
     }
     let schema = privileges::extension_schema(ids()?.extension)?;
     let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
@@ -185,13 +185,13 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
         drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), cascade)?;
-        locked.into_iter().for_each(define::remove);
+        locked.into_iter().for_each(ddl::remove);
     }
     for role in from {
-        for sequence in roles::granted_to(*role)? {
+        for sequence in role_references::granted_to(*role)? {
             if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
                 privileges::revoke(&sequence, *role, Privileges::ALL)?;
-                change::note(sequence.id, Change::Outdated)?;
+                invalidation::note(sequence.id, Change::Outdated)?;
             }
         }
     }
@@ -235,9 +235,9 @@ pub fn role_dropped(role: pg_sys::Oid) {
         return;
     }
     // Nobody gives it anything from here on, and what was being given is known.
-    roles::let_go(role).or_raise();
-    let owned = roles::owned_by(role).or_raise();
-    let granted = roles::granted_to(role).or_raise();
+    roles::forget_dependency(role).or_raise();
+    let owned = role_references::owned_by(role).or_raise();
+    let granted = role_references::granted_to(role).or_raise();
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
     let dependents = memory::collected(own.chain(may)).or_raise();
@@ -256,7 +256,7 @@ unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) ->
         !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData
     };
     if triggered {
-        roles::settle().or_raise();
+        role_references::reconcile().or_raise();
     }
     pg_sys::Datum::null()
 }

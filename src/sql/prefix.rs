@@ -9,7 +9,6 @@ use pgrx::prelude::*;
 
 use hilo_core::key_format::{KeyFormat, PrefixError};
 
-use super::keys;
 use crate::catalog::definitions;
 
 /// The check hook of the setting.
@@ -74,7 +73,7 @@ fn conflict(prefix: &[u8]) -> Option<String> {
     // Without the extension there is nothing to look at.
     let _ = definitions::each(|sequence| {
         let definition = &sequence.definition;
-        let format = keys::format_of(definition);
+        let format = definition.parsed_key_format();
         let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value < 0).err();
         found = refusal.map(|error| {
             let detail = error.detail().unwrap_or_default();

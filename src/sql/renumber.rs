@@ -4,22 +4,22 @@ use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use super::define::{
+use super::ddl::{
     Owned, begin_write, check_key_format, lock_existing, lock_owned, options, required_name,
 };
-use super::serve;
+use super::nextval;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, Lock, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, Reason};
 use crate::catalog::table::next_command;
-use crate::catalog::{ids, take_over};
+use crate::catalog::{ids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::session::change::{self, Change};
-use crate::session::own::Origin;
-use crate::session::{lines, memo, own};
+use crate::session::invalidation::{self, Change};
+use crate::session::uncommitted::Origin;
+use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::shared::slices::Counting;
 
@@ -48,7 +48,7 @@ fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
 /// The first index of this node that nobody has been dealt, as far as is known. What this session holds
 /// goes back first.
 fn undealt(sequence: &Sequence, position: &Position) -> i64 {
-    lines::let_go_where(|entry| entry.id == sequence.id);
+    slice_table::let_go_where(|entry| entry.id == sequence.id);
     let counting = counting(position);
     let held = shared::get().ok().and_then(|shared| shared.held_soon(&counting));
     held.and_then(|held| held.undealt).unwrap_or(position.next_index)
@@ -70,10 +70,11 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     let mut lost = Vec::new();
     if locked.is_own() {
         // Drawn by this transaction, and not yet written back.
-        position.next_index = own::reached(&locked.version()).unwrap_or(0).max(position.next_index);
-        lost = own::passed(&locked.version());
+        position.next_index =
+            uncommitted::reached(&locked.version()).unwrap_or(0).max(position.next_index);
+        lost = uncommitted::passed(&locked.version());
     } else if position.incarnation == shared.life() {
-        lines::let_go_where(|entry| entry.id == sequence.id);
+        slice_table::let_go_where(|entry| entry.id == sequence.id);
         let counting = counting(&position);
         shared.freeze(&counting.key);
         shared.await_reservation(&counting.key);
@@ -93,13 +94,13 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
             }
         }
     } else if position.incarnation != 0 {
-        let reason = take_over::reason(&position);
+        let reason = takeover::reason(&position);
         ranges::write_off_memory(&ids, &position, &mapping, reason).or_raise();
     }
     ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
     if continues && position.may_lack() {
-        take_over::skip(&ids, sequence, &mut position).or_raise();
+        takeover::skip(&ids, sequence, &mut position).or_raise();
     }
     position
 }
@@ -133,8 +134,8 @@ fn renumber(
         ..*old
     });
     next_command();
-    change::note(sequence.id, Change::Epoch(epoch)).or_raise();
-    own::wrote(renumbered.or_raise(), origin).or_raise();
+    invalidation::note(sequence.id, Change::Epoch(epoch)).or_raise();
+    uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
@@ -161,7 +162,7 @@ fn hilo_alter(args: Args) {
         None => continued(&position, &old).or_raise(),
     };
     definitions::update(&owned.table, &owned.row, &new);
-    change::note(old.id, Change::Terms).or_raise();
+    invalidation::note(old.id, Change::Terms).or_raise();
     renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
 }
 
@@ -172,7 +173,7 @@ fn redefine(owned: &Owned, options: &Options) {
     let position = positions::find(&ids().or_raise(), old.id, gucs::node().0).or_raise();
     let current = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
-        let next_index = match written.and_then(|(_, version)| own::reached(&version)) {
+        let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
             Some(reached) => reached,
             None => undealt(old, &position),
         };
@@ -183,7 +184,7 @@ fn redefine(owned: &Owned, options: &Options) {
     new.definition = old.definition.alter(options, current, None).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     definitions::update(&owned.table, &owned.row, &new);
-    change::note(old.id, Change::Terms).or_raise();
+    invalidation::note(old.id, Change::Terms).or_raise();
 }
 
 /// How a sequence continues behind its last value when its increment changes, or whether it cycles.
@@ -218,10 +219,10 @@ fn hilo_setval(args: Args) -> i64 {
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
     let missing = || definitions::missing(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
-    serve::allow(&found, Privileges::UPDATE).or_raise();
+    nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
     let Owned { sequence, .. } = lock_owned(name, false).or_raise().ok_or_else(missing).or_raise();
-    serve::allow(&sequence, Privileges::UPDATE).or_raise();
+    nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
     let locked = lock_position(&sequence, true);
     let position = close(&locked, &sequence, false);

@@ -14,6 +14,7 @@ use pgrx::prelude::*;
 use super::raw_function::{argument, raw_functions};
 use super::sequence_type::received_text;
 use super::trigger::row_being_inserted;
+use crate::catalog::roles::{NOBODY, PUBLIC};
 
 raw_functions!(
     hilo_role_in,
@@ -23,12 +24,6 @@ raw_functions!(
     hilo_role_skip_row,
     hilo_role_own_row,
 );
-
-/// Everybody, as in core's access control lists.
-pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
-
-/// No role at all. OIDs this small are never given out, and this one has always been a database's.
-pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
 const PUBLIC_TEXT: &CStr = c"public";
 const NOBODY_TEXT: &CStr = c"-";

@@ -9,7 +9,7 @@ use crate::catalog::Ids;
 use crate::catalog::positions::Position;
 use crate::catalog::ranges;
 use crate::errors::HiloError;
-use crate::shared::held::Held;
+use crate::shared::inventory::Held;
 
 /// Brings a locked position up to date with what memory holds of it.
 ///

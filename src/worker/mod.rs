@@ -4,18 +4,17 @@
 //! leaves when the last session has gone and everything is put back.
 
 mod account;
-mod alarm;
-mod create;
+mod auto_create;
 mod evict;
+mod exhaustion_warning;
 mod orphans;
 mod refill;
 mod reserve;
-mod roles;
+mod role_sync;
 mod sample;
 mod shutdown;
 mod transaction;
 
-use std::ffi::c_char;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -24,34 +23,9 @@ use pgrx::prelude::*;
 
 use crate::ffi;
 use crate::gucs;
-use crate::session::wait::WaitEvent;
+use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
 use crate::shared::{self, Shared, slices};
-
-/// Registers the worker of a database. `false`: the server has no place for another one.
-pub fn register(database: pg_sys::Oid) -> bool {
-    let mut worker = pg_sys::BackgroundWorker {
-        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
-            as i32,
-        bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
-        bgw_restart_time: pg_sys::BGW_NEVER_RESTART,
-        bgw_main_arg: database.into(),
-        ..Default::default()
-    };
-    write(&mut worker.bgw_name, &format!("hilo worker for database {}", database.to_u32()));
-    write(&mut worker.bgw_type, "hilo worker");
-    write(&mut worker.bgw_library_name, "hilo");
-    write(&mut worker.bgw_function_name, "hilo_worker_main");
-    // SAFETY: filled in above; the handle is not asked for.
-    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
-}
-
-fn write(field: &mut [c_char], text: &str) {
-    debug_assert!(text.len() < field.len());
-    for (to, from) in field.iter_mut().zip(text.bytes()) {
-        *to = from as c_char;
-    }
-}
 
 /// What the worker keeps for itself.
 pub struct Worker {

@@ -7,7 +7,6 @@ use super::evict::{From, Outcome, write};
 use super::transaction;
 use crate::catalog;
 use crate::errors::HiloError;
-use crate::session::lines;
 use crate::shared::slices::{Counting, Slice};
 
 /// The most lines in one transaction.
@@ -25,7 +24,7 @@ impl Worker {
             if counting.key.database != self.database.to_u32() {
                 continue;
             }
-            if lines::give_back(self.shared, &counting, line.rest()) {
+            if self.shared.return_range(&counting, line.rest()) {
                 self.shared.adopt(line);
             } else {
                 rest.push((line, counting, line.rest()));

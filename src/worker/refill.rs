@@ -10,12 +10,13 @@ use pgrx::prelude::*;
 use hilo_core::backoff;
 use hilo_core::pool::RETURNED;
 
-use super::reserve::{self, Outcome, Plan, Reserved, SlotPin};
+use super::reserve::{self, Outcome, Plan, Reserved};
 use super::transaction::{self, Failure};
-use super::{Worker, alarm};
+use super::{Worker, exhaustion_warning};
 use crate::catalog;
 use crate::ffi;
 use crate::gucs;
+use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault, Locked};
 
@@ -177,7 +178,7 @@ impl Worker {
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: from.max(locked.terms().map_or(0, |(terms, _)| terms.mapping.indexes().start)),
             leaving: Vec::new(),
-            _pin: SlotPin::new(slot),
+            _pin: Pinned::new(slot),
         };
         slot.reserving.store(1, Release);
         drop(locked);
@@ -288,8 +289,12 @@ impl Worker {
             }
             let published = !reserved.block.is_empty();
             if published {
-                passed =
-                    alarm::passed(&mut locked, &mapping, reserved.block.start, reserved.block.end);
+                passed = exhaustion_warning::passed(
+                    &mut locked,
+                    &mapping,
+                    reserved.block.start,
+                    reserved.block.end,
+                );
                 let waited = plan.available == 0;
                 if ending || !locked.publish(reserved.block) {
                     locked.leaving.push(reserved.block);
@@ -308,7 +313,7 @@ impl Worker {
         drop(locked);
         slot.refilled.broadcast();
         if let Some(level) = passed {
-            alarm::warn(&reserved.name, level, &mapping);
+            exhaustion_warning::warn(&reserved.name, level, &mapping);
         }
     }
 

@@ -1,7 +1,5 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
-use std::sync::atomic::Ordering::*;
-
 use hilo_core::policy::{self, Room};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
@@ -11,31 +9,14 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Lock, Position};
 use crate::catalog::ranges::{self, Reason};
 use crate::catalog::table::next_command;
-use crate::catalog::take_over::take_over;
+use crate::catalog::takeover::take_over;
 use crate::catalog::{Ids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::session::own;
 use crate::shared::Shared;
+use crate::shared::pin::Pinned;
 use crate::shared::slices::Counting;
-use crate::shared::slot::{Slot, Terms};
-
-/// Keeps a slot from being reused. The worker's: it has many at a time, and ends only between two
-/// transactions, when it has none.
-pub struct SlotPin(&'static Slot);
-
-impl SlotPin {
-    pub fn new(slot: &'static Slot) -> SlotPin {
-        slot.pins.fetch_add(1, SeqCst);
-        SlotPin(slot)
-    }
-}
-
-impl Drop for SlotPin {
-    fn drop(&mut self) {
-        self.0.pins.fetch_sub(1, SeqCst);
-    }
-}
+use crate::shared::slot::Terms;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -55,7 +36,7 @@ pub struct Plan {
     pub from: i64,
     /// Ranges to be put into the catalog for want of room.
     pub leaving: Vec<Range>,
-    pub _pin: SlotPin,
+    pub _pin: Pinned,
 }
 
 /// What came of it.
@@ -187,7 +168,7 @@ fn decide(
     same: bool,
     free: Vec<Range>,
 ) -> Reserved {
-    let terms = own::terms(sequence, position);
+    let terms = position.terms(sequence);
     let (limit, start) = (terms.mapping.limit(), position.next_index);
     let room = Room { whole: limit, left: (limit - start).max(0) };
     let settings = gucs::refill(sequence.definition.block_size);

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Worker, register, transaction};
-use crate::session::Global;
+use super::{Worker, transaction};
+use crate::backend::Global;
 use crate::shared;
-use crate::shared::workers::Place;
+use crate::shared::workers::{Place, register};
 
 /// How long a stopping server's worker waits for the sessions to give back their slices.
 const PATIENCE: Duration = Duration::from_secs(10);

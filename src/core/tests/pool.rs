@@ -120,7 +120,7 @@ proptest! {
                     }
                     let mut range = out.swap_remove(which % out.len());
                     range.take(keep);
-                    if pool.give_back(&cursor, EPOCH, range) {
+                    if pool.return_range(&cursor, EPOCH, range) {
                         inside.extend(indexes(range));
                         dealt -= range.len();
                     }

@@ -8,22 +8,11 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Run;
 use hilo_core::range::Range;
 
-use super::Global;
 use super::memo::Entry;
+use crate::backend::Global;
 use crate::gucs;
 use crate::shared::slices::{Counting, Slice, my_number};
-use crate::shared::slot::DROPPED;
 use crate::shared::{self, Shared};
-
-/// Never holds anything: where the hot path looks while there is no slice.
-struct Empty(Slice);
-// SAFETY: atomics.
-unsafe impl Sync for Empty {}
-static EMPTY: Empty = Empty(Slice::new());
-
-pub fn empty() -> &'static Slice {
-    &EMPTY.0
-}
 
 struct Lines {
     slices: &'static [Slice],
@@ -81,7 +70,7 @@ pub fn count_draw(entry: &Entry) {
 /// Whether the entry has a line, with something in it or not.
 #[inline]
 pub fn has_line(entry: &Entry) -> bool {
-    !std::ptr::eq(entry.slice.get(), empty())
+    !std::ptr::eq(entry.slice.get(), Slice::empty())
 }
 
 /// The entry's line, or a new one for it; `None` while all are held by sequences that are busier.
@@ -135,7 +124,7 @@ fn free_line() -> Option<usize> {
 
 /// Gives back what this session holds of a sequence, and its line.
 pub fn let_go(entry: &'static Entry) {
-    let line = entry.slice.replace(empty());
+    let line = entry.slice.replace(Slice::empty());
     let Ok(shared) = shared::get() else { return };
     {
         let mut lines = LINES.borrow_mut();
@@ -148,7 +137,7 @@ pub fn let_go(entry: &'static Entry) {
     if !rest.is_empty() && line.counting().epoch == entry.epoch.get() {
         entry.floor.set(rest.start);
     }
-    if give_back(shared, &line.counting(), rest) {
+    if shared.return_range(&line.counting(), rest) {
         line.free();
     } else {
         leave_behind(shared, line);
@@ -177,7 +166,7 @@ pub fn put_away(entry: &'static Entry, range: Range) {
 fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Option<usize> {
     const TRIES: u32 = 5_000;
     for _ in 0..TRIES {
-        if give_back(shared, counting, range) {
+        if shared.return_range(counting, range) {
             return None;
         }
         if let Some(at) = free_line() {
@@ -189,32 +178,6 @@ fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Opt
         unsafe { pg_sys::pg_usleep(1_000) };
     }
     None
-}
-
-/// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,
-/// the catalog has to be told that all was served.
-pub fn give_back(shared: &'static Shared, counting: &Counting, rest: Range) -> bool {
-    let Some(slot) = shared.find(&counting.key) else { return false };
-    let number = shared.number_of(slot);
-    let mut locked = shared.lock_slot(number);
-    let kept = if locked.counts(counting) {
-        rest.is_empty() || locked.give_back(rest)
-    } else {
-        // Under a later epoch it is worthless, which whoever has raised that has written down.
-        let void = locked.epoch == DROPPED
-            || (locked.node == counting.node && locked.epoch > counting.epoch);
-        if void {
-            locked.discard(rest);
-        }
-        void
-    };
-    let crowded = locked.pool.returned().is_crowded();
-    drop(locked);
-    slot.pins.fetch_sub(1, SeqCst);
-    if crowded && shared.want(number) {
-        shared.nudge(counting.key.database);
-    }
-    kept
 }
 
 /// The entries that hold a line.

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Global, forget_names, memo, own};
-use crate::catalog::{positions, version};
-use crate::errors::{HiloError, OrRaise};
+use super::{memo, uncommitted};
+use crate::backend::{Global, forget_names};
+use crate::catalog::positions;
+use crate::errors::HiloError;
 use crate::memory::Grow;
-use crate::shared::directory::Key;
+use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
-use crate::sql::owners;
 
 /// What the others must learn.
 #[derive(Clone, Copy, Debug)]
@@ -41,55 +41,15 @@ static NOTED: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new())
 static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-static mut PREV_ACCESS: pg_sys::object_access_hook_type = None;
-
-/// Watches for DROP, CREATE and ALTER EXTENSION, and DROP ROLE. To be called once, from `_PG_init`.
-pub fn init() {
-    // SAFETY: one thread, when the library is loaded.
-    unsafe {
-        PREV_ACCESS = pg_sys::object_access_hook;
-        pg_sys::object_access_hook = Some(object_access);
-    }
-}
-
-/// A version that the library does not know is refused before its script runs. And whoever drops the
-/// extension, by whatever statement: its slots serve nothing any more from the
-/// moment that the commit returns.
-#[pg_guard]
-unsafe extern "C-unwind" fn object_access(
-    access: pg_sys::ObjectAccessType::Type,
-    class: pg_sys::Oid,
-    object: pg_sys::Oid,
-    part: std::ffi::c_int,
-    arg: *mut c_void,
-) {
-    // SAFETY: the hook that was there before ours.
-    unsafe {
-        if let Some(prev) = PREV_ACCESS {
-            prev(access, class, object, part, arg);
-        }
-    }
-    let defined = access == pg_sys::ObjectAccessType::OAT_POST_CREATE
-        || access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
-    if defined && class == pg_sys::ExtensionRelationId && part == 0 {
-        version::refuse_newer(object).or_raise();
-    }
-    if access == pg_sys::ObjectAccessType::OAT_DROP && class == pg_sys::AuthIdRelationId {
-        owners::role_dropped(object);
-    }
-    let dropped = access == pg_sys::ObjectAccessType::OAT_DROP
-        && class == pg_sys::ExtensionRelationId
-        && shared::get().is_ok();
-    // Its tables have gone before it, so it is known by its name alone.
-    // SAFETY: a catalog look-up inside a transaction.
-    if dropped && object == unsafe { pg_sys::get_extension_oid(c"hilo".as_ptr(), true) } {
-        begin();
-        // SAFETY: both read statics of this backend.
-        let (level, database) =
-            unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
-        let key = Key { database: database.to_u32(), extension: object.to_u32(), ..Key::NONE };
-        EXTENSION.set(Some((key, level)));
-    }
+/// The extension is dropped by this transaction: its slots serve nothing any more from the moment that the
+/// commit returns.
+pub fn extension_dropped(extension: pg_sys::Oid) {
+    begin();
+    // SAFETY: both read statics of this backend.
+    let (level, database) =
+        unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
+    let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
+    EXTENSION.set(Some((key, level)));
 }
 
 /// Registers the callbacks. To be called once a process.
@@ -131,7 +91,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         // Its commit could be anybody's, of another session or after a restart, and would end no slot.
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() => HiloError::PrepareDrop.raise(),
         XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
-        XACT_EVENT_PRE_COMMIT => own::write_back(),
+        XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
         XACT_EVENT_COMMIT => {
             publish();
             end();
@@ -145,7 +105,7 @@ fn end() {
     DEFINED.set(false);
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
-    own::forget();
+    uncommitted::forget();
     positions::forget_written();
     forget_names();
 }
@@ -226,13 +186,13 @@ fn drop_all(shared: &'static Shared, key: &Key) {
 
 fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {
     let Some(slot) = shared.find(key) else { return };
-    let number = shared.number_of(slot);
+    let number = shared.number_of(&slot);
     let mut locked = shared.lock_slot(number);
     change(&mut locked);
     let dropped = locked.epoch == DROPPED;
     drop(locked);
-    slot.pins.fetch_sub(1, SeqCst);
     slot.refilled.broadcast();
+    drop(slot);
     // Where somebody is in the middle of using it, it is reaped when its place is needed.
     if dropped {
         shared.free(number);

@@ -12,9 +12,9 @@ use super::Ids;
 use super::definitions::Sequence;
 use super::positions::{self, Position};
 use super::ranges::{self, Reason};
+use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::session::Global;
 
 /// Makes a position that is locked this server's, for the life `incarnation`. What an earlier life had
 /// in memory is gone; what another server may have reserved besides is passed over.

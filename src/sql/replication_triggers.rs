@@ -17,16 +17,16 @@ use pgrx::prelude::*;
 use hilo_core::options::{DataType, Definition};
 
 use super::raw_function::raw_functions;
-use super::role_type::NOBODY;
 use super::trigger::before_row;
+use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Lock, Position, REPLICATED};
+use crate::catalog::roles::NOBODY;
 use crate::catalog::table::Row;
 use crate::catalog::{Ids, ids, privileges, ranges, roles};
 use crate::errors::{HiloError, OrRaise};
-use crate::session::Global;
-use crate::session::change::{self, Change};
+use crate::session::invalidation::{self, Change};
 use crate::{ffi, gucs, shared};
 
 raw_functions!(
@@ -293,7 +293,7 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
             let ids = ids()?;
             positions::forget(&ids, id)?;
             ranges::forget(&ids, id)?;
-            change::note(id, Change::Dropped)?;
+            invalidation::note(id, Change::Dropped)?;
             Ok(Verdict::Accept)
         }
     }
@@ -381,7 +381,7 @@ fn merge(old: &Sequence, new: &Sequence, kept: &[usize]) -> Sequence {
 
 /// Memory is to learn of a definition that has changed.
 fn tell(new: &Sequence) -> Result<(), HiloError> {
-    change::note(new.id, Change::Terms)
+    invalidation::note(new.id, Change::Terms)
 }
 
 fn differs(name: &Name) {
@@ -402,6 +402,6 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     if !known && fired.event != Event::Delete {
         roles::depend_on(row.oid(2))?;
     }
-    change::note(row.int8(1), Change::Outdated)?;
+    invalidation::note(row.int8(1), Change::Outdated)?;
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
-use super::check::{ERROR, Findings, WARNING, finding, readable, sequence};
-use super::query;
+use super::finding::{ERROR, Findings, WARNING, finding, readable, sequence};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
 use crate::memory::Grow;
+use crate::sql::spi;
 use crate::{ffi, gucs, shared};
 
 pub(super) fn all(caller: pg_sys::Oid) -> Findings {
@@ -30,7 +30,7 @@ fn triggers() -> Findings {
                  LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
                 WHERE n.nspname = 'hilo' AND c.relname IN ('sequence', 'position', 'privilege', 'free_range')
                   AND c.relkind = 'r' AND t.tgenabled IS DISTINCT FROM 'R'";
-    query::rows(sql, |row| {
+    spi::rows(sql, |row| {
         let table = row.text(1);
         finding(
             format!("table hilo.{table}"),
@@ -79,7 +79,7 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
           GROUP BY l.cause, l.origin",
         readable = readable(caller)
     );
-    query::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         let number = |at| row.int8(at).unwrap_or(0);
         let (cause, origin, count, name, node) =
             (row.text(1), number(2), number(3), row.text(4), number(5));
@@ -120,7 +120,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
     }
     let several = "SELECT l.groupid FROM pg_dist_local_group l
                     WHERE (SELECT count(DISTINCT n.groupid) FROM pg_dist_node n) > 1";
-    let Some(group) = query::rows(several, |row| row.int4(1).unwrap_or(0)).first().copied() else {
+    let Some(group) = spi::rows(several, |row| row.int4(1).unwrap_or(0)).first().copied() else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -140,7 +140,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
          HAVING count(*) > 0",
         readable(caller)
     );
-    found.extend(query::rows(&sql, |row| {
+    found.extend(spi::rows(&sql, |row| {
         finding(
             format!("group {group} of Citus"),
             WARNING,
@@ -172,7 +172,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
           WHERE p.node <> o.node AND (p.base, p.nodes, p.stripe) <> (o.base, o.nodes, o.stripe)",
         readable = readable(caller)
     );
-    query::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         let number = |at| row.int8(at).unwrap_or(0);
         let count = |at| row.int4(at).unwrap_or(0);
         let mut what = format!(
@@ -204,7 +204,7 @@ fn other_counts(caller: pg_sys::Oid) -> Findings {
           WHERE p.node = hilo.node_id() AND p.nodes <> {count} GROUP BY p.nodes",
         readable(caller)
     );
-    query::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         let (nodes, sequences) = (row.int4(1).unwrap_or(0), row.int8(2).unwrap_or(0));
         finding(
             "setting hilo.node_count",

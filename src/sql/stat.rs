@@ -18,7 +18,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
 use crate::session::memo;
-use crate::shared::directory::Key;
+use crate::shared::key::Key;
 use crate::shared::slices::Counting;
 use crate::shared::slot::{DROPPED, Fault, LEAVING, Locked};
 use crate::shared::{self, Shared};
@@ -312,11 +312,11 @@ pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError
     let before = slices(shared);
     let mut all = Vec::new();
     if let Some(slot) = shared.find(&key) {
-        let locked = shared.lock_slot(shared.number_of(slot));
+        let locked = shared.lock_slot(shared.number_of(&slot));
         let (pool, leaving, current) = (locked.pool, locked.leaving, slot.cursor().peek().0);
         let same = locked.epoch == epoch;
         drop(locked);
-        slot.pins.fetch_sub(1, SeqCst);
+        drop(slot);
         if same {
             all.extend(tiers(current, &pool, &leaving));
         }

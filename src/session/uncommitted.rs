@@ -17,16 +17,16 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
-use super::{Global, change, lines};
+use super::slice_table;
+use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::ids;
-use crate::catalog::positions::{self, Position, Version};
+use crate::catalog::positions::{self, Version};
 use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::memory::Grow;
 use crate::shared::slices::Slice;
-use crate::shared::slot::Terms;
 
 /// Indexes loaded at a time. Nothing is lost by a large number: the rest is written back.
 const CHUNK: i64 = 1 << 20;
@@ -100,18 +100,6 @@ impl State {
 
 static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 
-/// How a sequence is dealt, from its rows.
-pub fn terms(sequence: &Sequence, position: &Position) -> Terms {
-    let definition = &sequence.definition;
-    Terms {
-        mapping: position.mapping(definition),
-        start_value: definition.start_value,
-        ordered: definition.ordered,
-        slice_size: definition.slice_size.unwrap_or(0),
-        block_size: definition.block_size.unwrap_or(0),
-    }
-}
-
 /// Notes what the numbers of a version are that this transaction has just written.
 ///
 /// # Errors
@@ -134,23 +122,21 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Takes a sequence over if this transaction has written its position. Whether it is ours.
+/// Takes a sequence over if this transaction, which has defined something, has written its position. Whether
+/// it is ours.
 ///
 /// # Errors
 /// `Renumbered` where it continues everybody's numbers.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
-    if !change::in_progress() {
-        return Ok(false);
-    }
     let found = positions::find_written(sequence.id, gucs::node().0)?;
     let Some((position, version)) = found else {
         if entry.slot.get().is_none() {
-            entry.slice.set(lines::empty());
+            entry.slice.set(Slice::empty());
         }
         return Ok(false);
     };
-    lines::let_go(entry);
-    let terms = terms(sequence, &position);
+    slice_table::let_go(entry);
+    let terms = position.terms(sequence);
     let limit = terms.mapping.limit();
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
@@ -282,7 +268,7 @@ pub fn forget() {
     let Some(state) = STATE.borrow_mut().take() else { return };
     for own in state.served.into_values() {
         if own.entry.slot.get().is_none() {
-            own.entry.slice.set(lines::empty());
+            own.entry.slice.set(Slice::empty());
             own.entry.serial.set(0);
         }
         // SAFETY: leaked by `adopt`; the entry, which alone pointed to it, has just let go of it.

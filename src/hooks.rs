@@ -1,24 +1,34 @@
-//! Core's statements that concern our sequences as they do its own.
+//! Core's hooks: statements and catalog changes that concern our sequences as they do core's own.
 //!
 //! DISCARD SEQUENCES and DISCARD ALL: currval and lastval are undefined after. The slices stay: a pooler's
-//! reset query throws no number away. DROP OWNED and REASSIGN OWNED: see `sql/owners.rs`.
+//! reset query throws no number away. DROP OWNED, REASSIGN OWNED and DROP ROLE: see `sql/owners.rs`.
+//! CREATE and ALTER EXTENSION to a version that the library does not know are refused before the script
+//! runs. DROP EXTENSION: see `session/invalidation.rs`.
 
-use std::ffi::c_char;
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::memo;
+use crate::backend::Global;
+use crate::catalog::version;
+use crate::errors::OrRaise;
+use crate::session::{invalidation, memo};
+use crate::shared;
 use crate::sql::owners;
 
-static mut PREV: pg_sys::ProcessUtility_hook_type = None;
+static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
+static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
 
-/// Sets the hook. To be called once, from `_PG_init`.
+/// Sets the hooks. To be called once, from `_PG_init`.
 pub fn init() {
     // SAFETY: one thread, when the library is loaded.
     unsafe {
-        PREV = pg_sys::ProcessUtility_hook;
+        PREV_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(process_utility);
+        PREV_ACCESS.set(pg_sys::object_access_hook);
+        pg_sys::object_access_hook = Some(object_access);
     }
 }
 
@@ -69,7 +79,7 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
-        let next = PREV.unwrap_or(raw::standard_ProcessUtility);
+        let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
             statement,
             query,
@@ -92,4 +102,39 @@ unsafe extern "C-unwind" fn process_utility(
 #[pg_guard]
 unsafe extern "C-unwind" fn forget() {
     memo::forget_last();
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: std::ffi::c_int,
+    arg: *mut c_void,
+) {
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_ALTER, OAT_POST_CREATE};
+    // SAFETY: the hook that was there before ours.
+    unsafe {
+        if let Some(prev) = PREV_ACCESS.get() {
+            prev(access, class, object, part, arg);
+        }
+    }
+    let (extension, role) =
+        (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
+    match access {
+        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => {
+            version::refuse_newer(object).or_raise()
+        }
+        OAT_DROP if role => owners::role_dropped(object),
+        OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {
+            invalidation::extension_dropped(object)
+        }
+        _ => {}
+    }
+}
+
+/// Its tables have gone before it, so it is known by its name alone.
+fn is_hilo(extension: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up inside a transaction.
+    extension == unsafe { pg_sys::get_extension_oid(c"hilo".as_ptr(), true) }
 }

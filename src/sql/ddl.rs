@@ -21,7 +21,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
 use crate::session;
-use crate::session::change::{self, Change};
+use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::subtransaction;
 
@@ -105,7 +105,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         definition,
     };
     if insert(&sequence, if_not_exists) {
-        change::begin();
+        invalidation::begin();
     } else {
         exists(sequence.name, if_not_exists);
     }
@@ -231,7 +231,7 @@ fn hilo_rename(args: Args) {
         .execute();
     // Those that came while we waited.
     rename_defaults();
-    change::note(renamed.id, Change::Outdated).or_raise();
+    invalidation::note(renamed.id, Change::Outdated).or_raise();
 }
 
 /// The oid of type hilo_sequence, as the function's first argument has it.
@@ -277,12 +277,12 @@ pub(super) fn remove(owned: Owned) {
     positions::forget(&ids, sequence.id).or_raise();
     ranges::forget(&ids, sequence.id).or_raise();
     definitions::delete(&table, &row);
-    change::note(sequence.id, Change::Dropped).or_raise();
+    invalidation::note(sequence.id, Change::Dropped).or_raise();
 }
 
 /// A role by name, or PUBLIC.
 fn role(name: &[u8]) -> pg_sys::Oid {
-    use super::role_type::PUBLIC;
+    use crate::catalog::roles::PUBLIC;
     match known_role(name) {
         // A role of just this name may exist, but for the lower case one.
         pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
@@ -320,7 +320,7 @@ fn change_privileges(
     };
     let Owned { sequence, .. } = lock_existing(name);
     change(&sequence, grantee, set).or_raise();
-    change::note(sequence.id, Change::Outdated).or_raise();
+    invalidation::note(sequence.id, Change::Outdated).or_raise();
 }
 
 /// `hilo_grant(name, grantee, privilege)`.

@@ -4,39 +4,23 @@
 //! the caller may read the sequence and has a privilege on the column; the tables' furthest values, where
 //! the caller may read them all, without a statement (`catalog::column_values`).
 
+mod columns;
+mod finding;
+mod nodes;
+
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::check_columns::{Column, columns};
-use super::{check_nodes, inspect, query};
+use columns::{Column, columns};
+use finding::{ERROR, Finding, Findings, WARNING, finding, readable, sequence};
+
+use super::{spi, stat};
 use crate::catalog::ids;
 use crate::errors::OrRaise;
 use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
 use crate::shared;
-
-/// From bad to less so.
-pub(super) const ERROR: &str = "error";
-pub(super) const WARNING: &str = "warning";
-
-pub(super) struct Finding {
-    object: String,
-    severity: &'static str,
-    what: String,
-    what_to_do: String,
-}
-
-pub(super) type Findings = Vec<Finding>;
-
-pub(super) fn finding(
-    object: impl Into<String>,
-    severity: &'static str,
-    what: impl Into<String>,
-    to_do: impl Into<String>,
-) -> Finding {
-    Finding { object: object.into(), severity, what: what.into(), what_to_do: to_do.into() }
-}
 
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
@@ -51,11 +35,11 @@ fn hilo_check() -> TableIterator<
 > {
     memory::check().or_raise();
     let caller = ffi::current_user();
-    let columns = query::with_rights_of(owner(), || columns(caller));
+    let columns = spi::with_rights_of(owner(), || columns(caller));
     let mut findings: Findings =
         memory::collected(columns.iter().filter_map(Column::check_rows)).or_raise();
     findings.grow_by(columns.iter().filter_map(Column::check_definition)).or_raise();
-    let others = query::with_rights_of(owner(), || {
+    let others = spi::with_rights_of(owner(), || {
         let mut all = settings();
         all.grow_by(servers(caller)).or_raise();
         all.grow_by(sequences(caller)).or_raise();
@@ -78,22 +62,7 @@ fn owner() -> pg_sys::Oid {
         "SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {}::pg_catalog.oid",
         table.to_u32()
     );
-    query::rows(&sql, |row| row.oid(1)).first().copied().unwrap_or(pg_sys::InvalidOid)
-}
-
-/// The sequences that `caller` may read, as `hilo.readable` has them.
-pub(super) fn readable(caller: pg_sys::Oid) -> String {
-    let caller = caller.to_u32();
-    format!(
-        "SELECT s.* FROM hilo.sequence s
-          WHERE (SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
-                     OR pg_has_role({caller}::oid, 'pg_write_all_data'::name, 'USAGE')
-                     OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))
-             OR pg_has_role({caller}::oid, s.owner::oid, 'USAGE')
-             OR EXISTS (SELECT FROM hilo.privilege p
-                         WHERE p.sequence = s.id
-                           AND (p.grantee::oid = 0 OR pg_has_role({caller}::oid, p.grantee::oid, 'USAGE')))"
-    )
+    spi::rows(&sql, |row| row.oid(1)).first().copied().unwrap_or(pg_sys::InvalidOid)
 }
 
 fn settings() -> Findings {
@@ -118,7 +87,7 @@ fn settings() -> Findings {
             "SELECT setting::bigint FROM pg_settings WHERE name = {}",
             pgrx::spi::quote_literal(name)
         );
-        query::rows(&sql, |row| row.int8(1)).first().copied().flatten().unwrap_or(0)
+        spi::rows(&sql, |row| row.int8(1)).first().copied().flatten().unwrap_or(0)
     };
     let (least, most) = (number("hilo.min_block_size"), number("hilo.max_block_size"));
     if least > most {
@@ -160,7 +129,7 @@ fn settings() -> Findings {
         );
     }
     let off = "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'";
-    for name in query::rows(off, |row| row.text(1)) {
+    for name in spi::rows(off, |row| row.text(1)) {
         let what = format!(
             "{name} = off: after a crash of the machine reserved values may be served again"
         );
@@ -202,7 +171,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
         }
     }
     found.grow_by(workers()).or_raise();
-    found.grow_by(check_nodes::all(caller)).or_raise();
+    found.grow_by(nodes::all(caller)).or_raise();
     found
 }
 
@@ -212,10 +181,9 @@ fn workers() -> Option<Finding> {
                 WHERE backend_type NOT IN ('client backend', 'autovacuum launcher', 'autovacuum worker',
                       'background writer', 'checkpointer', 'startup', 'walreceiver', 'walsender', 'walwriter',
                       'archiver', 'standalone backend', 'slotsync worker', 'walsummarizer', 'io worker', 'logger')";
-    let (taken, limit) =
-        query::rows(sql, |row| (row.int8(1).unwrap_or(0), row.int8(2).unwrap_or(0)))
-            .first()
-            .copied()?;
+    let (taken, limit) = spi::rows(sql, |row| (row.int8(1).unwrap_or(0), row.int8(2).unwrap_or(0)))
+        .first()
+        .copied()?;
     (taken >= limit).then(|| {
         finding("setting max_worker_processes", WARNING,
             format!("all {limit} places for background workers are taken: a database without a hilo worker cannot get one"),
@@ -272,7 +240,7 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
           WHERE used >= {FULL} OR (used >= {FULL} / 2 AND days < {DAYS})",
         readable = readable(caller)
     );
-    query::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         let (name, used, bound) = (row.text(1), row.int8(2).unwrap_or(0), row.int8(4).unwrap_or(0));
         let severity = if used as f64 >= NEARLY_EMPTY * 10_000.0 { ERROR } else { WARNING };
         let end = if row.bool(3) { "maximum" } else { "minimum" };
@@ -300,7 +268,7 @@ fn without_owner(caller: pg_sys::Oid) -> Findings {
           WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = s.owner::oid)",
         readable(caller)
     );
-    let found = query::rows(&sql, |row| (row.int8(1).unwrap_or(0), row.text(2)));
+    let found = spi::rows(&sql, |row| (row.int8(1).unwrap_or(0), row.text(2)));
     let ownerless = found.into_iter().filter(|(count, _)| *count > 0);
     ownerless
         .map(|(count, name)| {
@@ -320,7 +288,7 @@ fn let_in() -> Findings {
            FROM pg_class c, aclexplode(c.relacl) a
           WHERE c.relnamespace = 'hilo'::regnamespace AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT'
           GROUP BY 1";
-    query::rows(sql, |row| {
+    spi::rows(sql, |row| {
         let (role, table) = (row.text(1), row.text(2));
         finding(
             format!("role {role}"),
@@ -335,7 +303,7 @@ fn let_in() -> Findings {
 
 /// Reservations that have failed within the last hour, and not succeeded since.
 fn faults(caller: pg_sys::Oid) -> Findings {
-    let failing = inspect::failing();
+    let failing = stat::failing();
     memory::room(failing.len() * 128).or_raise();
     let failing: Vec<String> = failing.iter().map(i64::to_string).collect();
     if failing.is_empty() {
@@ -348,7 +316,7 @@ fn faults(caller: pg_sys::Oid) -> Findings {
         readable(caller),
         failing.join(",")
     );
-    query::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         let what = format!(
             "reservations have failed {} times, last {} ago: {}",
             row.int8(3).unwrap_or(0),
@@ -362,8 +330,4 @@ fn faults(caller: pg_sys::Oid) -> Findings {
             "Remove the cause; hilo tries again by itself. hilo_stat_reset clears the count.",
         )
     })
-}
-
-pub(super) fn sequence(name: &str) -> String {
-    format!("sequence \"{name}\"")
 }

@@ -3,7 +3,7 @@
 
 use super::Worker;
 use super::transaction::{self, BRIEFLY};
-use crate::catalog::roles;
+use crate::catalog::role_references;
 use crate::errors::HiloError;
 
 impl Worker {
@@ -13,11 +13,12 @@ impl Worker {
         if std::mem::replace(&mut self.roles_recorded, true) {
             return;
         }
-        let done =
-            transaction::run_within(BRIEFLY, c"hilo: recording roles", || match roles::settle() {
+        let done = transaction::run_within(BRIEFLY, c"hilo: recording roles", || {
+            match role_references::reconcile() {
                 Err(HiloError::NotInstalled) => Ok(()),
                 done => done,
-            });
+            }
+        });
         if let Err(failure) = done {
             pgrx::log!("could not record the roles of hilo's catalog: {}", failure.message);
         }

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::{Global, wait};
+use super::wait;
+use crate::backend::Global;
 use crate::catalog::name::shown;
 use crate::errors::{Cause, HiloError};
 use crate::ffi;
 use crate::gucs;
-use crate::shared::requests::Answer;
+use crate::shared::auto_create::Answer;
+use crate::shared::wait_event::WaitEvent;
 use crate::shared::{self, Condition};
 
 /// The request that this backend waits for; given up at exit.
@@ -82,7 +84,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
             let cause = if registered { Cause::Slow } else { Cause::NoWorker };
             break Err(HiloError::Timeout { name: shown, cause });
         }
-        answered.sleep(50, wait::WaitEvent::Create.code());
+        answered.sleep(50, WaitEvent::Create.code());
     };
     Condition::cancel();
     drop(guard);

@@ -5,8 +5,7 @@ use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
 
-use super::check::{ERROR, Finding, WARNING, finding, readable};
-use super::query::{self, Row};
+use super::finding::{ERROR, Finding, WARNING, finding, readable};
 use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
@@ -15,7 +14,8 @@ use crate::catalog::{column_defaults, ids};
 use crate::errors::OrRaise;
 use crate::gucs;
 use crate::memory;
-use crate::session::change;
+use crate::session::invalidation;
+use crate::sql::spi::{self, Row};
 use crate::subtransaction;
 
 /// A column whose default names a sequence.
@@ -38,7 +38,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     let type_of_names = "SELECT t.oid FROM pg_type t JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid = t.oid
           JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'hilo'
          WHERE t.typname = 'hilo_sequence' AND d.deptype = 'e'";
-    let Some(type_oid) = query::rows(type_of_names, |row| row.oid(1)).first().copied() else {
+    let Some(type_oid) = spi::rows(type_of_names, |row| row.oid(1)).first().copied() else {
         return Vec::new();
     };
     let named = column_defaults::all(type_oid);
@@ -50,7 +50,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
     };
-    let names = list(&|(_, name)| query::literal(name));
+    let names = list(&|(_, name)| spi::literal(name));
     let caller_id = caller.to_u32();
     let sql = format!(
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
@@ -71,7 +71,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
         numbers = list(&|(default, _)| default.attnum.to_string()),
         readable = readable(caller),
     );
-    query::rows(&sql, |row| Column {
+    spi::rows(&sql, |row| Column {
         relation: row.oid(1),
         number: row.int4(10).unwrap_or(0) as i16,
         table: row.text(2),
@@ -94,7 +94,7 @@ fn bounds(row: &Row) -> Option<(i64, i64)> {
 
 impl Column {
     fn object(&self) -> String {
-        format!("column {}.{}", self.table, query::quoted(&self.column))
+        format!("column {}.{}", self.table, spi::quoted(&self.column))
     }
 
     pub(super) fn check_definition(&self) -> Option<Finding> {
@@ -122,7 +122,7 @@ impl Column {
     pub(super) fn check_rows(&self) -> Option<Finding> {
         let (id, ..) = self.sequence?;
         self.bounds?;
-        if !self.readable || change::in_progress() {
+        if !self.readable || invalidation::in_progress() {
             return None;
         }
         let ids = ids().or_raise();

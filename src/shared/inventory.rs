@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use hilo_core::range::Range;
 
-use super::directory::Key;
+use super::key::Key;
 use super::slices::Counting;
 use super::{Shared, slot};
 
@@ -26,8 +26,7 @@ impl Shared {
     /// thaws it.
     pub fn freeze(&'static self, key: &Key) {
         if let Some(slot) = self.find(key) {
-            self.lock_slot(self.number_of(slot)).freeze();
-            slot.pins.fetch_sub(1, SeqCst);
+            self.lock_slot(self.number_of(&slot)).freeze();
         }
     }
 
@@ -43,7 +42,6 @@ impl Shared {
             // SAFETY: sleeps a millisecond.
             unsafe { pgrx::pg_sys::pg_usleep(1_000) };
         }
-        slot.pins.fetch_sub(1, SeqCst);
     }
 
     /// What memory holds of `counting`. `None` where a session is just taking some, so that it cannot
@@ -57,7 +55,7 @@ impl Shared {
         let found = self.find(&counting.key);
         // Under the lock nothing goes from a session to the pool. What goes the other way is seen in
         // the pool, or then in the session's line, or the line says that it is being filled.
-        let locked = found.map(|slot| self.lock_slot(self.number_of(slot)));
+        let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {
             held.has_slot = true;
             if locked.counts(counting) {
@@ -80,9 +78,7 @@ impl Shared {
             }
         }
         drop(locked);
-        if let Some(slot) = found {
-            slot.pins.fetch_sub(1, SeqCst);
-        }
+        drop(found);
         held.ranges = Range::union(ranges);
         told.then_some(held)
     }

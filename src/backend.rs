@@ -1,0 +1,40 @@
+//! What every part of hilo in this process shares: its statics, and when all that it remembers of names is
+//! out of date.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+/// A static of this process. A backend has one thread.
+pub struct Global<T>(T);
+
+// SAFETY: only the backend's one thread reaches it.
+unsafe impl<T> Sync for Global<T> {}
+
+impl<T> Global<T> {
+    pub const fn new(value: T) -> Self {
+        Global(value)
+    }
+}
+
+impl<T> Deref for Global<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Raised when a memo of this backend may be wrong for a reason that no slot tells: a change of roles,
+/// the end of a transaction that has defined something, DROP EXTENSION.
+static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
+
+/// Changes whenever [`forget_names`] is called.
+#[inline(always)]
+pub fn names_version() -> u64 {
+    NAMES_VERSION.get()
+}
+
+/// All memos of this backend are to be made anew.
+pub fn forget_names() {
+    NAMES_VERSION.set(NAMES_VERSION.get() + 1);
+}

@@ -1,0 +1,96 @@
+//! Which sequences mention a role, as their owner or in their privileges.
+
+use pgrx::pg_sys;
+
+use super::definitions::{self, Sequence};
+use super::ids;
+use super::privileges::{self, Privileges};
+use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
+use super::table::{Equals, See, Table};
+use crate::errors::{HiloError, OrRaise};
+use crate::memory::Grow;
+
+/// `hilo.sequence.owner` and `hilo.privilege.grantee`.
+const OWNER: i16 = 13;
+const GRANTEE: i16 = 2;
+
+/// The sequences that a role owns.
+pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+    let ids = ids()?;
+    let mut owned = Vec::new();
+    let table = Table::read(ids.sequence)?;
+    table.scan(ids.sequence_owner_idx, &[(OWNER, Equals::Oid(role))], See::Newest, |row| {
+        owned.grow(Sequence::from_row(&row)).or_raise();
+        true
+    });
+    Ok(owned)
+}
+
+/// The sequences on which a role has a privilege, each once.
+pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+    let ids = ids()?;
+    let mut granted = Vec::new();
+    let table = Table::read(ids.privilege)?;
+    table.scan(ids.privilege_grantee_idx, &[(GRANTEE, Equals::Oid(role))], See::Newest, |row| {
+        granted.grow(row.int8(1)).or_raise();
+        true
+    });
+    granted.sort_unstable();
+    granted.dedup();
+    let mut sequences = Vec::new();
+    for id in granted {
+        if let Some(sequence) = definitions::by_id(&ids, id)? {
+            sequences.grow(sequence)?;
+        }
+    }
+    Ok(sequences)
+}
+
+/// Each role that an indexed column mentions, once.
+fn mentioned(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    column: i16,
+) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    let table = Table::read(table)?;
+    let mut roles = vec![PUBLIC];
+    while let Some(row) = table.find(
+        index,
+        &[(column, Equals::Beyond(*roles.last().unwrap_or(&PUBLIC)))],
+        See::Newest,
+    ) {
+        roles.grow(row.oid(column as usize))?;
+    }
+    Ok(roles)
+}
+
+/// Has every role that is mentioned known to the cluster, and mentions none that does not exist: after
+/// a restore, pg_upgrade or an update of the extension, which bring the rows alone.
+pub fn reconcile() -> Result<(), HiloError> {
+    let ids = ids()?;
+    for role in mentioned(ids.sequence, ids.sequence_owner_idx, OWNER)? {
+        if is_lasting(role) || exists(role) {
+            depend_on(role)?;
+            continue;
+        }
+        for sequence in owned_by(role)? {
+            if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
+                && sequence.owner == role
+            {
+                definitions::update(&table, &row, &Sequence { owner: NOBODY, ..sequence });
+            }
+        }
+    }
+    for role in mentioned(ids.privilege, ids.privilege_grantee_idx, GRANTEE)? {
+        if is_lasting(role) || exists(role) {
+            depend_on(role)?;
+        } else {
+            for sequence in granted_to(role)? {
+                if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
+                    privileges::revoke(&sequence, role, Privileges::ALL)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

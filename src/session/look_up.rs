@@ -1,0 +1,144 @@
+//! Looking a name up: finds the sequence in the catalog and attaches to its slot, or to what this
+//! transaction has defined.
+
+use std::sync::atomic::Ordering::*;
+
+use pgrx::pg_sys;
+
+use hilo_core::mapping::Mapping;
+use hilo_core::options::Definition;
+
+use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
+use super::{auto_create, invalidation, slice_table, uncommitted, wait};
+use crate::backend::names_version;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::{self, Privileges};
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::gucs;
+use crate::shared;
+use crate::shared::slot::Slot;
+
+/// The memo of a name, good for the user of now, who has one of `needs`.
+///
+/// # Errors
+/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and what waiting for the
+/// worker can end with.
+pub fn look_up(
+    name: &[u8],
+    needs: Privileges,
+) -> Result<(&'static Memo, &'static Entry), HiloError> {
+    let memo = match find(name) {
+        Some(memo) if memo.is_good() => memo,
+        known => resolve(name, known)?,
+    };
+    match memo.entry() {
+        Some(entry) if memo.allows(needs) => Ok((memo, entry)),
+        _ => Err(HiloError::Permission { name: memo.name(), needs: needs.needed() }),
+    }
+}
+
+fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
+    if let Some(found) = definitions::by_name(name)? {
+        return Ok(found);
+    }
+    if gucs::auto_create() {
+        privileges::may_create()?;
+        auto_create::create(name)?;
+    }
+    definitions::existing(name)
+}
+
+fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {
+    let shared = shared::get()?;
+    super::prepare();
+    // SAFETY: reads a flag of shared memory.
+    if unsafe { pg_sys::RecoveryInProgress() } {
+        return Err(HiloError::Recovery("hilo_nextval"));
+    }
+    loop {
+        // Read before the look-up: a definition that changes meanwhile raises it.
+        let definitions_at = shared.control.definitions.load(SeqCst);
+        let names_at = names_version();
+        let user = ffi::current_user();
+        let sequence = find_sequence(name)?;
+        let privileges = privileges::of(&sequence, user)?;
+        if privileges == Privileges::NONE {
+            let needs = Privileges::ALL.needed();
+            return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
+        }
+        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
+        let (version_at, version, narrowed) =
+            if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
+                (&raw const OWN_VERSION, 0, false)
+            } else {
+                let Attached { slot, version, narrowed } = attach(entry, &sequence)?;
+                (&raw const slot.version, version, narrowed)
+            };
+        if shared.control.definitions.load(SeqCst) != definitions_at || names_version() != names_at
+        {
+            continue;
+        }
+        let memo = match known.or_else(|| find(name)) {
+            Some(memo) => memo,
+            None => remember(name)?,
+        };
+        memo.renew(Meaning {
+            entry,
+            version_at,
+            version,
+            // One that is narrowed is good for this call alone.
+            names_version: if narrowed { 0 } else { names_at },
+            user,
+            privileges,
+            key_format: sequence.definition.parsed_key_format(),
+        });
+        return Ok(memo);
+    }
+}
+
+/// Where a memo that is served from the pool has attached to.
+struct Attached {
+    slot: &'static Slot,
+    version: u64,
+    /// The definition allows less than the pool deals, as that of a transaction that has changed the
+    /// bounds and has not committed: each value must be looked at.
+    narrowed: bool,
+}
+
+/// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
+fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
+    let shared = shared::get()?;
+    wait::wake_once(shared);
+    let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
+    let (mut terms, epoch, serial, version) =
+        wait::for_terms(shared, slot, &sequence.name.to_string())?;
+    let narrowed = narrow(&mut terms.mapping, &sequence.definition);
+    let known = entry.terms.get().mapping;
+    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
+    let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
+    if slice_table::has_line(entry)
+        && (!same || narrowed || terms.ordered || known != terms.mapping)
+    {
+        slice_table::let_go(entry);
+    }
+    if !same {
+        entry.floor.set(0);
+        entry.grown.set(0);
+    }
+    entry.slot.set(Some(slot));
+    entry.serial.set(serial);
+    entry.epoch.set(epoch);
+    entry.terms.set(terms);
+    Ok(Attached { slot, version, narrowed })
+}
+
+/// Leaves of a mapping what a definition allows, too. Whether that is less.
+fn narrow(mapping: &mut Mapping, definition: &Definition) -> bool {
+    let before = *mapping;
+    if !mapping.cycle {
+        mapping.min_value = mapping.min_value.max(definition.min_value);
+        mapping.max_value = mapping.max_value.min(definition.max_value);
+    }
+    *mapping != before
+}

@@ -1,0 +1,16 @@
+//! What a slot belongs to.
+
+/// What a slot belongs to. Nothing left over from a dropped database, extension or sequence has the
+/// key of a later one: sequence ids are random and not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Key {
+    pub database: u32,
+    pub extension: u32,
+    pub sequence: i64,
+}
+
+impl Key {
+    /// No sequence's key.
+    pub const NONE: Key = Key { database: 0, extension: 0, sequence: 0 };
+}

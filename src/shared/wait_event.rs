@@ -1,0 +1,40 @@
+//! What processes of hilo wait for, as the server shows it.
+
+use pgrx::pg_sys;
+
+/// What pg_stat_activity says of who waits, with a name of its own from PostgreSQL 17 on and as
+/// "Extension" before.
+#[derive(Clone, Copy)]
+pub enum WaitEvent {
+    /// A caller waits for a block.
+    Block,
+    /// A caller waits for a place among the active sequences.
+    Slot,
+    /// A caller waits until a sequence is created (hilo.auto_create).
+    Create,
+    /// The worker has nothing to do.
+    WorkerMain,
+}
+
+impl WaitEvent {
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    pub fn code(self) -> u32 {
+        pg_sys::PG_WAIT_EXTENSION
+    }
+
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    pub fn code(self) -> u32 {
+        const NAMES: [&std::ffi::CStr; 4] =
+            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloWorkerMain"];
+        use std::cell::Cell;
+
+        use crate::backend::Global;
+        static CODES: Global<[Cell<u32>; 4]> = Global::new([const { Cell::new(0) }; 4]);
+        let code = &CODES[self as usize];
+        if code.get() == 0 {
+            // SAFETY: the name is a literal.
+            code.set(unsafe { pg_sys::WaitEventExtensionNew(NAMES[self as usize].as_ptr()) });
+        }
+        code.get()
+    }
+}

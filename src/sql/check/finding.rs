@@ -1,0 +1,44 @@
+//! What `hilo_check` reports, and of which sequences.
+
+use pgrx::pg_sys;
+
+/// From bad to less so.
+pub(super) const ERROR: &str = "error";
+pub(super) const WARNING: &str = "warning";
+
+pub(super) struct Finding {
+    pub object: String,
+    pub severity: &'static str,
+    pub what: String,
+    pub what_to_do: String,
+}
+
+pub(super) type Findings = Vec<Finding>;
+
+pub(super) fn finding(
+    object: impl Into<String>,
+    severity: &'static str,
+    what: impl Into<String>,
+    to_do: impl Into<String>,
+) -> Finding {
+    Finding { object: object.into(), severity, what: what.into(), what_to_do: to_do.into() }
+}
+
+/// The sequences that `caller` may read, as `hilo.readable` has them.
+pub(super) fn readable(caller: pg_sys::Oid) -> String {
+    let caller = caller.to_u32();
+    format!(
+        "SELECT s.* FROM hilo.sequence s
+          WHERE (SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
+                     OR pg_has_role({caller}::oid, 'pg_write_all_data'::name, 'USAGE')
+                     OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))
+             OR pg_has_role({caller}::oid, s.owner::oid, 'USAGE')
+             OR EXISTS (SELECT FROM hilo.privilege p
+                         WHERE p.sequence = s.id
+                           AND (p.grantee::oid = 0 OR pg_has_role({caller}::oid, p.grantee::oid, 'USAGE')))"
+    )
+}
+
+pub(super) fn sequence(name: &str) -> String {
+    format!("sequence \"{name}\"")
+}
