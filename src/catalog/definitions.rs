@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
 use super::name::{Name, shown};
@@ -13,7 +14,7 @@ use crate::ffi;
 /// A row of `hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    pub id: i64,
+    pub id: SequenceId,
     pub name: Name,
     pub owner: pg_sys::Oid,
     pub created_at: i64,
@@ -35,7 +36,7 @@ impl Sequence {
             key_format: row.text(12),
         };
         Sequence {
-            id: row.int8(1),
+            id: SequenceId(row.int8(1)),
             name: row.name(2),
             owner: row.oid(13),
             created_at: row.int8(14),
@@ -46,7 +47,7 @@ impl Sequence {
     fn values(&self) -> [Option<pg_sys::Datum>; 14] {
         let def = &self.definition;
         [
-            Some(self.id.into()),
+            Some(self.id.0.into()),
             Some(text_datum(&self.name)),
             Some(type_oid(def.data_type).into()),
             Some(def.start_value.into()),
@@ -113,9 +114,9 @@ pub fn missing(name: &[u8]) -> HiloError {
 }
 
 /// The sequence with this id as of now.
-pub fn by_id(ids: &Ids, id: i64) -> Result<Option<Sequence>, HiloError> {
+pub fn by_id(ids: &Ids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;
-    let row = table.find(ids.sequence_pkey, &[(ID, Equals::Int8(id))], See::Newest);
+    let row = table.find(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], See::Newest);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -140,10 +141,10 @@ pub fn now() -> i64 {
 }
 
 /// Locks the row of a sequence, waiting for whoever changes it, and gives its newest version.
-pub fn lock(id: i64) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
+pub fn lock(id: SequenceId) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
     let ids = ids()?;
     let table = Table::write(ids.sequence)?;
-    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id))], true);
+    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], true);
     Ok(found.ok().flatten().map(|row| {
         let sequence = Sequence::from_row(&row);
         (table, row, sequence)
@@ -151,9 +152,9 @@ pub fn lock(id: i64) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
 }
 
 /// Locks the row of a sequence if nobody holds it, and gives its newest version. `Err`: it is held.
-pub fn lock_now(ids: &Ids, id: i64) -> Result<Result<Option<Sequence>, ()>, HiloError> {
+pub fn lock_now(ids: &Ids, id: SequenceId) -> Result<Result<Option<Sequence>, ()>, HiloError> {
     let table = Table::write(ids.sequence)?;
-    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id))], false);
+    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], false);
     Ok(found.map(|row| row.map(|row| Sequence::from_row(&row))))
 }
 

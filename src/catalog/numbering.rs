@@ -4,6 +4,7 @@
 //! What a node knows of the others are the rows that replication has brought, if there is any. Where
 //! those say that values could be dealt twice, a change is refused.
 
+use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
@@ -38,7 +39,7 @@ impl Position {
     fn reserved_from(&self, definition: &Definition, base: i64, rising: bool) -> Option<i64> {
         // Set beyond what it had reserved, and not used since.
         let beyond = if rising { self.base > base } else { self.base < base };
-        if self.next_index == 0 && self.epoch > 1 && beyond {
+        if self.next_index == 0 && self.epoch > Epoch(1) && beyond {
             return Some(self.base);
         }
         let reach = self.reach(definition)?;

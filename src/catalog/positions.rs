@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
@@ -26,9 +27,9 @@ pub const RESTORED: i64 = -1;
 /// `next_index` may be in the memory of the server life `incarnation` (0: nobody's).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    pub sequence: i64,
+    pub sequence: SequenceId,
     pub node: i32,
-    pub epoch: i64,
+    pub epoch: Epoch,
     pub base: i64,
     pub next_index: i64,
     pub settled_index: i64,
@@ -44,9 +45,9 @@ pub struct Position {
 impl Position {
     pub fn from_row(row: &Row) -> Position {
         Position {
-            sequence: row.int8(1),
+            sequence: SequenceId(row.int8(1)),
             node: row.int4(2),
-            epoch: row.int8(3),
+            epoch: Epoch(row.int8(3)),
             base: row.int8(4),
             next_index: row.int8(5),
             settled_index: row.int8(6),
@@ -66,7 +67,7 @@ impl Position {
         Position {
             sequence: sequence.id,
             node,
-            epoch: 1,
+            epoch: Epoch(1),
             base: sequence.definition.start_value,
             next_index: 0,
             settled_index: 0,
@@ -104,9 +105,9 @@ impl Position {
 
     fn values(&self) -> [Option<pg_sys::Datum>; 12] {
         [
-            Some(self.sequence.into()),
+            Some(self.sequence.0.into()),
             Some(self.node.into()),
-            Some(self.epoch.into()),
+            Some(self.epoch.0.into()),
             Some(self.base.into()),
             Some(self.next_index.into()),
             Some(self.settled_index.into()),
@@ -181,21 +182,21 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
     block.saturating_mul((LEAST / block).max(1))
 }
 
-fn keys(sequence: i64, node: i32) -> [(i16, Equals<'static>); 2] {
-    [(1, Equals::Int8(sequence)), (2, Equals::Int4(node))]
+fn keys(sequence: SequenceId, node: i32) -> [(i16, Equals<'static>); 2] {
+    [(1, Equals::Int8(sequence.0)), (2, Equals::Int4(node))]
 }
 
 /// A version of a position row that a transaction has written. The writer is a subtransaction, so a
 /// version that was rolled back is not taken for the one that comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
-    pub sequence: i64,
+    pub sequence: SequenceId,
     pub node: i32,
-    pub epoch: i64,
+    pub epoch: Epoch,
     pub writer: pg_sys::TransactionId,
 }
 
-type Written = HashMap<(pg_sys::Oid, i64, i32), pg_sys::ItemPointerData>;
+type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
 
 /// Where the last version lies that this transaction has written of a row. One that writes many, each in a
 /// subtransaction, would else look through all of them for the one that is in force.
@@ -207,15 +208,15 @@ pub fn forget_written() {
 }
 
 /// The version of a row that this transaction has written last, if it is in force.
-fn written(table: &Table, sequence: i64, node: i32) -> Option<Row> {
+fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     let key = (table.id(), sequence, node);
     let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
     let row = table.at(place)?;
-    let same = row.int8(1) == sequence && row.int4(2) == node && is_current(row.writer());
+    let same = row.int8(1) == sequence.0 && row.int4(2) == node && is_current(row.writer());
     same.then_some(row)
 }
 
-fn newest(table: &Table, ids: &Ids, sequence: i64, node: i32) -> Option<Row> {
+fn newest(table: &Table, ids: &Ids, sequence: SequenceId, node: i32) -> Option<Row> {
     written(table, sequence, node)
         .or_else(|| table.find(ids.position_pkey, &keys(sequence, node), See::Newest))
 }
@@ -275,7 +276,7 @@ pub enum Lock {
 }
 
 /// Locks a node's row, waiting for its holder or not.
-pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, HiloError> {
+pub fn lock(ids: &Ids, sequence: SequenceId, node: i32, wait: bool) -> Result<Lock, HiloError> {
     let table = Table::write(ids.position)?;
     let find = || newest(&table, ids, sequence, node);
     // Nobody else sees a version that is this transaction's own.
@@ -294,7 +295,7 @@ pub fn lock(ids: &Ids, sequence: i64, node: i32, wait: bool) -> Result<Lock, Hil
 }
 
 /// A node's row as of now.
-pub fn find(ids: &Ids, sequence: i64, node: i32) -> Result<Option<Position>, HiloError> {
+pub fn find(ids: &Ids, sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
     let row =
         Table::read(ids.position)?.find(ids.position_pkey, &keys(sequence, node), See::Newest);
     Ok(row.map(|row| Position::from_row(&row)))
@@ -306,7 +307,7 @@ pub fn insert(position: &Position) -> Result<(), HiloError> {
 }
 
 /// The rows of all nodes for this sequence.
-pub fn of_all_nodes(ids: &Ids, sequence: i64) -> Result<Vec<Position>, HiloError> {
+pub fn of_all_nodes(ids: &Ids, sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;
     let mut all = Vec::new();
     table.scan(ids.position_pkey, &keys(sequence, 0)[..1], See::Newest, |row| {
@@ -317,11 +318,15 @@ pub fn of_all_nodes(ids: &Ids, sequence: i64) -> Result<Vec<Position>, HiloError
 }
 
 /// The rows of the other nodes: without a look at the versions that there may be of `node`'s.
-pub fn of_other_nodes(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<Position>, HiloError> {
+pub fn of_other_nodes(
+    ids: &Ids,
+    sequence: SequenceId,
+    node: i32,
+) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;
     let mut all = Vec::new();
     for other in [Equals::Below4(node), Equals::Above4(node)] {
-        let keys = [(1, Equals::Int8(sequence)), (2, other)];
+        let keys = [(1, Equals::Int8(sequence.0)), (2, other)];
         table.scan(ids.position_pkey, &keys, See::Newest, |row| {
             all.push(Position::from_row(&row));
             true
@@ -331,7 +336,7 @@ pub fn of_other_nodes(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<Positio
 }
 
 /// Deletes the rows of all nodes for a sequence that is dropped.
-pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
+pub fn forget(ids: &Ids, sequence: SequenceId) -> Result<(), HiloError> {
     for position in of_all_nodes(ids, sequence)? {
         if let Lock::Locked(locked) = lock(ids, sequence, position.node, true)? {
             locked.delete();
@@ -341,7 +346,10 @@ pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
 }
 
 /// A node's row with its version, if the current transaction has written it.
-pub fn find_written(sequence: i64, node: i32) -> Result<Option<(Position, Version)>, HiloError> {
+pub fn find_written(
+    sequence: SequenceId,
+    node: i32,
+) -> Result<Option<(Position, Version)>, HiloError> {
     let ids = ids()?;
     let row = newest(&Table::read(ids.position)?, &ids, sequence, node);
     Ok(row.filter(|row| is_current(row.writer())).map(|row| {

@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::SequenceId;
+
 use super::definitions::Sequence;
 use super::roles::PUBLIC;
 use super::table::{Equals, Row, See, Table, next_command, text_datum};
@@ -88,7 +90,7 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     let ids = ids()?;
     let table = Table::read(ids.privilege)?;
     let mut held = of_all(user);
-    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.id))], See::Newest, |row| {
+    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.id.0))], See::Newest, |row| {
         let grantee = row.oid(2);
         if (grantee == PUBLIC || acts_as(user, grantee))
             && let Some(privilege) = row.text(3).as_deref().and_then(Privileges::named)
@@ -108,7 +110,7 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     for name in set.names() {
         if table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest).is_none() {
             table.insert(&mut [
-                Some(sequence.id.into()),
+                Some(sequence.id.0.into()),
                 Some(grantee.into()),
                 Some(text_datum(name.as_bytes())),
                 Some(sequence.owner.into()),
@@ -148,10 +150,14 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
 
 /// A sequence has gone from one owner to another: the one needs no grant any more, the other's was part
 /// of its owning, and those of others are from now on the new one's.
-pub fn change_owner(sequence: i64, old: pg_sys::Oid, new: pg_sys::Oid) -> Result<(), HiloError> {
+pub fn change_owner(
+    sequence: SequenceId,
+    old: pg_sys::Oid,
+    new: pg_sys::Oid,
+) -> Result<(), HiloError> {
     let ids = ids()?;
     let table = Table::write(ids.privilege)?;
-    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence))], See::Newest, |row| {
+    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.0))], See::Newest, |row| {
         if [old, new].contains(&row.oid(2)) {
             table.delete(&row);
         } else {
@@ -168,7 +174,11 @@ pub fn change_owner(sequence: i64, old: pg_sys::Oid, new: pg_sys::Oid) -> Result
 }
 
 fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Equals<'a>); 3] {
-    [(1, Equals::Int8(sequence.id)), (2, Equals::Oid(grantee)), (3, Equals::Text(name.as_bytes()))]
+    [
+        (1, Equals::Int8(sequence.id.0)),
+        (2, Equals::Oid(grantee)),
+        (3, Equals::Text(name.as_bytes())),
+    ]
 }
 
 /// Whether the user of now may create sequences.

@@ -5,6 +5,7 @@
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
 use super::Ids;
@@ -43,9 +44,9 @@ const FREE: i64 = 0;
 
 fn keys(position: &Position) -> [(i16, Equals<'static>); 3] {
     [
-        (1, Equals::Int8(position.sequence)),
+        (1, Equals::Int8(position.sequence.0)),
         (2, Equals::Int4(position.node)),
-        (3, Equals::Int8(position.epoch)),
+        (3, Equals::Int8(position.epoch.0)),
     ]
 }
 
@@ -60,9 +61,9 @@ fn range(row: &Row) -> Range {
 
 fn values(position: &Position, range: &Range, incarnation: i64) -> [Option<pg_sys::Datum>; 6] {
     [
-        Some(position.sequence.into()),
+        Some(position.sequence.0.into()),
         Some(position.node.into()),
-        Some(position.epoch.into()),
+        Some(position.epoch.0.into()),
         Some(range.start.into()),
         Some(range.end.into()),
         Some(incarnation.into()),
@@ -78,11 +79,11 @@ pub struct GapRow {
 }
 
 /// The gaps recorded for a node.
-pub fn gaps_of(ids: &Ids, sequence: i64, node: i32) -> Result<Vec<GapRow>, HiloError> {
+pub fn gaps_of(ids: &Ids, sequence: SequenceId, node: i32) -> Result<Vec<GapRow>, HiloError> {
     let mut gaps = Vec::new();
     Table::read(ids.gap)?.scan(
         ids.gap_sequence_idx,
-        &[(1, Equals::Int8(sequence))],
+        &[(1, Equals::Int8(sequence.0))],
         See::Newest,
         |row| {
             if row.int4(2) == node {
@@ -282,7 +283,7 @@ pub fn record_gap(
     let now = ffi::now();
     let record = |first: i64, last: i64, count: i64| {
         table.insert(&mut [
-            Some(position.sequence.into()),
+            Some(position.sequence.0.into()),
             Some(position.node.into()),
             Some(first.into()),
             Some(last.into()),
@@ -354,14 +355,14 @@ pub fn write_off(
 }
 
 /// Deletes what the catalog says of a dropped sequence.
-pub fn forget(ids: &Ids, sequence: i64) -> Result<(), HiloError> {
+pub fn forget(ids: &Ids, sequence: SequenceId) -> Result<(), HiloError> {
     for (table, index) in [
         (ids.free_range, ids.free_range_pkey),
         (ids.gap, ids.gap_sequence_idx),
         (ids.privilege, ids.privilege_pkey),
     ] {
         let table = Table::write(table)?;
-        table.scan(index, &[(1, Equals::Int8(sequence))], See::Newest, |row| {
+        table.scan(index, &[(1, Equals::Int8(sequence.0))], See::Newest, |row| {
             table.delete(&row);
             true
         });

@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::SequenceId;
+
 use super::definitions::{self, Sequence};
 use super::ids;
 use super::privileges::{self, Privileges};
@@ -39,7 +41,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     granted.dedup();
     let mut sequences = Vec::new();
     for id in granted {
-        if let Some(sequence) = definitions::by_id(&ids, id)? {
+        if let Some(sequence) = definitions::by_id(&ids, SequenceId(id))? {
             sequences.grow(sequence)?;
         }
     }

@@ -40,7 +40,7 @@ pub fn take_over(
         }
         if replicated {
             // What was served there is of an epoch that is over.
-            position.epoch += 1;
+            position.epoch = position.epoch.next();
         }
         position.incarnation = incarnation;
         position.settled_index = position.next_index;

@@ -1,16 +1,16 @@
 //! The pool's cursor: where the next slice of a sequence is taken.
 //!
 //! The current block is cut into *segments* of at most [`MAX_SEGMENT`] indexes. One 64-bit word
-//! says which segment is served and how far: `generation << 24 | offset`. A taker reads the word,
-//! reads the segment of that generation, and moves the offset by compare-and-swap. The swap
-//! succeeds only while the generation stands, and a segment is written only before its generation
+//! says which segment is served and how far: `number << 24 | offset`. A taker reads the word,
+//! reads the segment of that number, and moves the offset by compare-and-swap. The swap
+//! succeeds only while the number stands, and a segment is written only before its number
 //! is published, so what the taker read of it was whole: taking is one atomic operation.
 //!
 //! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the caller's;
-//! takers need none. The two segment places are used in turn: the place of generation g is
-//! overwritten only when generation g + 2 is prepared, and by then the word has left g for good.
+//! takers need none. The two segment places are used in turn: the place of segment g is
+//! overwritten only when segment g + 2 is prepared, and by then the word has left g for good.
 //!
-//! A generation has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would have to be
+//! A segment's number has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would have to be
 //! installed between its load and its swap: at ten thousand a second that takes three years.
 
 #[cfg(not(loom))]
@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 
+use crate::numbers::Serial;
 use crate::range::Range;
 
 const OFFSET_BITS: u32 = 24;
@@ -26,18 +27,18 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// The most indexes that one segment can hold: its offset must be able to reach its end.
 pub const MAX_SEGMENT: i64 = OFFSET_MASK as i64;
 
-/// A run of indexes being dealt, and the epoch that they belong to.
+/// A run of indexes being dealt, and the serial that they belong to.
 #[derive(Debug)]
 #[repr(C)]
 struct Segment {
     start: AtomicI64,
     len: AtomicI64,
-    epoch: AtomicI64,
+    serial: AtomicI64,
 }
 
 impl Segment {
     fn new() -> Self {
-        Segment { start: AtomicI64::new(0), len: AtomicI64::new(0), epoch: AtomicI64::new(0) }
+        Segment { start: AtomicI64::new(0), len: AtomicI64::new(0), serial: AtomicI64::new(0) }
     }
 }
 
@@ -48,8 +49,8 @@ pub enum Taken {
     Range { range: Range, left: i64 },
     /// The segment is used up (or closed): the caller must have the next one installed.
     Empty,
-    /// The segment is of another epoch than the caller's: its mapping is out of date.
-    OtherEpoch(i64),
+    /// The segment is of another serial than the caller's: its mapping is out of date.
+    OtherSerial(Serial),
 }
 
 /// See the module. `repr(C)` and free of pointers: it lives in shared memory.
@@ -67,7 +68,7 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// A cursor with nothing to take, at epoch 0.
+    /// A cursor with nothing to take, at serial 0.
     pub fn new() -> Self {
         Cursor { word: AtomicU64::new(0), segments: [Segment::new(), Segment::new()] }
     }
@@ -76,31 +77,31 @@ impl Cursor {
         &self.segments[(word >> OFFSET_BITS) as usize & 1]
     }
 
-    /// Takes up to `want` (at least 1) indexes of `epoch`; fewer where the segment ends.
-    pub fn take(&self, want: i64, epoch: i64) -> Taken {
-        self.take_if(want, 1, epoch)
+    /// Takes up to `want` (at least 1) indexes of `serial`; fewer where the segment ends.
+    pub fn take(&self, want: i64, serial: Serial) -> Taken {
+        self.take_if(want, 1, serial)
     }
 
-    /// Takes exactly `count` consecutive indexes of `epoch`, or none ([`Taken::Empty`]).
-    pub fn take_exactly(&self, count: i64, epoch: i64) -> Taken {
-        self.take_if(count, count, epoch)
+    /// Takes exactly `count` consecutive indexes of `serial`, or none ([`Taken::Empty`]).
+    pub fn take_exactly(&self, count: i64, serial: Serial) -> Taken {
+        self.take_if(count, count, serial)
     }
 
-    fn take_if(&self, want: i64, least: i64, epoch: i64) -> Taken {
+    fn take_if(&self, want: i64, least: i64, serial: Serial) -> Taken {
         debug_assert!(want >= least && least >= 1);
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
-            let found = segment.epoch.load(Relaxed);
+            let found = Serial(segment.serial.load(Relaxed));
             let start = segment.start.load(Relaxed);
             let offset = (word & OFFSET_MASK) as i64;
             let left = segment.len.load(Relaxed) - offset;
-            if found != epoch || left < least {
+            if found != serial || left < least {
                 // Nothing proves yet that the three fields belong together: only an unmoved
-                // generation does.
+                // number does.
                 let again = self.reload(word);
                 if again >> OFFSET_BITS == word >> OFFSET_BITS {
-                    return if found != epoch { Taken::OtherEpoch(found) } else { Taken::Empty };
+                    return if found != serial { Taken::OtherSerial(found) } else { Taken::Empty };
                 }
                 word = again;
                 continue;
@@ -129,14 +130,14 @@ impl Cursor {
     }
 
     /// Gives `range` back if it is what was taken last; then it is taken again next. Returns whether
-    /// it was. `epoch` is the one that the range was taken under.
-    pub fn untake(&self, range: Range, epoch: i64) -> bool {
+    /// it was. `serial` is the one that the range was taken under.
+    pub fn untake(&self, range: Range, serial: Serial) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
             let offset = (word & OFFSET_MASK) as i64;
             let start = segment.start.load(Relaxed);
-            if segment.epoch.load(Relaxed) != epoch
+            if Serial(segment.serial.load(Relaxed)) != serial
                 || range.start < start
                 || start.checked_add(offset) != Some(range.end)
             {
@@ -150,19 +151,19 @@ impl Cursor {
         }
     }
 
-    /// What is left in the segment now, and its epoch. For views and for the refill threshold: it may
+    /// What is left in the segment now, and its serial. For views and for the refill threshold: it may
     /// be out of date when the caller reads it.
-    pub fn peek(&self) -> (Range, i64) {
+    pub fn peek(&self) -> (Range, Serial) {
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
             let start = segment.start.load(Relaxed);
             let len = segment.len.load(Relaxed);
-            let epoch = segment.epoch.load(Relaxed);
+            let serial = Serial(segment.serial.load(Relaxed));
             let again = self.reload(word);
             if again >> OFFSET_BITS == word >> OFFSET_BITS {
                 let offset = (word & OFFSET_MASK) as i64;
-                return (Range::new(start + offset, start + len), epoch);
+                return (Range::new(start + offset, start + len), serial);
             }
             word = again;
         }
@@ -170,29 +171,29 @@ impl Cursor {
 
     /// Stops all taking and returns what was left of the segment. The caller holds the writers' lock.
     pub fn close(&self) -> Range {
-        let epoch = self.peek().1;
-        self.replace(Range::EMPTY, epoch)
+        let serial = self.peek().1;
+        self.replace(Range::EMPTY, serial)
     }
 
-    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `epoch` from now on and returns what was left
+    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `serial` from now on and returns what was left
     /// of the segment before. The caller holds the writers' lock.
-    pub fn install(&self, range: Range, epoch: i64) -> Range {
+    pub fn install(&self, range: Range, serial: Serial) -> Range {
         debug_assert!(range.len() <= MAX_SEGMENT);
-        self.replace(range, epoch)
+        self.replace(range, serial)
     }
 
-    fn replace(&self, range: Range, epoch: i64) -> Range {
-        let generation = self.word.load(Relaxed) >> OFFSET_BITS;
-        let next = generation.wrapping_add(1) << OFFSET_BITS;
+    fn replace(&self, range: Range, serial: Serial) -> Range {
+        let number = self.word.load(Relaxed) >> OFFSET_BITS;
+        let next = number.wrapping_add(1) << OFFSET_BITS;
         let place = self.segment(next);
-        // Pairs with the fence in `reload`: who sees one of these stores sees the generation before.
+        // Pairs with the fence in `reload`: who sees one of these stores sees the number before.
         #[cfg(not(loom))]
         core::sync::atomic::fence(Release);
         #[cfg(loom)]
         loom::sync::atomic::fence(Release);
         place.start.store(range.start, Relaxed);
         place.len.store(range.len(), Relaxed);
-        place.epoch.store(epoch, Relaxed);
+        place.serial.store(serial.0, Relaxed);
         let last = self.word.swap(next, AcqRel);
         let old = self.segment(last);
         let (start, len) = (old.start.load(Relaxed), old.len.load(Relaxed));

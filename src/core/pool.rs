@@ -3,6 +3,7 @@
 //! serialises the cursor's writers.
 
 use crate::cursor::{Cursor, MAX_SEGMENT};
+use crate::numbers::Serial;
 use crate::range::Range;
 
 /// Blocks that can wait behind the current one. Consecutive blocks count as one.
@@ -186,7 +187,7 @@ impl Pool {
     /// [`has_room`](Self::has_room).
     fn close(&mut self, cursor: &Cursor) {
         let rest = cursor.close();
-        self.settle_count(rest);
+        self.count_taken(rest);
         let queued = self.queue.push_front(rest);
         debug_assert!(queued);
     }
@@ -204,7 +205,7 @@ impl Pool {
 
     /// Makes the next queued block current if the segment is used up. Whether there is anything to
     /// take now.
-    pub fn promote(&mut self, cursor: &Cursor, epoch: i64) -> bool {
+    pub fn promote(&mut self, cursor: &Cursor, serial: Serial) -> bool {
         if self.frozen {
             return false;
         }
@@ -214,34 +215,34 @@ impl Pool {
         match self.queue.first() {
             Some(next) if next.start < self.bounds.end => {
                 self.queue.remove(0);
-                self.install(cursor, epoch, next);
+                self.install(cursor, serial, next);
                 true
             }
             _ => false,
         }
     }
 
-    fn install(&mut self, cursor: &Cursor, epoch: i64, mut block: Range) {
+    fn install(&mut self, cursor: &Cursor, serial: Serial, mut block: Range) {
         let segment = block.take(MAX_SEGMENT.min(self.bounds.end - block.start));
         if !block.is_empty() {
             // There is room: the block has just left the queue or has been the segment.
             let queued = self.queue.push_front(block);
             debug_assert!(queued);
         }
-        let rest = cursor.install(segment, epoch);
-        self.settle_count(rest);
+        let rest = cursor.install(segment, serial);
+        self.count_taken(rest);
         self.segment_start = segment.start;
     }
 
-    fn settle_count(&mut self, rest: Range) {
+    fn count_taken(&mut self, rest: Range) {
         self.dealt_before += (rest.start - self.segment_start).max(0);
         self.segment_start = rest.start;
     }
 
-    /// Takes back `range`, which was dealt under `epoch` and not served. `false` when there is no
+    /// Takes back `range`, which was dealt under `serial` and not served. `false` when there is no
     /// place for it.
-    pub fn return_range(&mut self, cursor: &Cursor, epoch: i64, range: Range) -> bool {
-        if range.is_empty() || cursor.untake(range, epoch) {
+    pub fn return_range(&mut self, cursor: &Cursor, serial: Serial, range: Range) -> bool {
+        if range.is_empty() || cursor.untake(range, serial) {
             return true;
         }
         let kept = self.returned.push(range);
@@ -319,7 +320,7 @@ impl Pool {
     pub fn claim(
         &mut self,
         cursor: &Cursor,
-        epoch: i64,
+        serial: Serial,
         mut fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
         if self.frozen {
@@ -327,7 +328,7 @@ impl Pool {
         }
         self.close(cursor);
         let claimed = self.claim_queued(&mut fit);
-        self.promote(cursor, epoch);
+        self.promote(cursor, serial);
         claimed
     }
 
@@ -390,7 +391,7 @@ impl Pool {
     pub fn drain(&mut self, cursor: &Cursor) -> Ranges<ALL> {
         let mut all = Ranges::<ALL>::default();
         let rest = cursor.close();
-        self.settle_count(rest);
+        self.count_taken(rest);
         for range in [rest].iter().chain(self.queue.as_slice()).chain(self.returned.as_slice()) {
             let kept = all.push(*range);
             debug_assert!(kept);

@@ -239,7 +239,7 @@ fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
             }
             Some(range)
         }
-        Taken::Empty | Taken::OtherEpoch(_) => None,
+        Taken::Empty | Taken::OtherSerial(_) => None,
     }
 }
 

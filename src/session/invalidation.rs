@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::numbers::{Epoch, SequenceId};
+
 use super::{memo, uncommitted};
 use crate::backend::{Global, forget_names};
 use crate::catalog::positions;
@@ -21,7 +23,7 @@ use crate::shared::{self, Shared};
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// The sequence is numbered anew under this epoch.
-    Epoch(i64),
+    Epoch(Epoch),
     /// It was dropped.
     Dropped,
     /// Its name, its owner, its key format or its privileges are other ones.
@@ -74,7 +76,7 @@ pub fn begin() {
 }
 
 /// To be told to the others at commit.
-pub fn note(id: i64, change: Change) -> Result<(), HiloError> {
+pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     begin();
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::{Epoch, SequenceId, Serial};
 
 use crate::backend::{Global, names_version};
 use crate::catalog::name::shown;
@@ -25,7 +26,7 @@ use crate::shared::slot::{Slot, Terms};
 pub struct Entry {
     /// Where it is served from; `None` while the transaction that defined it serves itself.
     pub slot: Cell<Option<&'static Slot>>,
-    pub serial: Cell<i64>,
+    pub serial: Cell<Serial>,
     /// Where the next value comes from; an empty one where this backend holds no slice.
     pub slice: Cell<&'static Slice>,
     pub last: Cell<Option<i64>>,
@@ -37,8 +38,8 @@ pub struct Entry {
     /// The size of the last slice.
     pub grown: Cell<i32>,
     extension: pg_sys::Oid,
-    pub epoch: Cell<i64>,
-    pub id: i64,
+    pub epoch: Cell<Epoch>,
+    pub id: SequenceId,
 }
 
 /// A name, as looked up by one user. Laid out as an entry is.
@@ -71,7 +72,7 @@ pub struct Meaning {
 pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
 type Memos = FxHashMap<&'static [u8], &'static Memo>;
-type Entries = FxHashMap<(pg_sys::Oid, i64), &'static Entry>;
+type Entries = FxHashMap<(pg_sys::Oid, SequenceId), &'static Entry>;
 
 static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
@@ -151,13 +152,13 @@ pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
 }
 
 /// The value that this session was given last of a sequence.
-pub fn last_of(id: i64) -> Option<i64> {
+pub fn last_of(id: SequenceId) -> Option<i64> {
     let key = (crate::catalog::ids().ok()?.extension, id);
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
 /// Remembers a value as the one given last, as setval does; `hilo_lastval` does not tell it.
-pub fn set_last(id: i64, value: i64) {
+pub fn set_last(id: SequenceId, value: i64) {
     let Ok(ids) = crate::catalog::ids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {
         entry.last.set(Some(value));
@@ -211,7 +212,7 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
     Ok(memo)
 }
 
-pub fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
+pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloError> {
     let mut entries = ENTRIES.borrow_mut();
     let entries = entries.get_or_insert_default();
     if let Some(entry) = entries.get(&key) {
@@ -221,14 +222,14 @@ pub fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
     let entry = kept(Entry {
         id: key.1,
         slot: Cell::new(None),
-        serial: Cell::new(0),
+        serial: Cell::default(),
         terms: Cell::new(Terms::UNKNOWN),
         slice: Cell::new(Slice::empty()),
         grown: Cell::new(0),
         drawn_at: Cell::new(0),
         floor: Cell::new(0),
         extension: key.0,
-        epoch: Cell::new(0),
+        epoch: Cell::default(),
         last: Cell::new(None),
     })?;
     entries.insert(key, entry);
@@ -236,7 +237,7 @@ pub fn entry_for(key: (pg_sys::Oid, i64)) -> Result<&'static Entry, HiloError> {
 }
 
 /// The key of a sequence of this database.
-pub fn key_of(id: i64) -> Result<Key, HiloError> {
+pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     Ok(Key { database, extension: crate::catalog::ids()?.extension.to_u32(), sequence: id })

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use hilo_core::mapping::{Mapping, Run};
+use hilo_core::numbers::{SequenceId, Serial};
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
@@ -74,7 +75,7 @@ struct State {
     /// What was passed over under a version, to reach what was asked for.
     passed: HashMap<Version, Vec<Range>>,
     /// The version of each sequence that is in force.
-    current: HashMap<i64, Version>,
+    current: HashMap<SequenceId, Version>,
 }
 
 impl State {
@@ -159,7 +160,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     own.limit = limit;
     own.slice.move_to(own.next().max(floor));
     entry.slot.set(None);
-    entry.serial.set(position.epoch);
+    entry.serial.set(Serial::default());
     entry.terms.set(terms);
     entry.slice.set(own.slice);
     Ok(true)
@@ -269,7 +270,7 @@ pub fn forget() {
     for own in state.served.into_values() {
         if own.entry.slot.get().is_none() {
             own.entry.slice.set(Slice::empty());
-            own.entry.serial.set(0);
+            own.entry.serial.set(Serial::default());
         }
         // SAFETY: leaked by `adopt`; the entry, which alone pointed to it, has just let go of it.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(own.slice).cast_mut()) });

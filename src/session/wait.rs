@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::{Epoch, Serial};
+
 use super::memo::Memo;
 use crate::backend::Global;
 use crate::errors::{Cause, HiloError};
@@ -189,7 +191,7 @@ pub fn for_terms(
     shared: &'static Shared,
     slot: &'static Slot,
     name: &str,
-) -> Result<(Terms, i64, i64, u64), HiloError> {
+) -> Result<(Terms, Epoch, Serial, u64), HiloError> {
     let read = |locked: &mut Locked| {
         if locked.epoch == DROPPED {
             return Some(None);
@@ -208,7 +210,7 @@ pub fn for_terms(
 pub fn for_block(
     shared: &'static Shared,
     slot: &'static Slot,
-    serial: i64,
+    serial: Serial,
     floor: i64,
     name: &str,
 ) -> Result<(), HiloError> {

@@ -1,5 +1,7 @@
 //! What a slot belongs to.
 
+use hilo_core::numbers::SequenceId;
+
 /// What a slot belongs to. Nothing left over from a dropped database, extension or sequence has the
 /// key of a later one: sequence ids are random and not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,10 +9,10 @@
 pub struct Key {
     pub database: u32,
     pub extension: u32,
-    pub sequence: i64,
+    pub sequence: SequenceId,
 }
 
 impl Key {
     /// No sequence's key.
-    pub const NONE: Key = Key { database: 0, extension: 0, sequence: 0 };
+    pub const NONE: Key = Key { database: 0, extension: 0, sequence: SequenceId(0) };
 }

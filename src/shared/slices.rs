@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Run;
+use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::range::Range;
 
 use super::Shared;
@@ -31,7 +32,7 @@ pub struct Backend {
 pub struct Counting {
     pub key: Key,
     pub node: i32,
-    pub epoch: i64,
+    pub epoch: Epoch,
 }
 
 /// A run of values that one session deals to itself, cut from a range of indexes that it owns.
@@ -91,11 +92,11 @@ impl Slice {
     pub fn assign(&self, counting: &Counting) {
         let Counting { key, node, epoch } = counting;
         self.clear();
-        self.epoch.store(*epoch, Relaxed);
+        self.epoch.store(epoch.0, Relaxed);
         self.node.store(*node, Relaxed);
         self.database.store(key.database, Relaxed);
         self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence, Release);
+        self.sequence.store(key.sequence.0, Release);
     }
 
     pub fn is_free(&self) -> bool {
@@ -108,10 +109,10 @@ impl Slice {
             key: Key {
                 database: self.database.load(Relaxed),
                 extension: self.extension.load(Relaxed),
-                sequence: self.sequence.load(Acquire),
+                sequence: SequenceId(self.sequence.load(Acquire)),
             },
             node: self.node.load(Relaxed),
-            epoch: self.epoch.load(Relaxed),
+            epoch: Epoch(self.epoch.load(Relaxed)),
         }
     }
 
@@ -212,7 +213,7 @@ impl Slice {
         for _ in 0..4 {
             let state = self.state.load(SeqCst);
             let counting = self.counting();
-            if counting.key.sequence == 0 {
+            if counting.key.sequence == Key::NONE.sequence {
                 return None;
             }
             let run_end = self.run_end.load(Acquire);

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
 use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::numbers::{Epoch, Serial};
 use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
@@ -26,9 +27,9 @@ use super::key::Key;
 use super::{Condition, Lock};
 
 /// The epoch of a slot whose row nobody has read yet.
-pub const UNKNOWN: i64 = -1;
+pub const UNKNOWN: Epoch = Epoch(-1);
 /// The epoch of a sequence that was dropped: no row has a later one.
-pub const DROPPED: i64 = i64::MAX;
+pub const DROPPED: Epoch = Epoch(i64::MAX);
 
 /// How one sequence is dealt, as its rows said when the worker read them.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl Terms {
 #[repr(C, align(64))]
 pub struct Slot {
     pub version: AtomicU64,
-    pub serial: AtomicI64,
+    serial: AtomicI64,
     /// Below so many values the next block is wanted.
     pub threshold: AtomicI64,
     queued: AtomicI64,
@@ -119,7 +120,7 @@ impl Guarded {
 pub struct Inner {
     pub key: Key,
     /// The epoch of the terms and of all ranges here; [`UNKNOWN`], [`DROPPED`].
-    pub epoch: i64,
+    pub epoch: Epoch,
     /// The node of all ranges here; -1 while the epoch is unknown.
     pub node: i32,
     terms: Option<Terms>,
@@ -195,6 +196,11 @@ impl Fault {
 }
 
 impl Slot {
+    /// Under which ranges are handed out now.
+    pub fn serial(&self) -> Serial {
+        Serial(self.serial.load(Acquire))
+    }
+
     /// Makes zeroed memory a free slot.
     pub fn init(&self) {
         self.refilled.init();
@@ -304,12 +310,12 @@ impl Locked {
 
     /// The terms and the serial under which ranges are dealt now; `None` before the worker has read
     /// the rows.
-    pub fn terms(&self) -> Option<(Terms, i64)> {
-        self.terms.map(|terms| (terms, self.slot.serial.load(Relaxed)))
+    pub fn terms(&self) -> Option<(Terms, Serial)> {
+        self.terms.map(|terms| (terms, self.serial()))
     }
 
-    pub fn serial(&self) -> i64 {
-        self.slot.serial.load(Relaxed)
+    pub fn serial(&self) -> Serial {
+        self.slot.serial()
     }
 
     /// Counts from zero again; what was dealt so far becomes the starting point, but for what the
@@ -332,7 +338,7 @@ impl Locked {
     /// Raises the epoch: all that is held belongs to an older one and is thrown away; whoever has
     /// raised it in the catalog has written that down. Whether it was lower; doing it twice does
     /// nothing.
-    pub fn raise(&mut self, epoch: i64) -> bool {
+    pub fn raise(&mut self, epoch: Epoch) -> bool {
         if self.epoch >= epoch {
             return false;
         }
@@ -347,7 +353,7 @@ impl Locked {
         }
     }
 
-    fn begin(&mut self, epoch: i64) {
+    fn begin(&mut self, epoch: Epoch) {
         let slot = self.slot;
         self.lost += self.held().total();
         self.pool.drain(slot.cursor());
@@ -400,7 +406,7 @@ impl Locked {
 
     /// Enters the terms that the worker has read, unless a change has been told here since `version`;
     /// then they have to be read again. `false`: the epoch is a later one already, or the node another.
-    pub fn learn(&mut self, epoch: i64, version: u64, terms: Terms) -> bool {
+    pub fn learn(&mut self, epoch: Epoch, version: u64, terms: Terms) -> bool {
         let node = terms.mapping.stripes.node as i32;
         if epoch < self.epoch || (self.node >= 0 && self.node != node) {
             return false;

@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
@@ -98,7 +99,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         return result;
     }
     let sequence = Sequence {
-        id: shared::random_id(),
+        id: SequenceId(shared::random_id()),
         name,
         owner: ffi::current_user(),
         created_at: definitions::now(),

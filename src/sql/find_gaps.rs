@@ -11,6 +11,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
@@ -162,7 +163,7 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
     lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
 }
 
-fn in_memory(id: i64, epoch: i64, known: &mut Vec<Known>) -> Result<(), HiloError> {
+fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
     let held = stat::held(id, epoch)?.into_iter();
     held.map(|(tier, range)| (rank(tier), range)).try_for_each(|item| known.grow(item))
 }

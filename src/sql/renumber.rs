@@ -114,7 +114,7 @@ fn renumber(
     next_index: i64,
     continues: bool,
 ) {
-    let epoch = old.epoch + 1;
+    let epoch = old.epoch.next();
     let origin = match (continues, locked.is_own()) {
         (false, _) => Origin::New,
         (true, true) => Origin::Continues(locked.version(), old.mapping(&sequence.definition)),

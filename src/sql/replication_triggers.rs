@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
 use super::raw_function::raw_functions;
@@ -273,7 +274,7 @@ fn node_moved(node: i32) {
 }
 
 /// Whether this server has reserved from a sequence, or made it.
-fn is_served_here(id: i64) -> Result<bool, HiloError> {
+fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     let own = positions::find(&ids()?, id, gucs::node().0)?;
     Ok(own.is_some_and(|own| own.is_ours()))
 }
@@ -402,6 +403,6 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     if !known && fired.event != Event::Delete {
         roles::depend_on(row.oid(2))?;
     }
-    invalidation::note(row.int8(1), Change::Outdated)?;
+    invalidation::note(SequenceId(row.int8(1)), Change::Outdated)?;
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
 }

@@ -7,6 +7,8 @@
 
 use pgrx::prelude::*;
 
+use hilo_core::numbers::SequenceId;
+
 use super::raw_function::raw_functions;
 use super::trigger::row_being_inserted;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
@@ -67,7 +69,7 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
                 &mut null,
             )
         };
-        (row, value(c"sequence").value() as i64, value(c"node").value() as i32)
+        (row, SequenceId(value(c"sequence").value() as i64), value(c"node").value() as i32)
     };
     let ids = ids().or_raise();
     let position = positions::find(&ids, sequence, node).or_raise();

@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
@@ -29,7 +30,7 @@ sql_functions!(hilo_stat_reset);
 /// `visit` that could fail under a lock.
 fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
-    let key = memo::key_of(0).or_raise();
+    let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
     let numbers = memory::collected((0..shared.slots.len()).filter(ours)).or_raise();
     let mut all = memory::with_capacity(numbers.len()).or_raise();
@@ -91,10 +92,10 @@ struct InSlices {
 }
 
 /// What the sessions hold, by sequence, given how the indexes of each are counted now.
-fn in_slices(shared: &'static Shared, now: &[Counting]) -> HashMap<i64, InSlices> {
+fn in_slices(shared: &'static Shared, now: &[Counting]) -> HashMap<SequenceId, InSlices> {
     let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
-    let mut sums: HashMap<i64, InSlices> = memory::mapped(slices.len(), []).or_raise();
+    let mut sums: HashMap<SequenceId, InSlices> = memory::mapped(slices.len(), []).or_raise();
     for (_, counting, rest) in slices {
         let sum = sums.entry(counting.key.sequence).or_default();
         match now.get(&counting.key.sequence) {
@@ -142,8 +143,8 @@ fn stat_slots() -> TableIterator<
         let in_slices = held.get(&stat.counting.key.sequence).copied().unwrap_or_default();
         let faulty = stat.fault.at != 0;
         (
-            stat.counting.key.sequence,
-            stat.counting.epoch,
+            stat.counting.key.sequence.0,
+            stat.counting.epoch.0,
             (stat.dealt - in_slices.good - in_slices.void).max(0),
             slot.dealing.slices.load(Relaxed) as i64,
             stat.reserved as i64,
@@ -167,7 +168,7 @@ fn stat_slots() -> TableIterator<
 }
 
 /// What indexes mean: of the sequences that have a slot, and of the others by what the catalog says.
-struct Mappings(HashMap<i64, (Counting, Mapping)>);
+struct Mappings(HashMap<SequenceId, (Counting, Mapping)>);
 
 impl Mappings {
     fn new() -> Mappings {
@@ -218,7 +219,7 @@ fn stat_slices() -> TableIterator<
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
         let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
         let last = if rest.start > 0 { mapping?.value(rest.start - 1) } else { None };
-        Some((counting.key.sequence, pid, next, last, rest.len()))
+        Some((counting.key.sequence.0, pid, next, last, rest.len()))
     }))
 }
 
@@ -250,7 +251,7 @@ fn stat_ranges() -> TableIterator<
         let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
         Some((counting.key.sequence, rest, mapping, tier, pid))
     });
-    let mut rows: Vec<(i64, Range, Mapping, &'static str, Option<i32>)> =
+    let mut rows: Vec<(SequenceId, Range, Mapping, &'static str, Option<i32>)> =
         memory::collected(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
         let all = tiers(current, &pool, &leaving)
@@ -260,13 +261,13 @@ fn stat_ranges() -> TableIterator<
     apart(&mut rows);
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
         let (first, last) = (mapping.value(range.start)?, mapping.value(range.end - 1)?);
-        Some((sequence, first, last, range.len(), tier.to_string(), pid))
+        Some((sequence.0, first, last, range.len(), tier.to_string(), pid))
     }))
 }
 
 /// What the sessions of this database hold, with their pids; 0 where the session has gone.
 fn slices(shared: &'static Shared) -> Vec<(i32, Counting, Range)> {
-    let key = memo::key_of(0).or_raise();
+    let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
     let held = shared.all_slices().filter_map(|(pid, slice)| {
         let (counting, rest) = slice.observe()?.ok()?;
@@ -277,9 +278,9 @@ fn slices(shared: &'static Shared) -> Vec<(i32, Counting, Range)> {
 
 /// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what
 /// was seen twice is shown once.
-fn apart<M>(rows: &mut Vec<(i64, Range, M, &'static str, Option<i32>)>) {
+fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, &'static str, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
-    let (mut sequence, mut end) = (0, i64::MIN);
+    let (mut sequence, mut end) = (SequenceId::default(), i64::MIN);
     for row in rows.iter_mut() {
         if row.0 != sequence {
             (sequence, end) = (row.0, i64::MIN);
@@ -306,7 +307,7 @@ fn tiers<'a>(
 
 /// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
 /// changes hands meanwhile may be there twice, or not at all.
-pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError> {
+pub fn held(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
     let key = memo::key_of(id)?;
     let before = slices(shared);
@@ -330,7 +331,7 @@ pub fn held(id: i64, epoch: i64) -> Result<Vec<(&'static str, Range)>, HiloError
 
 /// The sequences whose last reservation has failed.
 pub fn failing() -> Vec<i64> {
-    each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence))
+    each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
 
 /// `hilo.node_id()`: this server's node.

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::Worker;
@@ -37,7 +38,7 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
         }
         numbering::node()?;
         let sequence = Sequence {
-            id: random_id(),
+            id: SequenceId(random_id()),
             name: name.into(),
             owner,
             created_at: definitions::now(),

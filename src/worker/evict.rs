@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering::*;
 
+use hilo_core::numbers::Serial;
 use hilo_core::range::Range;
 
 use super::Worker;
@@ -26,7 +27,7 @@ const BATCH: usize = 512;
 struct Frozen {
     number: usize,
     counting: Counting,
-    serial: i64,
+    serial: Serial,
     freezes: u64,
     /// A session had frozen it: only who can lock the row may thaw it.
     was_frozen: bool,

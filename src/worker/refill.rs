@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
+use hilo_core::numbers::Serial;
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
@@ -35,7 +36,7 @@ pub struct Retries(HashMap<usize, Retry>);
 
 struct Retry {
     /// The slot's: another sequence in the same slot starts afresh.
-    serial: i64,
+    serial: Serial,
     failed: u32,
     at: Instant,
 }
@@ -47,18 +48,18 @@ impl Retries {
     }
 
     /// Forgets those that `due` says nothing is to be done about any more.
-    pub fn retain(&mut self, due: impl Fn(usize, i64) -> bool) {
+    pub fn retain(&mut self, due: impl Fn(usize, Serial) -> bool) {
         self.0.retain(|number, retry| due(*number, retry.serial));
     }
 
-    fn is_early(&self, number: usize, serial: i64) -> bool {
+    fn is_early(&self, number: usize, serial: Serial) -> bool {
         let retry = self.0.get(&number);
         retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
 
     /// Notes a failure. Whether it was the last that is tolerated. One that is `passing`, as a row
     /// lock is, is retried for as long as somebody waits: each caller's own patience ends it.
-    fn failed(&mut self, number: usize, serial: i64, passing: bool) -> bool {
+    fn failed(&mut self, number: usize, serial: Serial, passing: bool) -> bool {
         /// No later than some 160 ms after a lock has gone.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
@@ -94,18 +95,18 @@ impl Worker {
         let mut plans = Vec::new();
         let shared = self.shared;
         self.retries.retain(|number, serial| {
-            shared.is_wanted(number) && shared.slots[number].serial.load(Acquire) == serial
+            shared.is_wanted(number) && shared.slots[number].serial() == serial
         });
         for number in self.shared.all_wanted() {
             let slot = &self.shared.slots[number];
             if slot.database.load(Acquire) != self.database.to_u32()
-                || self.retries.is_early(number, slot.serial.load(Acquire))
+                || self.retries.is_early(number, slot.serial())
             {
                 continue;
             }
             self.shared.take_want(number);
             if !self.leave_node(number) {
-                self.retries.failed(number, slot.serial.load(Acquire), true);
+                self.retries.failed(number, slot.serial(), true);
                 self.shared.want(number);
                 continue;
             }

@@ -1,5 +1,6 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
+use hilo_core::numbers::{Epoch, Serial};
 use hilo_core::policy::{self, Room};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
@@ -22,7 +23,7 @@ use crate::shared::slot::Terms;
 pub struct Plan {
     pub number: usize,
     pub counting: Counting,
-    pub serial: i64,
+    pub serial: Serial,
     pub version: u64,
     /// How often the pool had been frozen.
     pub freezes: u64,
@@ -51,7 +52,7 @@ pub enum Outcome {
 pub struct Reserved {
     /// The sequence's.
     pub name: String,
-    pub epoch: i64,
+    pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: i64,

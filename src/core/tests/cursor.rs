@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, MAX_SEGMENT, Taken};
+use hilo_core::numbers::Serial;
 use hilo_core::range::Range;
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -13,31 +14,31 @@ use std::thread;
 enum Step {
     Take {
         want: i64,
-        epoch: i64,
+        serial: i64,
     },
     TakeExactly {
         count: i64,
-        epoch: i64,
+        serial: i64,
     },
     /// gives back the part from `keep` on of what was taken last
     Untake {
         keep: i64,
-        epoch: i64,
+        serial: i64,
     },
     Install {
         len: i64,
-        epoch: i64,
+        serial: i64,
     },
     Close,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let epoch = 1i64..3;
+    let serial = 1i64..3;
     prop_oneof![
-        4 => (1i64..20, epoch.clone()).prop_map(|(want, epoch)| Step::Take { want, epoch }),
-        2 => (1i64..20, epoch.clone()).prop_map(|(count, epoch)| Step::TakeExactly { count, epoch }),
-        2 => (0i64..20, epoch.clone()).prop_map(|(keep, epoch)| Step::Untake { keep, epoch }),
-        2 => (0i64..50, epoch).prop_map(|(len, epoch)| Step::Install { len, epoch }),
+        4 => (1i64..20, serial.clone()).prop_map(|(want, serial)| Step::Take { want, serial }),
+        2 => (1i64..20, serial.clone()).prop_map(|(count, serial)| Step::TakeExactly { count, serial }),
+        2 => (0i64..20, serial.clone()).prop_map(|(keep, serial)| Step::Untake { keep, serial }),
+        2 => (0i64..50, serial).prop_map(|(len, serial)| Step::Install { len, serial }),
         1 => Just(Step::Close),
     ]
 }
@@ -52,13 +53,13 @@ proptest! {
         let mut last: Option<Range> = None;
         for step in steps {
             match step {
-                Step::Take { want: count, epoch } | Step::TakeExactly { count, epoch } => {
+                Step::Take { want: count, serial } | Step::TakeExactly { count, serial } => {
                     let exactly = matches!(step, Step::TakeExactly { .. });
                     let taken =
-                        if exactly { cursor.take_exactly(count, epoch) } else { cursor.take(count, epoch) };
+                        if exactly { cursor.take_exactly(count, Serial(serial)) } else { cursor.take(count, Serial(serial)) };
                     let least = if exactly { count } else { 1 };
-                    let expected = if epoch != current {
-                        Taken::OtherEpoch(current)
+                    let expected = if serial != current {
+                        Taken::OtherSerial(Serial(current))
                     } else if rest.len() < least {
                         Taken::Empty
                     } else {
@@ -68,21 +69,21 @@ proptest! {
                     };
                     prop_assert_eq!(taken, expected);
                 }
-                Step::Untake { keep, epoch } => {
+                Step::Untake { keep, serial } => {
                     let Some(mut range) = last.take() else { continue };
                     range.take(keep.min(range.len() - 1));
-                    let fits = epoch == current && range.end == rest.start && range.start >= segment;
-                    prop_assert_eq!(cursor.untake(range, epoch), fits);
+                    let fits = serial == current && range.end == rest.start && range.start >= segment;
+                    prop_assert_eq!(cursor.untake(range, Serial(serial)), fits);
                     if fits {
                         rest.start = range.start;
                     }
                 }
-                Step::Install { len, epoch } => {
+                Step::Install { len, serial } => {
                     // Never what was installed before: a place of its own for each.
                     start += 1000;
                     let next = Range::new(start, start + len);
-                    prop_assert_eq!(cursor.install(next, epoch).len(), rest.len());
-                    (rest, current, segment) = (next, epoch, start);
+                    prop_assert_eq!(cursor.install(next, Serial(serial)).len(), rest.len());
+                    (rest, current, segment) = (next, serial, start);
                 }
                 Step::Close => {
                     let left = cursor.close();
@@ -91,8 +92,8 @@ proptest! {
                     (rest, segment) = (Range::EMPTY, 0);
                 }
             }
-            let (seen, epoch) = cursor.peek();
-            prop_assert_eq!((seen.len(), epoch), (rest.len(), current));
+            let (seen, serial) = cursor.peek();
+            prop_assert_eq!((seen.len(), serial), (rest.len(), Serial(current)));
         }
     }
 }
@@ -101,21 +102,21 @@ proptest! {
 fn the_largest_segment_is_taken_to_its_end() {
     let cursor = Cursor::new();
     let whole = Range::new(i64::MAX - MAX_SEGMENT, i64::MAX);
-    cursor.install(whole, 7);
-    assert_eq!(cursor.take(i64::MAX, 7), Taken::Range { range: whole, left: 0 });
-    assert_eq!(cursor.take(1, 7), Taken::Empty);
-    assert!(cursor.untake(whole, 7));
+    cursor.install(whole, Serial(7));
+    assert_eq!(cursor.take(i64::MAX, Serial(7)), Taken::Range { range: whole, left: 0 });
+    assert_eq!(cursor.take(1, Serial(7)), Taken::Empty);
+    assert!(cursor.untake(whole, Serial(7)));
     assert_eq!(cursor.close(), whole);
 }
 
-/// Threads take, give back and install until `end` was dealt; the epoch changes now and then, and
+/// Threads take, give back and install until `end` was dealt; the serial changes now and then, and
 /// then the indexes start over. Nobody gets what another got, and nothing is missing.
 #[test]
 fn threads_share_everything_and_nothing_twice() {
-    const EPOCHS: i64 = 40;
+    const SERIALS: i64 = 40;
     const END: i64 = 20_000;
     let cursor = Cursor::new();
-    // What the writers' lock protects: the epoch, and from where on it is not yet installed.
+    // What the writers' lock protects: the serial, and from where on it is not yet installed.
     let position = Mutex::new((1i64, 0i64));
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -123,27 +124,27 @@ fn threads_share_everything_and_nothing_twice() {
             let (cursor, position, all) = (&cursor, &position, &all);
             scope.spawn(move || {
                 let mut own = Vec::new();
-                let (mut epoch, mut draws) = (1, 0);
+                let (mut serial, mut draws) = (1, 0);
                 loop {
                     draws += 1;
                     let want = 1 + (draws * 7 + number) % 64;
-                    match cursor.take(want, epoch) {
+                    match cursor.take(want, Serial(serial)) {
                         Taken::Range { mut range, .. } => {
-                            own.push((epoch, range.take(1 + draws % 8)));
-                            if !range.is_empty() && !cursor.untake(range, epoch) {
-                                own.push((epoch, range));
+                            own.push((serial, range.take(1 + draws % 8)));
+                            if !range.is_empty() && !cursor.untake(range, Serial(serial)) {
+                                own.push((serial, range));
                             }
                         }
-                        Taken::OtherEpoch(other) => {
+                        Taken::OtherSerial(Serial(other)) => {
                             if other == 0 {
                                 refill(cursor, position, &mut own, END);
                             } else {
-                                assert!(other > epoch, "{other} after {epoch}");
-                                epoch = other;
+                                assert!(other > serial, "{other} after {serial}");
+                                serial = other;
                             }
                         }
                         Taken::Empty => {
-                            if refill(cursor, position, &mut own, END) > EPOCHS {
+                            if refill(cursor, position, &mut own, END) > SERIALS {
                                 break;
                             }
                         }
@@ -154,20 +155,20 @@ fn threads_share_everything_and_nothing_twice() {
         }
     });
     let mut seen = HashSet::new();
-    for (epoch, range) in all.into_inner().unwrap() {
-        if epoch > EPOCHS {
+    for (serial, range) in all.into_inner().unwrap() {
+        if serial > SERIALS {
             continue;
         }
         for index in range.start..range.end {
-            assert!(seen.insert((epoch, index)), "{index} of epoch {epoch} twice");
+            assert!(seen.insert((serial, index)), "{index} of serial {serial} twice");
         }
     }
-    let complete = (1..=EPOCHS).flat_map(|epoch| (0..END).map(move |index| (epoch, index)));
-    assert_eq!(seen.len() as i64, EPOCHS * END);
+    let complete = (1..=SERIALS).flat_map(|serial| (0..END).map(move |index| (serial, index)));
+    assert_eq!(seen.len() as i64, SERIALS * END);
     assert!(complete.into_iter().all(|index| seen.contains(&index)));
 }
 
-/// Installs the next segment if the one before is used up; returns the epoch.
+/// Installs the next segment if the one before is used up; returns the serial.
 fn refill(
     cursor: &Cursor,
     position: &Mutex<(i64, i64)>,
@@ -182,13 +183,13 @@ fn refill(
     if position.1 == end {
         *position = (position.0 + 1, 0);
     }
-    let (epoch, start) = *position;
-    let next = Range::new(start, end.min(start + 1 + (start * 31 + epoch) % 500));
+    let (serial, start) = *position;
+    let next = Range::new(start, end.min(start + 1 + (start * 31 + serial) % 500));
     position.1 = next.end;
     // A taker may have given back since the look at it.
-    let left = cursor.install(next, epoch);
+    let left = cursor.install(next, Serial(serial));
     if !left.is_empty() {
         own.push((before.0, left));
     }
-    epoch
+    serial
 }

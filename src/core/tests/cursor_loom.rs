@@ -7,12 +7,13 @@
 #![cfg(loom)]
 
 use hilo_core::cursor::{Cursor, Taken};
+use hilo_core::numbers::Serial;
 use hilo_core::range::Range;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
-/// (epoch, index), each at most once in a list of all that was given.
+/// (serial, index), each at most once in a list of all that was given.
 type Owned = Vec<(i64, i64)>;
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -23,26 +24,26 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn owned(range: Range, epoch: i64) -> Owned {
-    (range.start..range.end).map(|index| (epoch, index)).collect()
+fn owned(range: Range, serial: i64) -> Owned {
+    (range.start..range.end).map(|index| (serial, index)).collect()
 }
 
-fn cursor(range: Range, epoch: i64) -> Arc<Cursor> {
+fn cursor(range: Range, serial: i64) -> Arc<Cursor> {
     let cursor = Cursor::new();
-    cursor.install(range, epoch);
+    cursor.install(range, Serial(serial));
     Arc::new(cursor)
 }
 
-/// Takes `times` times up to `want` of epoch 1.
+/// Takes `times` times up to `want` of serial 1.
 fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
     let cursor = cursor.clone();
     thread::spawn(move || {
         let mut all = Owned::new();
         for _ in 0..times {
-            match cursor.take(want, 1) {
+            match cursor.take(want, Serial(1)) {
                 Taken::Range { range, .. } => all.extend(owned(range, 1)),
                 Taken::Empty => {}
-                Taken::OtherEpoch(epoch) => panic!("epoch {epoch} was never installed"),
+                Taken::OtherSerial(serial) => panic!("serial {serial} was never installed"),
             }
         }
         all
@@ -52,7 +53,7 @@ fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
 /// All that was given and all that was left are what was installed, each once.
 fn assert_all(mut given: Owned, installed: &[(Range, i64)]) {
     given.sort();
-    let mut expected: Owned = installed.iter().flat_map(|(r, epoch)| owned(*r, *epoch)).collect();
+    let mut expected: Owned = installed.iter().flat_map(|(r, serial)| owned(*r, *serial)).collect();
     expected.sort();
     assert_eq!(given, expected);
 }
@@ -63,7 +64,7 @@ fn two_takers_and_the_next_segment() {
         let (first, next) = (Range::new(0, 3), Range::new(10, 12));
         let cursor = cursor(first, 1);
         let takers = [taker(&cursor, 2, 2), taker(&cursor, 2, 1)];
-        let mut given = owned(cursor.install(next, 1), 1);
+        let mut given = owned(cursor.install(next, Serial(1)), 1);
         for taker in takers {
             given.extend(taker.join().unwrap());
         }
@@ -78,8 +79,8 @@ fn a_taker_and_a_place_that_is_used_again() {
         let segments = [Range::new(0, 2), Range::new(10, 12), Range::new(20, 22)];
         let cursor = cursor(segments[0], 1);
         let taker = taker(&cursor, 3, 1);
-        let mut given = owned(cursor.install(segments[1], 1), 1);
-        given.extend(owned(cursor.install(segments[2], 1), 1));
+        let mut given = owned(cursor.install(segments[1], Serial(1)), 1);
+        given.extend(owned(cursor.install(segments[2], Serial(1)), 1));
         given.extend(taker.join().unwrap());
         given.extend(owned(cursor.close(), 1));
         assert_all(given, &segments.map(|segment| (segment, 1)));
@@ -93,13 +94,13 @@ fn take_untake_and_install() {
         let cursor = cursor(first, 1);
         let giver = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(2, 1) {
-                Taken::Range { range, .. } if !cursor.untake(range, 1) => owned(range, 1),
+            thread::spawn(move || match cursor.take(2, Serial(1)) {
+                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => owned(range, 1),
                 _ => Owned::new(),
             })
         };
         let taker = taker(&cursor, 2, 1);
-        let mut given = owned(cursor.install(next, 1), 1);
+        let mut given = owned(cursor.install(next, Serial(1)), 1);
         given.extend(giver.join().unwrap());
         given.extend(taker.join().unwrap());
         given.extend(owned(cursor.close(), 1));
@@ -116,11 +117,11 @@ fn two_who_untake() {
         let givers = [(); 2].map(|()| {
             let cursor = cursor.clone();
             thread::spawn(move || {
-                let Taken::Range { mut range, .. } = cursor.take(2, 1) else {
+                let Taken::Range { mut range, .. } = cursor.take(2, Serial(1)) else {
                     return Owned::new();
                 };
                 let mut kept = owned(range.take(1), 1);
-                if !cursor.untake(range, 1) {
+                if !cursor.untake(range, Serial(1)) {
                     kept.extend(owned(range, 1));
                 }
                 kept
@@ -132,9 +133,9 @@ fn two_who_untake() {
     });
 }
 
-/// Indexes start over with the epoch: what was taken under the one must not count for the other.
+/// Indexes start over with the serial: what was taken under the one must not count for the other.
 #[test]
-fn a_new_epoch_and_takers_of_both() {
+fn a_new_serial_and_takers_of_both() {
     check(2, || {
         let (old, new) = (Range::new(0, 2), Range::new(0, 2));
         let cursor = cursor(old, 1);
@@ -142,14 +143,14 @@ fn a_new_epoch_and_takers_of_both() {
             let cursor = cursor.clone();
             thread::spawn(move || {
                 let mut all = Owned::new();
-                let mut epoch = 1;
+                let mut serial = 1;
                 for _ in 0..2 {
-                    match cursor.take(1, epoch) {
-                        Taken::Range { range, .. } => all.extend(owned(range, epoch)),
+                    match cursor.take(1, Serial(serial)) {
+                        Taken::Range { range, .. } => all.extend(owned(range, serial)),
                         Taken::Empty => {}
-                        Taken::OtherEpoch(other) => {
-                            assert_eq!((epoch, other), (1, 2));
-                            epoch = other;
+                        Taken::OtherSerial(Serial(other)) => {
+                            assert_eq!((serial, other), (1, 2));
+                            serial = other;
                         }
                     }
                 }
@@ -157,7 +158,7 @@ fn a_new_epoch_and_takers_of_both() {
             })
         });
         let mut given = owned(cursor.close(), 1);
-        assert_eq!(cursor.install(new, 2).len(), 0);
+        assert_eq!(cursor.install(new, Serial(2)).len(), 0);
         for taker in takers {
             given.extend(taker.join().unwrap());
         }
@@ -166,30 +167,30 @@ fn a_new_epoch_and_takers_of_both() {
     });
 }
 
-/// Who took under the old epoch gives back when the new one serves the same indexes.
+/// Who took under the old serial gives back when the new one serves the same indexes.
 #[test]
-fn what_was_taken_under_the_old_epoch_is_not_given_back_to_the_new() {
+fn what_was_taken_under_the_old_serial_is_not_given_back_to_the_new() {
     check(6, || {
         let (old, new) = (Range::new(0, 2), Range::new(0, 2));
         let cursor = cursor(old, 1);
         let giver = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(1, 1) {
-                Taken::Range { range, .. } if !cursor.untake(range, 1) => owned(range, 1),
+            thread::spawn(move || match cursor.take(1, Serial(1)) {
+                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => owned(range, 1),
                 _ => Owned::new(),
             })
         };
         let taker = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(1, 2) {
+            thread::spawn(move || match cursor.take(1, Serial(2)) {
                 Taken::Range { range, .. } => owned(range, 2),
                 other => {
-                    assert!(matches!(other, Taken::OtherEpoch(1) | Taken::Empty));
+                    assert!(matches!(other, Taken::OtherSerial(Serial(1)) | Taken::Empty));
                     Owned::new()
                 }
             })
         };
-        let mut given = owned(cursor.install(new, 2), 1);
+        let mut given = owned(cursor.install(new, Serial(2)), 1);
         given.extend(giver.join().unwrap());
         given.extend(taker.join().unwrap());
         given.extend(owned(cursor.close(), 2));
@@ -205,13 +206,13 @@ fn exactly_and_peek() {
         let cursor = cursor(first, 1);
         let exact = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take_exactly(2, 1) {
+            thread::spawn(move || match cursor.take_exactly(2, Serial(1)) {
                 Taken::Range { range, .. } => {
                     assert_eq!(range.len(), 2);
                     owned(range, 1)
                 }
                 other => {
-                    assert!(matches!(other, Taken::Empty | Taken::OtherEpoch(2)));
+                    assert!(matches!(other, Taken::Empty | Taken::OtherSerial(Serial(2))));
                     Owned::new()
                 }
             })
@@ -219,16 +220,18 @@ fn exactly_and_peek() {
         let viewer = {
             let cursor = cursor.clone();
             thread::spawn(move || {
-                let (range, epoch) = cursor.peek();
-                match epoch {
-                    1 => assert!([3, 12].contains(&range.end) && range.len() <= 3, "{range:?}"),
-                    2 => assert_eq!(range, Range::new(20, 21)),
-                    _ => panic!("epoch {epoch} was never installed"),
+                let (range, serial) = cursor.peek();
+                match serial {
+                    Serial(1) => {
+                        assert!([3, 12].contains(&range.end) && range.len() <= 3, "{range:?}")
+                    }
+                    Serial(2) => assert_eq!(range, Range::new(20, 21)),
+                    _ => panic!("serial {serial} was never installed"),
                 }
             })
         };
-        let mut given = owned(cursor.install(next, 1), 1);
-        given.extend(owned(cursor.install(last, 2), 1));
+        let mut given = owned(cursor.install(next, Serial(1)), 1);
+        given.extend(owned(cursor.install(last, Serial(2)), 1));
         given.extend(exact.join().unwrap());
         viewer.join().unwrap();
         given.extend(owned(cursor.close(), 2));

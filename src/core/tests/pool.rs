@@ -3,12 +3,13 @@
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, Taken};
+use hilo_core::numbers::Serial;
 use hilo_core::pool::Pool;
 use hilo_core::range::Range;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const EPOCH: i64 = 1;
+const SERIAL: Serial = Serial(1);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -101,12 +102,12 @@ proptest! {
                     let block = Range::new(end + skip, end + skip + len);
                     end = block.end;
                     prop_assert!(pool.publish(block));
-                    pool.promote(&cursor, EPOCH);
+                    pool.promote(&cursor, SERIAL);
                     inside.extend(indexes(block));
                 }
                 Step::Take { want } => {
-                    pool.promote(&cursor, EPOCH);
-                    if let Taken::Range { range, .. } = cursor.take(want, EPOCH) {
+                    pool.promote(&cursor, SERIAL);
+                    if let Taken::Range { range, .. } = cursor.take(want, SERIAL) {
                         for index in indexes(range) {
                             prop_assert!(inside.remove(&index), "{index} dealt twice");
                         }
@@ -120,7 +121,7 @@ proptest! {
                     }
                     let mut range = out.swap_remove(which % out.len());
                     range.take(keep);
-                    if pool.return_range(&cursor, EPOCH, range) {
+                    if pool.return_range(&cursor, SERIAL, range) {
                         inside.extend(indexes(range));
                         dealt -= range.len();
                     }
@@ -136,7 +137,7 @@ proptest! {
                     }
                 }
                 Step::Claim { count, align } => {
-                    let claimed = pool.claim(&cursor, EPOCH, |run| {
+                    let claimed = pool.claim(&cursor, SERIAL, |run| {
                         let start = (run.start + align - 1) / align * align;
                         (start + count <= run.end).then(|| Range::new(start, start + count))
                     });

@@ -4,6 +4,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::SequenceId;
 
 use super::finding::{ERROR, Finding, WARNING, finding, readable};
 use crate::catalog::column_values::{self, Judged};
@@ -126,14 +127,14 @@ impl Column {
             return None;
         }
         let ids = ids().or_raise();
-        let sequence = definitions::by_id(&ids, id).or_raise()?;
+        let sequence = definitions::by_id(&ids, SequenceId(id)).or_raise()?;
         let definition = &sequence.definition;
         if definition.cycle {
             return None;
         }
         let rising = definition.increment > 0;
         let position = || {
-            let found = positions::find(&ids, id, gucs::node().0).or_raise();
+            let found = positions::find(&ids, SequenceId(id), gucs::node().0).or_raise();
             found.unwrap_or_else(|| Position::first(&sequence))
         };
         let before = position();
