@@ -276,7 +276,7 @@ impl HiloError {
             Self::NoLastval => "Call hilo_nextval first.".into(),
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
-            Self::Timeout { cause: Cause::Slow, .. } => "See what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
+            Self::Timeout { cause: Cause::Slow, .. } => "Snapshot what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
             Self::Fault { sqlstate, message, .. }
                 if *sqlstate == NOT_SO_NUMBERED && message.contains("hilo.node_id") =>
             {
@@ -288,7 +288,7 @@ impl HiloError {
                 NOT_ARRIVED.into()
             }
             Self::NoPosition(_) => NOT_ARRIVED.into(),
-            Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences and the server's log.".into(),
+            Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "Snapshot last_error in hilo_stat_sequences and the server's log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Renumbered(_) => "Commit the change first; or say with restart_with where this transaction's numbers begin.".into(),
             Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),

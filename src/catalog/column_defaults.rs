@@ -11,7 +11,7 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
-use super::name::{Name, shown};
+use super::name::{Name, escape_for_message};
 use crate::errors::OrRaise;
 use crate::memory::{self, Grow};
 
@@ -96,7 +96,7 @@ pub fn describe(default: &ColumnDefault) -> String {
     // C string that is copied.
     unsafe {
         let text = pg_sys::getObjectDescription(&address, false);
-        let words = shown(CStr::from_ptr(text).to_bytes());
+        let words = escape_for_message(CStr::from_ptr(text).to_bytes());
         pg_sys::pfree(text.cast());
         words
     }

@@ -5,9 +5,9 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
-use super::name::{Name, shown};
-use super::table::{Equals, Row, See, Table, text_datum};
-use super::{Ids, ids, roles};
+use super::name::{Name, escape_for_message};
+use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
+use super::{CatalogOids, catalog_oids, roles};
 use crate::errors::HiloError;
 use crate::ffi;
 
@@ -91,12 +91,12 @@ const NAME: i16 = 2;
 
 /// The sequence of this name as of now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
-    let keys = [(NAME, Equals::Text(name))];
+    let keys = [(NAME, Match::Text(name))];
     let row = table
-        .find(ids.sequence_name_key, &keys, See::Current)
-        .or_else(|| table.find(ids.sequence_name_key, &keys, See::Newest));
+        .find(ids.sequence_name_key, &keys, Snapshot::SelfSnapshot)
+        .or_else(|| table.find(ids.sequence_name_key, &keys, Snapshot::Catalog));
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -110,28 +110,28 @@ pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
 
 /// The error of a name that no sequence has.
 pub fn missing(name: &[u8]) -> HiloError {
-    HiloError::NoSuchSequence(shown(name))
+    HiloError::NoSuchSequence(escape_for_message(name))
 }
 
 /// The sequence with this id as of now.
-pub fn by_id(ids: &Ids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
+pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;
-    let row = table.find(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], See::Newest);
+    let row = table.find(ids.sequence_pkey, &[(ID, Match::Int8(id.0))], Snapshot::Catalog);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
 /// Visits all sequences as of now, until `visit` returns false.
 pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_pkey, &[], See::Newest, |row| visit(Sequence::from_row(&row)));
+    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| visit(Sequence::from_row(&row)));
     Ok(())
 }
 
 /// Adds a sequence; its name must not be taken (else a unique violation is raised).
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
-    Table::write(ids()?.sequence)?.insert(&mut sequence.values());
+    Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
     Ok(())
 }
 
@@ -140,32 +140,48 @@ pub fn now() -> i64 {
     ffi::now()
 }
 
-/// Locks the row of a sequence, waiting for whoever changes it, and gives its newest version.
-pub fn lock(id: SequenceId) -> Result<Option<(Table, Row, Sequence)>, HiloError> {
-    let ids = ids()?;
-    let table = Table::write(ids.sequence)?;
-    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], true);
-    Ok(found.ok().flatten().map(|row| {
-        let sequence = Sequence::from_row(&row);
-        (table, row, sequence)
-    }))
+/// A sequence whose row is locked, as its newest version has it.
+pub struct LockedSequence {
+    table: Table,
+    row: Row,
+    pub sequence: Sequence,
 }
 
-/// Locks the row of a sequence if nobody holds it, and gives its newest version. `Err`: it is held.
-pub fn lock_now(ids: &Ids, id: SequenceId) -> Result<Result<Option<Sequence>, ()>, HiloError> {
-    let table = Table::write(ids.sequence)?;
-    let found = table.find_locked(ids.sequence_pkey, &[(ID, Equals::Int8(id.0))], false);
-    Ok(found.map(|row| row.map(|row| Sequence::from_row(&row))))
+impl LockedSequence {
+    /// Replaces the row.
+    pub fn update(&self, sequence: &Sequence) {
+        self.table.update(&self.row, &mut sequence.values());
+        super::table::next_command();
+    }
+
+    pub fn delete(&self) {
+        self.table.delete(&self.row);
+        super::table::next_command();
+    }
 }
 
-/// Replaces the row that [`lock`] gave.
-pub fn update(table: &Table, row: &Row, sequence: &Sequence) {
-    table.update(row, &mut sequence.values());
-    super::table::next_command();
+/// Locks the row of a sequence.
+pub fn lock(
+    oids: &CatalogOids,
+    id: SequenceId,
+    wait: LockWait,
+) -> Result<RowLock<LockedSequence>, HiloError> {
+    let table = Table::write(oids.sequence)?;
+    let found = table.find_locked(oids.sequence_pkey, &[(ID, Match::Int8(id.0))], wait);
+    Ok(match found {
+        RowLock::Locked(row) => {
+            let sequence = Sequence::from_row(&row);
+            RowLock::Locked(LockedSequence { table, row, sequence })
+        }
+        RowLock::Missing => RowLock::Missing,
+        RowLock::Skipped => RowLock::Skipped,
+    })
 }
 
-/// Deletes the row that [`lock`] gave.
-pub fn delete(table: &Table, row: &Row) {
-    table.delete(row);
-    super::table::next_command();
+/// The same, waiting for another transaction that changes it. `None`: there is no such sequence.
+pub fn lock_existing(id: SequenceId) -> Result<Option<LockedSequence>, HiloError> {
+    Ok(match lock(&catalog_oids()?, id, LockWait::Block)? {
+        RowLock::Locked(locked) => Some(locked),
+        RowLock::Missing | RowLock::Skipped => None,
+    })
 }

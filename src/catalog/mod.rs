@@ -30,7 +30,7 @@ use crate::errors::HiloError;
 
 /// A table of ours and its indexes.
 #[derive(Clone, Copy, Debug)]
-pub struct Ids {
+pub struct CatalogOids {
     pub extension: pg_sys::Oid,
     pub sequence: pg_sys::Oid,
     pub sequence_pkey: pg_sys::Oid,
@@ -49,20 +49,20 @@ pub struct Ids {
     pub role_type: pg_sys::Oid,
 }
 
-impl Ids {
+impl CatalogOids {
     fn tables(&self) -> [pg_sys::Oid; 5] {
         [self.sequence, self.position, self.free_range, self.gap, self.privilege]
     }
 }
 
-static IDS: Global<Cell<Option<Ids>>> = Global::new(Cell::new(None));
+static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
 
 /// The tables of the extension in this database.
 ///
 /// # Errors
 /// `NotInstalled` where it is not there, `Version` where it is not the library's, `CatalogMismatch` where
 /// a table is missing.
-pub fn ids() -> Result<Ids, HiloError> {
+pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     if let Some(ids) = IDS.get() {
         return Ok(ids);
     }
@@ -72,7 +72,7 @@ pub fn ids() -> Result<Ids, HiloError> {
     Ok(ids)
 }
 
-fn look_up() -> Result<Ids, HiloError> {
+fn look_up() -> Result<CatalogOids, HiloError> {
     // SAFETY: plain catalog look-ups inside a transaction.
     let (extension, schema) = unsafe {
         (
@@ -93,7 +93,7 @@ fn look_up() -> Result<Ids, HiloError> {
             oid => Ok(oid),
         }
     };
-    Ok(Ids {
+    Ok(CatalogOids {
         extension,
         sequence: of(c"sequence")?,
         sequence_pkey: of(c"sequence_pkey")?,

@@ -25,7 +25,7 @@ impl Deref for Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(self))
+        f.write_str(&escape_for_message(self))
     }
 }
 
@@ -39,8 +39,8 @@ pub fn utf8(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|text| takes_utf8 || text.is_ascii())
 }
 
-/// For messages: what cannot be shown as it is comes as `\\xNN`.
-pub fn shown(bytes: &[u8]) -> String {
+/// For messages: what cannot be escape_for_message as it is comes as `\\xNN`.
+pub fn escape_for_message(bytes: &[u8]) -> String {
     if let Some(text) = utf8(bytes) {
         return text.to_owned();
     }

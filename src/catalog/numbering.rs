@@ -9,7 +9,7 @@ use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
 use super::positions::{self, Position};
-use super::{Ids, ids};
+use super::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 use crate::gucs;
 
@@ -66,7 +66,7 @@ pub fn node() -> Result<i32, HiloError> {
 /// # Errors
 /// `NoPosition` where no other is known, `NotAmongNodes` where that leaves no stripe for it, `Reserved` where a node has reserved beyond it
 /// under another numbering.
-pub fn joined(ids: &Ids, sequence: &Sequence) -> Result<Position, HiloError> {
+pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloError> {
     let first = Position::first(sequence);
     let rising = sequence.definition.increment > 0;
     let others = positions::of_all_nodes(ids, sequence.id)?;
@@ -101,7 +101,7 @@ pub fn anew(
 ) -> Result<Numbering, HiloError> {
     let node = node()?;
     let nodes = gucs::node().1;
-    let others = positions::of_other_nodes(&ids()?, sequence.id, node)?;
+    let others = positions::of_other_nodes(&catalog_oids()?, sequence.id, node)?;
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
     let numbering = Numbering { base, nodes, stripe };

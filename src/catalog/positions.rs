@@ -10,8 +10,8 @@ use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
-use super::table::{Equals, Row, See, Table};
-use super::{Ids, ids};
+use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table};
+use super::{CatalogOids, catalog_oids};
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -182,8 +182,8 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
     block.saturating_mul((LEAST / block).max(1))
 }
 
-fn keys(sequence: SequenceId, node: i32) -> [(i16, Equals<'static>); 2] {
-    [(1, Equals::Int8(sequence.0)), (2, Equals::Int4(node))]
+fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
+    [(1, Match::Int8(sequence.0)), (2, Match::Int4(node))]
 }
 
 /// A version of a position row that a transaction has written. The writer is a subtransaction, so a
@@ -216,9 +216,9 @@ fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     same.then_some(row)
 }
 
-fn newest(table: &Table, ids: &Ids, sequence: SequenceId, node: i32) -> Option<Row> {
+fn newest(table: &Table, ids: &CatalogOids, sequence: SequenceId, node: i32) -> Option<Row> {
     written(table, sequence, node)
-        .or_else(|| table.find(ids.position_pkey, &keys(sequence, node), See::Newest))
+        .or_else(|| table.find(ids.position_pkey, &keys(sequence, node), Snapshot::Catalog))
 }
 
 /// A position row that this transaction has locked.
@@ -268,49 +268,54 @@ impl LockedPosition {
     }
 }
 
-/// What locking a position came to.
-pub enum Lock {
-    Locked(LockedPosition),
-    Missing,
-    Held,
-}
-
-/// Locks a node's row, waiting for its holder or not.
-pub fn lock(ids: &Ids, sequence: SequenceId, node: i32, wait: bool) -> Result<Lock, HiloError> {
-    let table = Table::write(ids.position)?;
-    let find = || newest(&table, ids, sequence, node);
+/// Locks a node's row.
+pub fn lock(
+    oids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+    wait: LockWait,
+) -> Result<RowLock<LockedPosition>, HiloError> {
+    let table = Table::write(oids.position)?;
+    let find = || newest(&table, oids, sequence, node);
     // Nobody else sees a version that is this transaction's own.
     let found = match find().filter(|row| is_current(row.writer())) {
-        Some(own) => Ok(Some(own)),
+        Some(own) => RowLock::Locked(own),
         None => table.lock_found(find, wait),
     };
     Ok(match found {
-        Ok(Some(row)) => {
+        RowLock::Locked(row) => {
             let position = Position::from_row(&row);
-            Lock::Locked(LockedPosition { table, row, position })
+            RowLock::Locked(LockedPosition { table, row, position })
         }
-        Ok(None) => Lock::Missing,
-        Err(()) => Lock::Held,
+        RowLock::Missing => RowLock::Missing,
+        RowLock::Skipped => RowLock::Skipped,
     })
 }
 
 /// A node's row as of now.
-pub fn find(ids: &Ids, sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
-    let row =
-        Table::read(ids.position)?.find(ids.position_pkey, &keys(sequence, node), See::Newest);
+pub fn find(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+) -> Result<Option<Position>, HiloError> {
+    let row = Table::read(ids.position)?.find(
+        ids.position_pkey,
+        &keys(sequence, node),
+        Snapshot::Catalog,
+    );
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
 pub fn insert(position: &Position) -> Result<(), HiloError> {
-    Table::write(ids()?.position)?.insert(&mut position.values());
+    Table::write(catalog_oids()?.position)?.insert(&mut position.values());
     Ok(())
 }
 
 /// The rows of all nodes for this sequence.
-pub fn of_all_nodes(ids: &Ids, sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
+pub fn of_all_nodes(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;
     let mut all = Vec::new();
-    table.scan(ids.position_pkey, &keys(sequence, 0)[..1], See::Newest, |row| {
+    table.scan(ids.position_pkey, &keys(sequence, 0)[..1], Snapshot::Catalog, |row| {
         all.push(Position::from_row(&row));
         true
     });
@@ -319,15 +324,15 @@ pub fn of_all_nodes(ids: &Ids, sequence: SequenceId) -> Result<Vec<Position>, Hi
 
 /// The rows of the other nodes: without a look at the versions that there may be of `node`'s.
 pub fn of_other_nodes(
-    ids: &Ids,
+    ids: &CatalogOids,
     sequence: SequenceId,
     node: i32,
 ) -> Result<Vec<Position>, HiloError> {
     let table = Table::read(ids.position)?;
     let mut all = Vec::new();
-    for other in [Equals::Below4(node), Equals::Above4(node)] {
-        let keys = [(1, Equals::Int8(sequence.0)), (2, other)];
-        table.scan(ids.position_pkey, &keys, See::Newest, |row| {
+    for other in [Match::Int4Less(node), Match::Int4Greater(node)] {
+        let keys = [(1, Match::Int8(sequence.0)), (2, other)];
+        table.scan(ids.position_pkey, &keys, Snapshot::Catalog, |row| {
             all.push(Position::from_row(&row));
             true
         });
@@ -336,9 +341,9 @@ pub fn of_other_nodes(
 }
 
 /// Deletes the rows of all nodes for a sequence that is dropped.
-pub fn forget(ids: &Ids, sequence: SequenceId) -> Result<(), HiloError> {
+pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     for position in of_all_nodes(ids, sequence)? {
-        if let Lock::Locked(locked) = lock(ids, sequence, position.node, true)? {
+        if let RowLock::Locked(locked) = lock(ids, sequence, position.node, LockWait::Block)? {
             locked.delete();
         }
     }
@@ -350,7 +355,7 @@ pub fn find_written(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Option<(Position, Version)>, HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let row = newest(&Table::read(ids.position)?, &ids, sequence, node);
     Ok(row.filter(|row| is_current(row.writer())).map(|row| {
         let position = Position::from_row(&row);
@@ -370,7 +375,9 @@ pub fn advance(version: &Version, next_index: i64) -> Result<Option<Position>, H
     if !is_current(version.writer) {
         return Ok(None);
     }
-    let Lock::Locked(locked) = lock(&ids()?, version.sequence, version.node, true)? else {
+    let RowLock::Locked(locked) =
+        lock(&catalog_oids()?, version.sequence, version.node, LockWait::Block)?
+    else {
         return Ok(None);
     };
     if locked.version() != *version {

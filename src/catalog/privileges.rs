@@ -6,8 +6,8 @@ use hilo_core::numbers::SequenceId;
 
 use super::definitions::Sequence;
 use super::roles::PUBLIC;
-use super::table::{Equals, Row, See, Table, next_command, text_datum};
-use super::{ids, roles};
+use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
+use super::{catalog_oids, roles};
 use crate::errors::HiloError;
 use crate::ffi;
 
@@ -87,10 +87,10 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     if acts_as(user, sequence.owner) {
         return Ok(Privileges::ALL);
     }
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::read(ids.privilege)?;
     let mut held = of_all(user);
-    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.id.0))], See::Newest, |row| {
+    table.scan(ids.privilege_pkey, &[(1, Match::Int8(sequence.id.0))], Snapshot::Catalog, |row| {
         let grantee = row.oid(2);
         if (grantee == PUBLIC || acts_as(user, grantee))
             && let Some(privilege) = row.text(3).as_deref().and_then(Privileges::named)
@@ -104,11 +104,14 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
 
 /// Gives `grantee` the privileges that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     roles::depend_on(grantee)?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
-        if table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest).is_none() {
+        if table
+            .find(ids.privilege_pkey, &keys(sequence, grantee, name), Snapshot::Catalog)
+            .is_none()
+        {
             table.insert(&mut [
                 Some(sequence.id.0.into()),
                 Some(grantee.into()),
@@ -123,23 +126,23 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 
 /// Whether the table has this row of its own already, whoever granted it.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let name = row.text(3).unwrap_or_default();
     let keys = [
-        (1, Equals::Int8(row.int8(1))),
-        (2, Equals::Oid(row.oid(2))),
-        (3, Equals::Text(name.as_bytes())),
+        (1, Match::Int8(row.int8(1))),
+        (2, Match::Oid(row.oid(2))),
+        (3, Match::Text(name.as_bytes())),
     ];
-    Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, See::Newest).is_some())
+    Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, Snapshot::Catalog).is_some())
 }
 
 /// Takes privileges from `grantee`.
 pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
         if let Some(row) =
-            table.find(ids.privilege_pkey, &keys(sequence, grantee, name), See::Newest)
+            table.find(ids.privilege_pkey, &keys(sequence, grantee, name), Snapshot::Catalog)
         {
             table.delete(&row);
         }
@@ -155,9 +158,9 @@ pub fn change_owner(
     old: pg_sys::Oid,
     new: pg_sys::Oid,
 ) -> Result<(), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::write(ids.privilege)?;
-    table.scan(ids.privilege_pkey, &[(1, Equals::Int8(sequence.0))], See::Newest, |row| {
+    table.scan(ids.privilege_pkey, &[(1, Match::Int8(sequence.0))], Snapshot::Catalog, |row| {
         if [old, new].contains(&row.oid(2)) {
             table.delete(&row);
         } else {
@@ -173,12 +176,8 @@ pub fn change_owner(
     Ok(())
 }
 
-fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Equals<'a>); 3] {
-    [
-        (1, Equals::Int8(sequence.id.0)),
-        (2, Equals::Oid(grantee)),
-        (3, Equals::Text(name.as_bytes())),
-    ]
+fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 3] {
+    [(1, Match::Int8(sequence.id.0)), (2, Match::Oid(grantee)), (3, Match::Text(name.as_bytes()))]
 }
 
 /// Whether the user of now may create sequences.
@@ -189,7 +188,7 @@ pub fn may_create() -> Result<(), HiloError> {
 /// Whether `user` may own sequences. As for core's: CREATE on the schema, here the one that the extension
 /// lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
-    let schema = extension_schema(ids()?.extension)?;
+    let schema = extension_schema(catalog_oids()?.extension)?;
     // SAFETY: catalog look-ups inside a transaction.
     unsafe {
         #[cfg(feature = "pg15")]
@@ -217,8 +216,8 @@ pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError
     let table = Table::read(pg_sys::ExtensionRelationId)?;
     let row = table.find(
         pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId),
-        &[(OID, Equals::Oid(extension))],
-        See::Newest,
+        &[(OID, Match::Oid(extension))],
+        Snapshot::Catalog,
     );
     Ok(row.ok_or(HiloError::NotInstalled)?.oid(SCHEMA))
 }

@@ -8,9 +8,9 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
-use super::Ids;
+use super::CatalogOids;
 use super::positions::Position;
-use super::table::{Equals, Row, See, Table, next_command, text_datum};
+use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
@@ -42,17 +42,17 @@ const INCARNATION: i16 = 6;
 /// The incarnation of a range that is in nobody's memory.
 const FREE: i64 = 0;
 
-fn keys(position: &Position) -> [(i16, Equals<'static>); 3] {
+fn keys(position: &Position) -> [(i16, Match<'static>); 3] {
     [
-        (1, Equals::Int8(position.sequence.0)),
-        (2, Equals::Int4(position.node)),
-        (3, Equals::Int8(position.epoch.0)),
+        (1, Match::Int8(position.sequence.0)),
+        (2, Match::Int4(position.node)),
+        (3, Match::Int8(position.epoch.0)),
     ]
 }
 
-fn free_keys(position: &Position) -> [(i16, Equals<'static>); 4] {
+fn free_keys(position: &Position) -> [(i16, Match<'static>); 4] {
     let [sequence, node, epoch] = keys(position);
-    [sequence, node, epoch, (INCARNATION, Equals::Int8(FREE))]
+    [sequence, node, epoch, (INCARNATION, Match::Int8(FREE))]
 }
 
 fn range(row: &Row) -> Range {
@@ -79,12 +79,16 @@ pub struct GapRow {
 }
 
 /// The gaps recorded for a node.
-pub fn gaps_of(ids: &Ids, sequence: SequenceId, node: i32) -> Result<Vec<GapRow>, HiloError> {
+pub fn gaps_of(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+) -> Result<Vec<GapRow>, HiloError> {
     let mut gaps = Vec::new();
     Table::read(ids.gap)?.scan(
         ids.gap_sequence_idx,
-        &[(1, Equals::Int8(sequence.0))],
-        See::Newest,
+        &[(1, Match::Int8(sequence.0))],
+        Snapshot::Catalog,
         |row| {
             if row.int4(2) == node {
                 let reason = row.text(6).unwrap_or_default();
@@ -98,12 +102,12 @@ pub fn gaps_of(ids: &Ids, sequence: SequenceId, node: i32) -> Result<Vec<GapRow>
 }
 
 /// The free ranges of a position's epoch, lowest first.
-pub fn free_of(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn free_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
     let mut free = Vec::new();
     Table::read(ids.free_range)?.scan(
         ids.free_range_pkey,
         &free_keys(position),
-        See::Newest,
+        Snapshot::Catalog,
         |row| {
             free.grow(range(&row)).or_raise();
             true
@@ -113,13 +117,17 @@ pub fn free_of(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> 
 }
 
 /// The free ranges that overlap `hull`.
-fn free_within(ids: &Ids, position: &Position, hull: Range) -> Result<Vec<Range>, HiloError> {
+fn free_within(
+    ids: &CatalogOids,
+    position: &Position,
+    hull: Range,
+) -> Result<Vec<Range>, HiloError> {
     let table = Table::read(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = [a, b, c, d, (FIRST, Equals::Below(hull.start))];
+    let before = [a, b, c, d, (FIRST, Match::Int8Less(hull.start))];
     let mut free: Vec<Range> = table.last(ids.free_range_pkey, &before).iter().map(range).collect();
-    let from = [a, b, c, d, (FIRST, Equals::Above(hull.start - 1))];
-    table.scan(ids.free_range_pkey, &from, See::Newest, |row| {
+    let from = [a, b, c, d, (FIRST, Match::Int8Greater(hull.start - 1))];
+    table.scan(ids.free_range_pkey, &from, Snapshot::Catalog, |row| {
         let found = range(&row);
         let inside = found.start < hull.end;
         if inside {
@@ -131,17 +139,17 @@ fn free_within(ids: &Ids, position: &Position, hull: Range) -> Result<Vec<Range>
 }
 
 /// The end of the highest free range; 0: there is none.
-pub fn free_end(ids: &Ids, position: &Position) -> Result<i64, HiloError> {
+pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<i64, HiloError> {
     let last = Table::read(ids.free_range)?.last(ids.free_range_pkey, &free_keys(position));
     Ok(last.map_or(0, |row| range(&row).end))
 }
 
 /// The rows of ranges that are in some server's memory.
-fn lent_rows(table: &Table, ids: &Ids, position: &Position) -> Vec<Row> {
+fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> {
     let [a, b, c] = keys(position);
     let mut rows = Vec::new();
-    let lent = [a, b, c, (INCARNATION, Equals::Above(FREE))];
-    table.scan(ids.free_range_pkey, &lent, See::Newest, |row| {
+    let lent = [a, b, c, (INCARNATION, Match::Int8Greater(FREE))];
+    table.scan(ids.free_range_pkey, &lent, Snapshot::Catalog, |row| {
         rows.grow(row).or_raise();
         true
     });
@@ -149,7 +157,7 @@ fn lent_rows(table: &Table, ids: &Ids, position: &Position) -> Vec<Row> {
 }
 
 /// The ranges that are in some server's memory, or were when that ended.
-pub fn lent(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
     let table = Table::read(ids.free_range)?;
     Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
@@ -157,7 +165,7 @@ pub fn lent(ids: &Ids, position: &Position) -> Result<Vec<Range>, HiloError> {
 /// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest
 /// that have something from index `from` on. Whoever calls holds the position's lock.
 pub fn lend(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
     limit: usize,
@@ -168,10 +176,10 @@ pub fn lend(
     }
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = table.last(ids.free_range_pkey, &[a, b, c, d, (FIRST, Equals::Below(from))]);
+    let before = table.last(ids.free_range_pkey, &[a, b, c, d, (FIRST, Match::Int8Less(from))]);
     let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
-    let after = [a, b, c, d, (FIRST, Equals::Above(from - 1))];
-    table.scan(ids.free_range_pkey, &after, See::Newest, |row| {
+    let after = [a, b, c, d, (FIRST, Match::Int8Greater(from - 1))];
+    table.scan(ids.free_range_pkey, &after, Snapshot::Catalog, |row| {
         let wanted = rows.len() < limit;
         if wanted {
             rows.push(row);
@@ -189,17 +197,17 @@ pub fn lend(
 }
 
 /// Puts free ranges into the catalog, each as one with those that it touches.
-pub fn put_free(ids: &Ids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
+pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
         let mut whole = put;
-        let before = [a, b, c, d, (FIRST, Equals::Below(put.start))];
-        let after = [a, b, c, d, (FIRST, Equals::Int8(put.end))];
+        let before = [a, b, c, d, (FIRST, Match::Int8Less(put.start))];
+        let after = [a, b, c, d, (FIRST, Match::Int8(put.end))];
         let neighbours = table.last(ids.free_range_pkey, &before).into_iter().chain(table.find(
             ids.free_range_pkey,
             &after,
-            See::Newest,
+            Snapshot::Catalog,
         ));
         for row in neighbours {
             if let Some(joined) = whole.joined(&range(&row)) {
@@ -214,7 +222,7 @@ pub fn put_free(ids: &Ids, position: &Position, ranges: &[Range]) -> Result<(), 
 }
 
 /// Lowers a position as far as the free ranges reach down from it.
-pub fn lower(ids: &Ids, position: &mut Position) -> Result<(), HiloError> {
+pub fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
         && range(&row).end == position.next_index
@@ -230,7 +238,7 @@ pub fn lower(ids: &Ids, position: &mut Position) -> Result<(), HiloError> {
 /// Writes down what the memory of `incarnation` holds below `settled_index`: each of `held` there gets a
 /// row, and no other range has one.
 pub fn write_lent(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
     held: &[Range],
@@ -246,7 +254,11 @@ pub fn write_lent(
 }
 
 /// Deletes the rows of lent ranges of which nothing is `held` any more.
-pub fn forget_lent(ids: &Ids, position: &Position, held: &[Range]) -> Result<(), HiloError> {
+pub fn forget_lent(
+    ids: &CatalogOids,
+    position: &Position,
+    held: &[Range],
+) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let rows = lent_rows(&table, ids, position);
     for row in rows {
@@ -264,7 +276,7 @@ const MOST_ROWS: usize = 1024;
 
 /// Records that the values of `range` will not be served: a row for each part in which they step evenly.
 pub fn record_gap(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     range: Range,
@@ -307,7 +319,7 @@ pub fn record_gap(
 /// Records what was in memory that is gone: what the position says of it, and the ranges that were lent
 /// to it. The free ranges stay.
 pub fn write_off_memory(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     reason: Reason,
@@ -330,7 +342,7 @@ pub fn write_off_memory(
 /// Records what of `held` and of the free ranges lies below the position: none of it is served any more.
 /// Deletes the rows of the free and the lent ranges.
 pub fn write_off(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     held: Vec<Range>,
@@ -338,7 +350,7 @@ pub fn write_off(
 ) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let mut lost = held;
-    table.scan(ids.free_range_pkey, &keys(position), See::Newest, |row| {
+    table.scan(ids.free_range_pkey, &keys(position), Snapshot::Catalog, |row| {
         // What is lent is held, or has been served.
         if row.int8(INCARNATION as usize) == FREE {
             lost.grow(range(&row)).or_raise();
@@ -355,14 +367,14 @@ pub fn write_off(
 }
 
 /// Deletes what the catalog says of a dropped sequence.
-pub fn forget(ids: &Ids, sequence: SequenceId) -> Result<(), HiloError> {
+pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     for (table, index) in [
         (ids.free_range, ids.free_range_pkey),
         (ids.gap, ids.gap_sequence_idx),
         (ids.privilege, ids.privilege_pkey),
     ] {
         let table = Table::write(table)?;
-        table.scan(index, &[(1, Equals::Int8(sequence.0))], See::Newest, |row| {
+        table.scan(index, &[(1, Match::Int8(sequence.0))], Snapshot::Catalog, |row| {
             table.delete(&row);
             true
         });

@@ -4,11 +4,11 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
+use super::catalog_oids;
 use super::definitions::{self, Sequence};
-use super::ids;
 use super::privileges::{self, Privileges};
 use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
-use super::table::{Equals, See, Table};
+use super::table::{Match, Snapshot, Table};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 
@@ -18,10 +18,10 @@ const GRANTEE: i16 = 2;
 
 /// The sequences that a role owns.
 pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let mut owned = Vec::new();
     let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_owner_idx, &[(OWNER, Equals::Oid(role))], See::Newest, |row| {
+    table.scan(ids.sequence_owner_idx, &[(OWNER, Match::Oid(role))], Snapshot::Catalog, |row| {
         owned.grow(Sequence::from_row(&row)).or_raise();
         true
     });
@@ -30,13 +30,18 @@ pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
 
 /// The sequences on which a role has a privilege, each once.
 pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let mut granted = Vec::new();
     let table = Table::read(ids.privilege)?;
-    table.scan(ids.privilege_grantee_idx, &[(GRANTEE, Equals::Oid(role))], See::Newest, |row| {
-        granted.grow(row.int8(1)).or_raise();
-        true
-    });
+    table.scan(
+        ids.privilege_grantee_idx,
+        &[(GRANTEE, Match::Oid(role))],
+        Snapshot::Catalog,
+        |row| {
+            granted.grow(row.int8(1)).or_raise();
+            true
+        },
+    );
     granted.sort_unstable();
     granted.dedup();
     let mut sequences = Vec::new();
@@ -58,8 +63,8 @@ fn mentioned(
     let mut roles = vec![PUBLIC];
     while let Some(row) = table.find(
         index,
-        &[(column, Equals::Beyond(*roles.last().unwrap_or(&PUBLIC)))],
-        See::Newest,
+        &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))],
+        Snapshot::Catalog,
     ) {
         roles.grow(row.oid(column as usize))?;
     }
@@ -69,17 +74,17 @@ fn mentioned(
 /// Has every role that is mentioned known to the cluster, and mentions none that does not exist: after
 /// a restore, pg_upgrade or an update of the extension, which bring the rows alone.
 pub fn reconcile() -> Result<(), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     for role in mentioned(ids.sequence, ids.sequence_owner_idx, OWNER)? {
         if is_lasting(role) || exists(role) {
             depend_on(role)?;
             continue;
         }
         for sequence in owned_by(role)? {
-            if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
-                && sequence.owner == role
+            if let Some(locked) = definitions::lock_existing(sequence.id)?
+                && locked.sequence.owner == role
             {
-                definitions::update(&table, &row, &Sequence { owner: NOBODY, ..sequence });
+                locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
             }
         }
     }
@@ -88,8 +93,8 @@ pub fn reconcile() -> Result<(), HiloError> {
             depend_on(role)?;
         } else {
             for sequence in granted_to(role)? {
-                if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
-                    privileges::revoke(&sequence, role, Privileges::ALL)?;
+                if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                    privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
                 }
             }
         }

@@ -10,8 +10,8 @@
 
 use pgrx::pg_sys;
 
-use super::table::{Equals, See, Table, next_command};
-use super::{Ids, ids};
+use super::table::{Match, Snapshot, Table, next_command};
+use super::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
@@ -51,7 +51,7 @@ pub fn is_lasting(role: pg_sys::Oid) -> bool {
 }
 
 /// The type whose access control list the rows of pg_shdepend speak of.
-fn depender(ids: &Ids) -> pg_sys::ObjectAddress {
+fn depender(ids: &CatalogOids) -> pg_sys::ObjectAddress {
     pg_sys::ObjectAddress {
         classId: pg_sys::TypeRelationId,
         objectId: ids.role_type,
@@ -60,15 +60,15 @@ fn depender(ids: &Ids) -> pg_sys::ObjectAddress {
 }
 
 /// The key of our rows in pg_shdepend.
-fn keys(ids: &Ids) -> [(i16, Equals<'static>); 4] {
+fn keys(ids: &CatalogOids) -> [(i16, Match<'static>); 4] {
     let depender = depender(ids);
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId };
     [
-        (1, Equals::Oid(database)),
-        (2, Equals::Oid(depender.classId)),
-        (3, Equals::Oid(depender.objectId)),
-        (4, Equals::Int4(depender.objectSubId)),
+        (1, Match::Oid(database)),
+        (2, Match::Oid(depender.classId)),
+        (3, Match::Oid(depender.objectId)),
+        (4, Match::Int4(depender.objectSubId)),
     ]
 }
 
@@ -89,9 +89,9 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     if !exists(role) {
         return Err(HiloError::NoSuchRole(role.to_u32().to_string()));
     }
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let mut known = false;
-    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), See::Newest, |row| {
+    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), Snapshot::Catalog, |row| {
         known = row.oid(SHDEPEND_ROLE) == role;
         !known
     });
@@ -122,9 +122,9 @@ pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
         return Ok(());
     }
     lock(role, pg_sys::AccessExclusiveLock);
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let table = Table::write(SHDEPEND)?;
-    table.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), See::Newest, |row| {
+    table.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), Snapshot::Catalog, |row| {
         if row.oid(SHDEPEND_ROLE) == role {
             table.delete(&row);
         }

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::name::{Name, shown};
+use super::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
@@ -14,37 +14,36 @@ pub struct Table {
 
 /// What a key column must be: equal, but for the last ones.
 #[derive(Clone, Copy)]
-pub enum Equals<'a> {
+pub enum Match<'a> {
     Int8(i64),
     Int4(i32),
     Text(&'a [u8]),
     Oid(pg_sys::Oid),
-    /// Greater than.
-    Beyond(pg_sys::Oid),
-    Above(i64),
-    Below(i64),
-    Above4(i32),
-    Below4(i32),
+    OidGreater(pg_sys::Oid),
+    Int8Greater(i64),
+    Int8Less(i64),
+    Int4Greater(i32),
+    Int4Less(i32),
 }
 
-impl Equals<'_> {
+impl Match<'_> {
     fn key(&self, column: i16) -> pg_sys::ScanKeyData {
         let (function, datum) = match *self {
-            Equals::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
-            Equals::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
-            Equals::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
-            Equals::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
-            Equals::Beyond(value) => (pg_sys::F_OIDGT, value.into()),
-            Equals::Above(value) => (pg_sys::F_INT8GT, value.into()),
-            Equals::Below(value) => (pg_sys::F_INT8LT, value.into()),
-            Equals::Above4(value) => (pg_sys::F_INT4GT, value.into()),
-            Equals::Below4(value) => (pg_sys::F_INT4LT, value.into()),
+            Match::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
+            Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
+            Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
+            Match::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+            Match::OidGreater(value) => (pg_sys::F_OIDGT, value.into()),
+            Match::Int8Greater(value) => (pg_sys::F_INT8GT, value.into()),
+            Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
+            Match::Int4Greater(value) => (pg_sys::F_INT4GT, value.into()),
+            Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
         };
         let strategy = match self {
-            Equals::Beyond(_) | Equals::Above(_) | Equals::Above4(_) => {
+            Match::OidGreater(_) | Match::Int8Greater(_) | Match::Int4Greater(_) => {
                 pg_sys::BTGreaterStrategyNumber
             }
-            Equals::Below(_) | Equals::Below4(_) => pg_sys::BTLessStrategyNumber,
+            Match::Int8Less(_) | Match::Int4Less(_) => pg_sys::BTLessStrategyNumber,
             _ => pg_sys::BTEqualStrategyNumber,
         };
         let mut key = pg_sys::ScanKeyData::default();
@@ -57,20 +56,33 @@ impl Equals<'_> {
 
 /// Which versions of a row a scan sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum See {
-    /// What is committed by now, and the transaction's own.
-    Newest,
-    /// The same without a snapshot, and so without a predicate lock in a serializable transaction. A
-    /// row that is being replaced may be missed.
-    Current,
+pub enum Snapshot {
+    /// Core's catalog snapshot, taken now: what is committed, and what this transaction has written.
+    Catalog,
+    /// Core's `SnapshotSelf`: the same without a snapshot, and so without a predicate lock in a
+    /// serializable transaction. A row that is being replaced may be missed.
+    SelfSnapshot,
 }
 
-/// How a row was locked.
+/// What to do about a row that another transaction has locked: core's `LockWaitPolicy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RowLock {
+pub enum LockWait {
+    Block,
+    Skip,
+}
+
+/// What came of locking a row.
+pub enum RowLock<T> {
+    Locked(T),
+    Missing,
+    /// Another transaction has locked it ([`LockWait::Skip`] only).
+    Skipped,
+}
+
+/// What came of one attempt to lock a version of a row.
+enum Attempt {
     Locked,
-    /// Somebody else holds it (only where not waited for).
-    Held,
+    Skipped,
     /// It has been replaced or deleted: look for it again.
     Moved,
 }
@@ -154,13 +166,13 @@ pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
     }
 }
 
-/// The text in a varlena datum, to be shown.
+/// The text in a varlena datum, to be escape_for_message.
 ///
 /// # Safety
 /// `datum` must point to a text (or a type of its layout).
 pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
     // SAFETY: the caller's.
-    shown(unsafe { bytes_of(datum) })
+    escape_for_message(unsafe { bytes_of(datum) })
 }
 
 /// The bytes in a varlena datum, in the database's encoding.
@@ -229,15 +241,15 @@ impl Table {
     pub fn scan(
         &self,
         index: pg_sys::Oid,
-        keys: &[(i16, Equals)],
-        see: See,
+        keys: &[(i16, Match)],
+        see: Snapshot,
         mut visit: impl FnMut(Row) -> bool,
     ) {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let snapshot = match see {
-            See::Newest => std::ptr::null_mut(),
-            See::Current => &raw mut pg_sys::SnapshotSelfData,
+            Snapshot::Catalog => std::ptr::null_mut(),
+            Snapshot::SelfSnapshot => &raw mut pg_sys::SnapshotSelfData,
         };
         // SAFETY: the relation is open, the index is one of its own; the scan is ended below, or by
         // the transaction's abort.
@@ -265,7 +277,7 @@ impl Table {
     }
 
     /// The last row, in the index's order, whose columns match `keys`.
-    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Equals)]) -> Option<Row> {
+    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         // SAFETY: as in `scan`; the index stays locked until the transaction ends.
@@ -288,7 +300,7 @@ impl Table {
     }
 
     /// The first row that [`Table::scan`] finds.
-    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Equals)], see: See) -> Option<Row> {
+    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
         let mut found = None;
         self.scan(index, keys, see, |row| {
             found = Some(row);
@@ -298,13 +310,12 @@ impl Table {
     }
 
     /// Locks the version of a row that was found, to change it.
-    pub fn lock(&self, row: &Row, wait: bool) -> RowLock {
+    fn lock(&self, row: &Row, wait: LockWait) -> Attempt {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
-        let policy = if wait {
-            pg_sys::LockWaitPolicy::LockWaitBlock
-        } else {
-            pg_sys::LockWaitPolicy::LockWaitSkip
+        let policy = match wait {
+            LockWait::Block => pg_sys::LockWaitPolicy::LockWaitBlock,
+            LockWait::Skip => pg_sys::LockWaitPolicy::LockWaitSkip,
         };
         // SAFETY: the tuple's header says where it lies; the buffer comes back pinned and is released.
         let result = unsafe {
@@ -324,34 +335,30 @@ impl Table {
         };
         use pg_sys::TM_Result as Tm;
         match result {
-            Tm::TM_Ok | Tm::TM_SelfModified => RowLock::Locked,
-            Tm::TM_WouldBlock | Tm::TM_BeingModified => RowLock::Held,
-            _ => RowLock::Moved,
+            Tm::TM_Ok | Tm::TM_SelfModified => Attempt::Locked,
+            Tm::TM_WouldBlock | Tm::TM_BeingModified => Attempt::Skipped,
+            _ => Attempt::Moved,
         }
     }
 
-    /// Finds a row and locks it. `None`: there is none; `Err`: it is held by somebody else.
+    /// Finds a row and locks it.
     pub fn find_locked(
         &self,
         index: pg_sys::Oid,
-        keys: &[(i16, Equals)],
-        wait: bool,
-    ) -> Result<Option<Row>, ()> {
-        self.lock_found(|| self.find(index, keys, See::Newest), wait)
+        keys: &[(i16, Match)],
+        wait: LockWait,
+    ) -> RowLock<Row> {
+        self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
     }
 
     /// The same of a row that `find` finds.
-    pub fn lock_found(
-        &self,
-        find: impl Fn() -> Option<Row>,
-        wait: bool,
-    ) -> Result<Option<Row>, ()> {
+    pub fn lock_found(&self, find: impl Fn() -> Option<Row>, wait: LockWait) -> RowLock<Row> {
         loop {
-            let Some(row) = find() else { return Ok(None) };
+            let Some(row) = find() else { return RowLock::Missing };
             match self.lock(&row, wait) {
-                RowLock::Locked => return Ok(Some(row)),
-                RowLock::Held => return Err(()),
-                RowLock::Moved => continue,
+                Attempt::Locked => return RowLock::Locked(row),
+                Attempt::Skipped => return RowLock::Skipped,
+                Attempt::Moved => continue,
             }
         }
     }

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
-use super::Ids;
+use super::CatalogOids;
 use super::definitions::Sequence;
 use super::positions::{self, Position};
 use super::ranges::{self, Reason};
@@ -22,7 +22,7 @@ use crate::gucs;
 /// # Errors
 /// Those of writing to the catalog.
 pub fn take_over(
-    ids: &Ids,
+    ids: &CatalogOids,
     incarnation: i64,
     sequence: &Sequence,
     position: &mut Position,
@@ -65,7 +65,11 @@ pub fn reason(position: &Position) -> Reason {
 ///
 /// # Errors
 /// Those of writing to the catalog.
-pub fn skip(ids: &Ids, sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
+pub fn skip(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    position: &mut Position,
+) -> Result<(), HiloError> {
     let mapping = position.mapping(&sequence.definition);
     let settings = gucs::refill(sequence.definition.block_size);
     let most = policy::failover_skip(mapping.limit(), 0.0, &settings).max(position.skip);

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::table::{Equals, Row, See, Table};
+use super::table::{Match, Row, Snapshot, Table};
 use crate::errors::HiloError;
 
 /// The library's own.
@@ -20,9 +20,9 @@ const OID: i16 = 1;
 const NAME: usize = 2;
 const VERSION: usize = 6;
 
-fn row(extension: pg_sys::Oid, see: See) -> Result<Row, HiloError> {
+fn row(extension: pg_sys::Oid, see: Snapshot) -> Result<Row, HiloError> {
     Table::read(pg_sys::ExtensionRelationId)?
-        .find(EXTENSION_OID_INDEX, &[(OID, Equals::Oid(extension))], see)
+        .find(EXTENSION_OID_INDEX, &[(OID, Match::Oid(extension))], see)
         .ok_or(HiloError::NotInstalled)
 }
 
@@ -39,12 +39,12 @@ fn parts(version: &str) -> Option<Vec<u32>> {
 /// # Errors
 /// `Version` where the objects are of another version than the library.
 pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
-    difference(&row(extension, See::Newest)?).map_or(Ok(()), Err)
+    difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
 /// Refuses that `extension`, which is just being created or updated, becomes newer than the library.
 pub fn refuse_newer(extension: pg_sys::Oid) -> Result<(), HiloError> {
-    let row = row(extension, See::Current)?;
+    let row = row(extension, Snapshot::SelfSnapshot)?;
     // SAFETY: the column is a name, never null, and lives as long as the row.
     let ours = row
         .datum(NAME)

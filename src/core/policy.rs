@@ -50,7 +50,7 @@ impl Default for Settings {
 
 /// How many indexes there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Remaining {
     /// in the whole sequence (the mapping's limit)
     pub whole: i64,
     /// that are not reserved yet
@@ -58,14 +58,14 @@ pub struct Room {
 }
 
 impl Settings {
-    fn ceiling(&self, room: Room) -> i64 {
+    fn ceiling(&self, room: Remaining) -> i64 {
         self.max_block.min(room.whole / BLOCKS_IN_WHOLE).max(1)
     }
 
     /// The block that suits the demand, wherever it comes from.
-    fn wanted(&self, demand: &Demand, room: Room) -> i64 {
+    fn wanted(&self, demand: &Demand, room: Remaining) -> i64 {
         let ceiling = self.ceiling(room);
-        let held = ((speed(demand) * self.buffer) as i64).max(demand.burst);
+        let held = ((expected_rate(demand) * self.buffer) as i64).max(demand.burst);
         held.max(self.min_block).min(ceiling)
     }
 }
@@ -80,13 +80,13 @@ pub const FAILOVER_LAG: f64 = 60.0;
 pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
     let block = settings.fixed.unwrap_or(0);
-    let least = settings.ceiling(Room { whole, left: whole }).max(block);
+    let least = settings.ceiling(Remaining { whole, left: whole }).max(block);
     (ahead as i64).min(whole / POOLS_IN_WHOLE).max(least)
 }
 
 /// The block for a refill now, `previous` being the last one (0: none yet). At least 1; it may be
 /// more than is left.
-pub fn next_block(previous: i64, demand: &Demand, room: Room, settings: &Settings) -> i64 {
+pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
         None if previous < 1 => settings.min_block.clamp(1, settings.ceiling(room)),
@@ -96,7 +96,7 @@ pub fn next_block(previous: i64, demand: &Demand, room: Room, settings: &Setting
 
 /// The block after a sample without a refill: it only shrinks, by half at most, so that it has come
 /// down when the next refill is far away.
-pub fn shrunk_block(previous: i64, demand: &Demand, room: Room, settings: &Settings) -> i64 {
+pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
         None => previous.min(settings.wanted(demand, room).max(previous / 2)),
@@ -105,7 +105,7 @@ pub fn shrunk_block(previous: i64, demand: &Demand, room: Room, settings: &Setti
 
 /// Refill when less than this many values are left in the pool. 0 where there is nothing to refill
 /// from, or without prefetching: then a refill begins when somebody waits.
-pub fn threshold(block: i64, demand: &Demand, room: Room, settings: &Settings) -> i64 {
+pub fn threshold(block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     if !settings.prefetch || room.left <= 0 {
         return 0;
     }
@@ -120,12 +120,12 @@ pub fn threshold(block: i64, demand: &Demand, room: Room, settings: &Settings) -
 /// How many indexes to reserve now: 0 where the pool needs nothing. `available` are in the pool,
 /// `need` must be there for the callers who wait now (0: nobody waits), `block` is
 /// [`next_block`]'s.
-pub fn order(
+pub fn reservation_size(
     available: i64,
     need: i64,
     block: i64,
     demand: &Demand,
-    room: Room,
+    room: Remaining,
     settings: &Settings,
 ) -> i64 {
     let threshold = threshold(block, demand, room, settings);
@@ -151,15 +151,16 @@ pub fn order(
 
 /// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold that
 /// the next refill is not due at once.
-fn level(threshold: i64, block: i64, demand: &Demand, room: Room, settings: &Settings) -> i64 {
+fn level(threshold: i64, block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     let burst = demand.burst.min(block);
-    let held = ((speed(demand) * settings.buffer) as i64).max(burst.saturating_add(burst / 2));
+    let held =
+        ((expected_rate(demand) * settings.buffer) as i64).max(burst.saturating_add(burst / 2));
     held.min(room.whole / POOLS_IN_WHOLE).max(threshold.saturating_add(settings.min_block))
 }
 
 /// The most that one reservation of many blocks takes.
 fn reservation(block: i64, demand: &Demand) -> i64 {
-    whole_blocks((speed(demand) * RESERVATION) as i64, block)
+    whole_blocks((expected_rate(demand) * RESERVATION) as i64, block)
 }
 
 /// At least `count` and at least one block.
@@ -170,6 +171,6 @@ fn whole_blocks(count: i64, block: i64) -> i64 {
 
 /// Values per second to be ready for: the mean, unless what was dealt since the last refill says
 /// clearly that it has been left behind.
-fn speed(demand: &Demand) -> f64 {
+fn expected_rate(demand: &Demand) -> f64 {
     if demand.recent > 2.0 * demand.per_second { demand.recent } else { demand.per_second }
 }

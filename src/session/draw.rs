@@ -54,7 +54,7 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot.get()?;
     if !terms.ordered
-        && (slice_table::has_line(entry) || slice_table::is_busy(entry) || slot.has_returned())
+        && (slice_table::has_slice(entry) || slice_table::is_busy(entry) || slot.has_returned())
     {
         return None;
     }
@@ -82,7 +82,7 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: i64) {
-    slice_table::put_away(entry, Range::new(index, index + 1));
+    slice_table::return_range(entry, Range::new(index, index + 1));
 }
 
 /// The next value of a sequence.
@@ -130,12 +130,12 @@ pub fn draw(
     };
     if !entry.slice.get().rest().is_empty() {
         // Bounds that have just been changed end before it does.
-        slice_table::let_go(entry);
+        slice_table::return_slice(entry);
     }
     let single = entry.terms.get().ordered || !memo.is_good();
     let want = if single { 1 } else { size(entry, slot).max(least) };
-    let line = if want > 1 { slice_table::line_of(entry) } else { None };
-    let Some(range) = take_into(entry, slot, line, want) else {
+    let slice = if want > 1 { slice_table::slice_of(entry) } else { None };
+    let Some(range) = take_into(entry, slot, slice, want) else {
         match wait::Pin::of(slot, memo) {
             Some(_pin) => {
                 let (serial, floor) = (entry.serial.get(), entry.floor.get());
@@ -148,13 +148,13 @@ pub fn draw(
     if !entry.terms.get().ordered {
         slot.dealing.slices.fetch_add(1, Relaxed);
     }
-    if let Some(line) = line {
-        return Ok(line.take(entry.increment()));
+    if let Some(slice) = slice {
+        return Ok(slice.take(entry.increment()));
     }
     let value = entry.mapping().value(range.start);
     if value.is_none() {
         // Beyond the bounds that this transaction has set and not committed.
-        slice_table::put_away(entry, range);
+        slice_table::return_range(entry, range);
         if slot.version.load(SeqCst) != memo.version() {
             memo.forget();
             return Ok(None);
@@ -164,22 +164,22 @@ pub fn draw(
     Ok(value)
 }
 
-/// Takes up to `want` indexes, into `line` where there is one, else one. What does not belong into the
-/// line goes back.
+/// Takes up to `want` indexes, into `slice` where there is one, else one. What does not belong into the
+/// slice goes back.
 pub fn take_into(
     entry: &'static Entry,
     slot: &'static Slot,
-    line: Option<&'static Slice>,
+    slice: Option<&'static Slice>,
     want: i64,
 ) -> Option<Range> {
-    let Some(line) = line else { return take(entry, slot, 1) };
-    line.take_begins();
+    let Some(slice) = slice else { return take(entry, slot, 1) };
+    slice.take_begins();
     let taken = take(entry, slot, want);
-    let fits = taken.is_some_and(|range| fill(entry, line, range));
-    line.taken();
+    let fits = taken.is_some_and(|range| fill(entry, slice, range));
+    slice.taken();
     match taken {
         Some(range) if !fits => {
-            slice_table::put_away(entry, range);
+            slice_table::return_range(entry, range);
             None
         }
         taken => taken,
@@ -190,7 +190,7 @@ pub fn take_into(
 fn next_run(entry: &Entry) -> bool {
     let slice = entry.slice.get();
     let rest = slice.rest();
-    if rest.is_empty() || entry.slot.get().is_none() || !slice_table::has_line(entry) {
+    if rest.is_empty() || entry.slot.get().is_none() || !slice_table::has_slice(entry) {
         return false;
     }
     slice.take_begins();

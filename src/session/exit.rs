@@ -18,7 +18,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     wait::leave();
     auto_create::give_up();
     let Ok(shared) = shared::get() else { return };
-    slice_table::let_go_where(|_| true);
+    slice_table::return_slices(|_| true);
     let Some(database) = slice_table::leave_session(shared) else { return };
     // What is in memory without a session is the worker's; where there is none, one comes for it.
     if !shared.nudge(database) && shared.is_in_memory(database) {

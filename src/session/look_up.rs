@@ -67,7 +67,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             let needs = Privileges::ALL.needed();
             return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
         }
-        let entry = entry_for((crate::catalog::ids()?.extension, sequence.id))?;
+        let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let (version_at, version, narrowed) =
             if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
                 (&raw const OWN_VERSION, 0, false)
@@ -117,10 +117,10 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
     let known = entry.terms.get().mapping;
     // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
     let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
-    if slice_table::has_line(entry)
+    if slice_table::has_slice(entry)
         && (!same || narrowed || terms.ordered || known != terms.mapping)
     {
-        slice_table::let_go(entry);
+        slice_table::return_slice(entry);
     }
     if !same {
         entry.floor.set(0);

@@ -11,12 +11,12 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Epoch, SequenceId, Serial};
 
 use crate::backend::{Global, names_version};
-use crate::catalog::name::shown;
+use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::shared::key::Key;
-use crate::shared::slices::{Counting, Slice};
+use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
 
 /// A sequence that this backend has used. Made once and never freed: what a session was told last is
@@ -100,7 +100,7 @@ impl Memo {
     }
 
     pub fn name(&self) -> String {
-        shown(&self.name)
+        escape_for_message(&self.name)
     }
 
     /// What the keys are made with under this server prefix, if that was asked for last.
@@ -153,13 +153,13 @@ pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
 
 /// The value that this session was given last of a sequence.
 pub fn last_of(id: SequenceId) -> Option<i64> {
-    let key = (crate::catalog::ids().ok()?.extension, id);
+    let key = (crate::catalog::catalog_oids().ok()?.extension, id);
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
 /// Remembers a value as the one given last, as setval does; `hilo_lastval` does not tell it.
 pub fn set_last(id: SequenceId, value: i64) {
-    let Ok(ids) = crate::catalog::ids() else { return };
+    let Ok(ids) = crate::catalog::catalog_oids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {
         entry.last.set(Some(value));
     }
@@ -240,7 +240,11 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
 pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    Ok(Key { database, extension: crate::catalog::ids()?.extension.to_u32(), sequence: id })
+    Ok(Key {
+        database,
+        extension: crate::catalog::catalog_oids()?.extension.to_u32(),
+        sequence: id,
+    })
 }
 
 impl Entry {
@@ -254,11 +258,11 @@ impl Entry {
     }
 
     /// How the indexes are counted that it is dealt from its slot.
-    pub fn counting(&self) -> Option<Counting> {
+    pub fn index_space(&self) -> Option<IndexSpace> {
         self.slot.get()?;
         // SAFETY: a static set when the backend connected.
         let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-        Some(Counting {
+        Some(IndexSpace {
             key: Key { database, extension: self.extension.to_u32(), sequence: self.id },
             node: self.terms.get().mapping.stripes.node as i32,
             epoch: self.epoch.get(),

@@ -8,7 +8,7 @@ use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
 use super::{draw, look_up, slice_table, uncommitted, wait};
-use crate::catalog::name::shown;
+use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -64,14 +64,14 @@ fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<
     if let Some(first) = entry.slice.get().take_many(count, increment) {
         return Some(first);
     }
-    if !slice_table::has_line(entry) || count > gucs::max_slice_size() as i64 * MOST {
+    if !slice_table::has_slice(entry) || count > gucs::max_slice_size() as i64 * MOST {
         return None;
     }
     let want = draw::size(entry, slot).max(count);
-    slice_table::let_go(entry);
-    let line = slice_table::line_of(entry)?;
-    draw::take_into(entry, slot, Some(line), want)?;
-    line.take_many(count, increment)
+    slice_table::return_slice(entry);
+    let slice = slice_table::slice_of(entry)?;
+    draw::take_into(entry, slot, Some(slice), want)?;
+    slice.take_many(count, increment)
 }
 
 /// The first part of `run` that has `count` values at even steps.
@@ -108,7 +108,7 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     let mut hi = 0;
     let size = entry.terms.get().block_size;
     if size < 1 {
-        return Err(HiloError::NeedsBlockSize(shown(name)));
+        return Err(HiloError::NeedsBlockSize(escape_for_message(name)));
     }
     let fit = |terms: &Terms, run: Range| match next_hi(
         &terms.mapping,
@@ -156,7 +156,7 @@ fn claim(
             return Ok((memo, entry, range));
         };
         // What this session still holds lies before the range, and goes to the others.
-        slice_table::let_go(entry);
+        slice_table::return_slice(entry);
         let shared = shared::get()?;
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();

@@ -1,4 +1,4 @@
-//! This backend's lines of slices: which sequences it may hold more than one value of.
+//! This backend's slices: which sequences it may hold more than one value of.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::*;
@@ -11,30 +11,30 @@ use hilo_core::range::Range;
 use super::memo::Entry;
 use crate::backend::Global;
 use crate::gucs;
-use crate::shared::slices::{Counting, Slice, my_number};
+use crate::shared::slices::{IndexSpace, Slice, my_number};
 use crate::shared::{self, Shared};
 
-struct Lines {
+struct SliceTable {
     slices: &'static [Slice],
     /// Who holds each, and what was left in it when the clock hand last passed.
     owners: Vec<Option<(&'static Entry, i64)>>,
     hand: usize,
 }
 
-static LINES: Global<RefCell<Option<Lines>>> = Global::new(RefCell::new(None));
+static TABLE: Global<RefCell<Option<SliceTable>>> = Global::new(RefCell::new(None));
 /// Draws from the pool so far: the clock by which an entry is found busy or idle.
 static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
 /// Enters this backend among the sessions of its database: the worker stays, and when the server stops it
 /// waits until this one has given back what it holds, and has rolled back what keeps a row locked.
 pub fn register_session(shared: &'static Shared) {
-    let mut lines = LINES.borrow_mut();
-    if lines.is_some() {
+    let mut table = TABLE.borrow_mut();
+    if table.is_some() {
         return;
     }
     let backend = &shared.backends[my_number()];
     let slices = shared.slices_of(my_number());
-    *lines = Some(Lines { slices, owners: vec![None; slices.len()], hand: 0 });
+    *table = Some(SliceTable { slices, owners: vec![None; slices.len()], hand: 0 });
     // SAFETY: both are set in a connected backend.
     unsafe {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
@@ -42,12 +42,12 @@ pub fn register_session(shared: &'static Shared) {
     }
 }
 
-/// Takes this backend out again; its lines have been let go. The database that it was in.
+/// Takes this backend out again; its slices have been let go. The database that it was in.
 pub fn leave_session(shared: &'static Shared) -> Option<u32> {
-    let lines = LINES.borrow_mut().take()?;
+    let table = TABLE.borrow_mut().take()?;
     let backend = &shared.backends[my_number()];
     // What was left behind stays to be seen.
-    let used = lines.slices.iter().rposition(|line| !line.is_free()).map_or(0, |last| last + 1);
+    let used = table.slices.iter().rposition(|slice| !slice.is_free()).map_or(0, |last| last + 1);
     backend.used.store(used as u32, Release);
     backend.pid.store(0, Relaxed);
     Some(backend.database.swap(0, AcqRel))
@@ -67,48 +67,48 @@ pub fn count_draw(entry: &Entry) {
     entry.drawn_at.set(DRAWS.get());
 }
 
-/// Whether the entry has a line, with something in it or not.
+/// Whether the entry has a slice, with something in it or not.
 #[inline]
-pub fn has_line(entry: &Entry) -> bool {
+pub fn has_slice(entry: &Entry) -> bool {
     !std::ptr::eq(entry.slice.get(), Slice::empty())
 }
 
-/// The entry's line, or a new one for it; `None` while all are held by sequences that are busier.
-pub fn line_of(entry: &'static Entry) -> Option<&'static Slice> {
-    if has_line(entry) {
+/// The entry's slice, or a new one for it; `None` while all are held by sequences that are busier.
+pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
+    if has_slice(entry) {
         return Some(entry.slice.get());
     }
-    let at = free_line()?;
-    let counting = entry.counting()?;
-    let mut lines = LINES.borrow_mut();
-    let lines = lines.as_mut()?;
+    let at = free_place()?;
+    let index_space = entry.index_space()?;
+    let mut table = TABLE.borrow_mut();
+    let table = table.as_mut()?;
     let backend = &shared::get().ok()?.backends[my_number()];
-    lines.owners[at] = Some((entry, i64::MAX));
-    let line = &lines.slices[at];
-    line.assign(&counting);
+    table.owners[at] = Some((entry, i64::MAX));
+    let slice = &table.slices[at];
+    slice.assign(&index_space);
     backend.used.fetch_max(at as u32 + 1, Release);
-    entry.slice.set(line);
-    Some(line)
+    entry.slice.set(slice);
+    Some(slice)
 }
 
-/// A free line, made free if need be: the hand passes over a line whose slice has been used since it
+/// A free slice, made free if need be: the hand passes over a slice whose slice has been used since it
 /// came by last (the second-chance algorithm).
-fn free_line() -> Option<usize> {
+fn free_place() -> Option<usize> {
     const STEPS: usize = 2;
     let mut victim = None;
     {
-        let mut lines = LINES.borrow_mut();
-        let lines = lines.as_mut()?;
-        // A line that nobody owns may still hold what was left behind.
-        let free = |at: &usize| lines.owners[*at].is_none() && lines.slices[*at].is_free();
-        if let Some(at) = (0..lines.slices.len()).find(free) {
+        let mut table = TABLE.borrow_mut();
+        let table = table.as_mut()?;
+        // A slice that nobody owns may still hold what was left behind.
+        let free = |at: &usize| table.owners[*at].is_none() && table.slices[*at].is_free();
+        if let Some(at) = (0..table.slices.len()).find(free) {
             return Some(at);
         }
         for _ in 0..STEPS {
-            let at = lines.hand;
-            lines.hand = (at + 1) % lines.slices.len();
-            let left = lines.slices[at].left.load(Relaxed);
-            if let Some((entry, seen)) = &mut lines.owners[at] {
+            let at = table.hand;
+            table.hand = (at + 1) % table.slices.len();
+            let left = table.slices[at].left.load(Relaxed);
+            if let Some((entry, seen)) = &mut table.owners[at] {
                 if *seen == left {
                     victim = Some((at, *entry));
                     break;
@@ -118,61 +118,61 @@ fn free_line() -> Option<usize> {
         }
     }
     let (at, entry) = victim?;
-    let_go(entry);
-    LINES.borrow().as_ref()?.slices[at].is_free().then_some(at)
+    return_slice(entry);
+    TABLE.borrow().as_ref()?.slices[at].is_free().then_some(at)
 }
 
-/// Gives back what this session holds of a sequence, and its line.
-pub fn let_go(entry: &'static Entry) {
-    let line = entry.slice.replace(Slice::empty());
+/// Gives back what this session holds of a sequence, and its slice.
+pub fn return_slice(entry: &'static Entry) {
+    let slice = entry.slice.replace(Slice::empty());
     let Ok(shared) = shared::get() else { return };
     {
-        let mut lines = LINES.borrow_mut();
-        let Some(lines) = lines.as_mut() else { return };
-        let found = lines.slices.iter().position(|other| std::ptr::eq(other, line));
+        let mut table = TABLE.borrow_mut();
+        let Some(table) = table.as_mut() else { return };
+        let found = table.slices.iter().position(|other| std::ptr::eq(other, slice));
         let Some(at) = found else { return };
-        lines.owners[at] = None;
+        table.owners[at] = None;
     }
-    let rest = line.rest();
-    if !rest.is_empty() && line.counting().epoch == entry.epoch.get() {
+    let rest = slice.rest();
+    if !rest.is_empty() && slice.index_space().epoch == entry.epoch.get() {
         entry.floor.set(rest.start);
     }
-    if shared.return_range(&line.counting(), rest) {
-        line.free();
+    if shared.return_range(&slice.index_space(), rest) {
+        slice.free();
     } else {
-        leave_behind(shared, line);
+        leave_behind(shared, slice);
     }
 }
 
 /// The worker takes to the catalog what has no place in memory.
-fn leave_behind(shared: &'static Shared, line: &Slice) {
-    shared.orphan(line);
+fn leave_behind(shared: &'static Shared, slice: &Slice) {
+    shared.orphan(slice);
     super::wait::wake(shared);
 }
 
 /// Gives back a range that was taken from the pool and cannot be served.
-pub fn put_away(entry: &'static Entry, range: Range) {
-    let (Some(counting), Ok(shared)) = (entry.counting(), shared::get()) else { return };
-    let Some(at) = find_place(shared, &counting, range) else { return };
-    let lines = LINES.borrow();
-    let Some(line) = lines.as_ref().map(|lines| &lines.slices[at]) else { return };
-    line.assign(&counting);
-    line.load(range, Run { first: 0, count: range.len() });
+pub fn return_range(entry: &'static Entry, range: Range) {
+    let (Some(index_space), Ok(shared)) = (entry.index_space(), shared::get()) else { return };
+    let Some(at) = find_place(shared, &index_space, range) else { return };
+    let table = TABLE.borrow();
+    let Some(slice) = table.as_ref().map(|table| &table.slices[at]) else { return };
+    slice.assign(&index_space);
+    slice.load(range, Run { first: 0, count: range.len() });
     shared.backends[my_number()].used.fetch_max(at as u32 + 1, Release);
-    leave_behind(shared, line);
+    leave_behind(shared, slice);
 }
 
-/// A free line for a range that the pool has no place for; `None` once it has.
-fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Option<usize> {
+/// A free slice for a range that the pool has no place for; `None` once it has.
+fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -> Option<usize> {
     const TRIES: u32 = 5_000;
     for _ in 0..TRIES {
-        if shared.return_range(counting, range) {
+        if shared.return_range(index_space, range) {
             return None;
         }
-        if let Some(at) = free_line() {
+        if let Some(at) = free_place() {
             return Some(at);
         }
-        // All lines were left behind: the worker frees them.
+        // All slices were left behind: the worker frees them.
         super::wait::wake(shared);
         // SAFETY: sleeps a millisecond.
         unsafe { pg_sys::pg_usleep(1_000) };
@@ -180,17 +180,17 @@ fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Opt
     None
 }
 
-/// The entries that hold a line.
+/// The entries that hold a slice.
 pub fn holders() -> Vec<&'static Entry> {
-    let lines = LINES.borrow();
-    lines.iter().flat_map(|lines| lines.owners.iter().flatten()).map(|(entry, _)| *entry).collect()
+    let table = TABLE.borrow();
+    table.iter().flat_map(|table| table.owners.iter().flatten()).map(|(entry, _)| *entry).collect()
 }
 
 /// Lets go of every slice of this backend that `chosen` picks.
-pub fn let_go_where(chosen: impl Fn(&Entry) -> bool) {
+pub fn return_slices(chosen: impl Fn(&Entry) -> bool) {
     for entry in holders() {
         if chosen(entry) {
-            let_go(entry);
+            return_slice(entry);
         }
     }
 }

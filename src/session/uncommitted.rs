@@ -20,8 +20,8 @@ use hilo_core::range::Range;
 use super::memo::{Entry, Memo};
 use super::slice_table;
 use crate::backend::Global;
+use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::ids;
 use crate::catalog::positions::{self, Version};
 use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
@@ -136,7 +136,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         }
         return Ok(false);
     };
-    slice_table::let_go(entry);
+    slice_table::return_slice(entry);
     let terms = position.terms(sequence);
     let limit = terms.mapping.limit();
     let mut state = STATE.borrow_mut();
@@ -256,7 +256,7 @@ fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloErr
     if passed.is_empty() {
         return Ok(());
     }
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let Some(sequence) = definitions::by_id(&ids, version.sequence)? else { return Ok(()) };
     let mapping = position.mapping(&sequence.definition);
     passed.iter().try_for_each(|range| {

@@ -4,8 +4,8 @@ use std::cell::UnsafeCell;
 
 use pgrx::pg_sys;
 
-use super::Shared;
 use super::slot::Fault;
+use super::{LockMode, Shared};
 
 /// Requests that can be under way at a time in the whole server.
 pub const REQUESTS: usize = 64;
@@ -72,7 +72,7 @@ impl Request {
 impl Shared {
     /// Asks the worker of `database` for a sequence owned by `owner`. `None`: all places are taken.
     pub fn ask(&self, database: pg_sys::Oid, owner: pg_sys::Oid, name: &[u8]) -> Option<usize> {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held.
             let body = unsafe { request.body() };
@@ -91,7 +91,7 @@ impl Shared {
 
     /// Looks at an answer; an answered request is free again.
     pub fn answer(&self, at: usize) -> Answer {
-        let lock = self.lock_workers(true);
+        let lock = self.lock_workers(LockMode::Exclusive);
         // SAFETY: the lock is held.
         let body = unsafe { self.requests[at].body() };
         let (state, fault) = (body.state, body.fault);
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Gives a request up.
     pub fn abandon(&self, at: usize) {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         // SAFETY: the lock is held.
         let body = unsafe { self.requests[at].body() };
         body.state = if body.state == State::Taken { State::Abandoned } else { State::Free };
@@ -119,7 +119,7 @@ impl Shared {
         &self,
         database: pg_sys::Oid,
     ) -> Option<(usize, pg_sys::Oid, [u8; NAME], usize)> {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held.
             let body = unsafe { request.body() };
@@ -133,7 +133,7 @@ impl Shared {
 
     /// Answers a request that was taken.
     pub fn answer_request(&self, at: usize, fault: Option<Fault>) {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         // SAFETY: the lock is held.
         let body = unsafe { self.requests[at].body() };
         body.state = match (body.state, fault) {
@@ -148,7 +148,7 @@ impl Shared {
 
     /// A worker of `database` has died in the middle of a request: another takes it up.
     pub fn retake_requests(&self, database: pg_sys::Oid) {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         for request in self.requests {
             // SAFETY: the lock is held.
             let body = unsafe { request.body() };

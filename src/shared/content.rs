@@ -4,7 +4,7 @@ use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
 use super::Shared;
-use super::slices::Counting;
+use super::slices::IndexSpace;
 use super::slot::{DROPPED, HELD, Locked};
 
 impl Locked {
@@ -27,13 +27,13 @@ impl Locked {
     }
 
     /// How the indexes here are counted.
-    pub fn counting(&self) -> Counting {
-        Counting { key: self.key, node: self.node, epoch: self.epoch }
+    pub fn index_space(&self) -> IndexSpace {
+        IndexSpace { key: self.key, node: self.node, epoch: self.epoch }
     }
 
     /// Whether the indexes here are counted so.
-    pub fn counts(&self, counting: &Counting) -> bool {
-        self.counting() == *counting
+    pub fn counts(&self, index_space: &IndexSpace) -> bool {
+        self.index_space() == *index_space
     }
 
     /// Enters a block that the worker has reserved. `false`: there is no room.
@@ -143,7 +143,7 @@ impl Locked {
 
     /// What was on its way to the catalog could not be written: it is dealt again, as far as there is
     /// room. What is not stays where it is.
-    pub fn restore_leaving(&mut self) {
+    pub fn reinstate(&mut self) {
         if self.unacknowledged {
             return;
         }
@@ -188,16 +188,16 @@ impl Locked {
 impl Shared {
     /// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,
     /// the catalog has to be told that all was served.
-    pub fn return_range(&'static self, counting: &Counting, rest: Range) -> bool {
-        let Some(slot) = self.find(&counting.key) else { return false };
+    pub fn return_range(&'static self, index_space: &IndexSpace, rest: Range) -> bool {
+        let Some(slot) = self.find(&index_space.key) else { return false };
         let number = self.number_of(&slot);
         let mut locked = self.lock_slot(number);
-        let kept = if locked.counts(counting) {
+        let kept = if locked.counts(index_space) {
             rest.is_empty() || locked.return_range(rest)
         } else {
             // Under a later epoch it is worthless, which whoever has raised that has written down.
             let void = locked.epoch == DROPPED
-                || (locked.node == counting.node && locked.epoch > counting.epoch);
+                || (locked.node == index_space.node && locked.epoch > index_space.epoch);
             if void {
                 locked.discard(rest);
             }
@@ -207,7 +207,7 @@ impl Shared {
         drop(locked);
         drop(slot);
         if crowded && self.want(number) {
-            self.nudge(counting.key.database);
+            self.nudge(index_space.key.database);
         }
         kept
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
-use super::Shared;
 use super::key::Key;
 use super::pin::Pinned;
 use super::slot::{Locked, Slot};
+use super::{LockMode, Shared};
 
 /// An entry of the hash table: plain bytes, the key first.
 #[repr(C)]
@@ -32,7 +32,7 @@ impl Shared {
 
     /// The slot of `key`, with a pin, if there is one.
     pub fn find(&'static self, key: &Key) -> Option<Pinned> {
-        let _lock = self.lock_directory(false);
+        let _lock = self.lock_directory(LockMode::Shared);
         self.find_locked(key).map(Pinned::new)
     }
 
@@ -41,7 +41,7 @@ impl Shared {
         if let Some(slot) = self.find(key) {
             return Some(slot);
         }
-        let _lock = self.lock_directory(true);
+        let _lock = self.lock_directory(LockMode::Exclusive);
         if let Some(slot) = self.find_locked(key) {
             return Some(Pinned::new(slot));
         }
@@ -81,7 +81,7 @@ impl Shared {
 
     /// Frees a slot if `may` says so, with all that it holds.
     fn free_if(&'static self, number: usize, may: impl FnOnce(&Slot, &mut Locked) -> bool) -> bool {
-        let _lock = self.lock_directory(true);
+        let _lock = self.lock_directory(LockMode::Exclusive);
         let mut locked = self.lock_slot(number);
         if locked.key == Key::NONE || !may(&self.slots[number], &mut locked) {
             return false;
@@ -100,7 +100,7 @@ impl Shared {
     /// Whether anything of a database is in memory.
     pub fn is_in_memory(&self, database: u32) -> bool {
         self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
-            || self.orphans().any(|line| line.counting().key.database == database)
+            || self.orphans().any(|slice| slice.index_space().key.database == database)
     }
 
     /// Frees the slots that nobody's worker will: those of databases that are gone, as `exists` says,
@@ -131,9 +131,9 @@ impl Shared {
                 });
             }
         }
-        for line in self.orphans() {
-            if is_gone(line.counting().key.database) {
-                self.adopt(line);
+        for slice in self.orphans() {
+            if is_gone(slice.index_space().key.database) {
+                self.adopt(slice);
             }
         }
     }

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::*;
 use hilo_core::range::Range;
 
 use super::key::Key;
-use super::slices::Counting;
+use super::slices::IndexSpace;
 use super::{Shared, slot};
 
-/// See [`Shared::held`].
+/// See [`Shared::in_memory`].
 #[derive(Debug)]
-pub struct Held {
+pub struct InMemory {
     /// Sorted, and apart.
     pub ranges: Vec<Range>,
     /// The first index that has not been dealt in order, where the pool has any.
@@ -44,31 +44,31 @@ impl Shared {
         }
     }
 
-    /// What memory holds of `counting`. `None` where a session is just taking some, so that it cannot
+    /// What memory holds of `index_space`. `None` where a session is just taking some, so that it cannot
     /// be told.
-    pub fn held(&'static self, counting: &Counting) -> Option<Held> {
-        let lines: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
+    pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
+        let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         // No allocation under the lock; sessions that come meanwhile may need some more.
-        let mut ranges = Vec::with_capacity(lines + self.slices_per_backend + slot::HELD);
+        let mut ranges = Vec::with_capacity(slices + self.slices_per_backend + slot::HELD);
         let mut held =
-            Held { ranges: Vec::new(), undealt: None, reserved_to: None, has_slot: false };
-        let found = self.find(&counting.key);
+            InMemory { ranges: Vec::new(), undealt: None, reserved_to: None, has_slot: false };
+        let found = self.find(&index_space.key);
         // Under the lock nothing goes from a session to the pool. What goes the other way is seen in
-        // the pool, or then in the session's line, or the line says that it is being filled.
+        // the pool, or then in the session's slice, or the slice says that it is being filled.
         let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {
             held.has_slot = true;
-            if locked.counts(counting) {
+            if locked.counts(index_space) {
                 ranges.extend_from_slice(locked.held().as_slice());
                 (held.undealt, held.reserved_to) = (locked.undealt(), locked.reserved_to);
             }
         }
         let mut told = true;
-        for (_, line) in self.all_slices() {
-            match line.observe() {
+        for (_, slice) in self.all_slices() {
+            match slice.observe() {
                 None => {}
-                Some(Err(())) => told &= line.counting().key != counting.key,
-                Some(Ok((whose, rest))) if whose == *counting && !rest.is_empty() => {
+                Some(Err(())) => told &= slice.index_space().key != index_space.key,
+                Some(Ok((whose, rest))) if whose == *index_space && !rest.is_empty() => {
                     told &= ranges.len() < ranges.capacity();
                     if told {
                         ranges.push(rest);
@@ -83,11 +83,11 @@ impl Shared {
         told.then_some(held)
     }
 
-    /// The same, where that takes a moment: a session fills a line within a few instructions.
-    pub fn held_soon(&'static self, counting: &Counting) -> Option<Held> {
+    /// The same, where that takes a moment: a session fills a slice within a few instructions.
+    pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         const TRIES: u32 = 100;
         (0..TRIES).find_map(|_| {
-            self.held(counting).or_else(|| {
+            self.in_memory(index_space).or_else(|| {
                 // SAFETY: sleeps a tenth of a millisecond.
                 unsafe { pgrx::pg_sys::pg_usleep(100) };
                 None

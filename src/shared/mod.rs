@@ -132,15 +132,21 @@ pub fn get() -> Result<&'static Shared, HiloError> {
     unsafe { SHARED.load(Relaxed).as_ref() }.ok_or(HiloError::NotPreloaded)
 }
 
+/// How an LWLock is taken.
+#[derive(Clone, Copy)]
+enum LockMode {
+    Shared,
+    Exclusive,
+}
+
 /// An LWLock held until it is dropped.
 pub struct Lock(*mut pg_sys::LWLock);
 
 impl Lock {
-    fn new(lock: *mut pg_sys::LWLock, exclusive: bool) -> Lock {
-        let mode = if exclusive {
-            pg_sys::LWLockMode::LW_EXCLUSIVE
-        } else {
-            pg_sys::LWLockMode::LW_SHARED
+    fn new(lock: *mut pg_sys::LWLock, mode: LockMode) -> Lock {
+        let mode = match mode {
+            LockMode::Exclusive => pg_sys::LWLockMode::LW_EXCLUSIVE,
+            LockMode::Shared => pg_sys::LWLockMode::LW_SHARED,
         };
         // SAFETY: a lock of our tranche, in shared memory.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
@@ -156,23 +162,23 @@ impl Drop for Lock {
 }
 
 impl Shared {
-    fn lock_at(&self, index: usize, exclusive: bool) -> Lock {
+    fn lock_at(&self, index: usize, mode: LockMode) -> Lock {
         debug_assert!(index < LOCKS);
         // SAFETY: the tranche has LOCKS locks.
-        Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, exclusive)
+        Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, mode)
     }
 
-    fn lock_directory(&self, exclusive: bool) -> Lock {
-        self.lock_at(0, exclusive)
+    fn lock_directory(&self, mode: LockMode) -> Lock {
+        self.lock_at(0, mode)
     }
 
-    fn lock_workers(&self, exclusive: bool) -> Lock {
-        self.lock_at(1, exclusive)
+    fn lock_workers(&self, mode: LockMode) -> Lock {
+        self.lock_at(1, mode)
     }
 
     /// A slot with its lock held.
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
-        let lock = self.lock_at(2 + number % SLOT_LOCKS, true);
+        let lock = self.lock_at(2 + number % SLOT_LOCKS, LockMode::Exclusive);
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 

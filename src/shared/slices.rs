@@ -1,9 +1,9 @@
-//! What the sessions hold: a line for each slice, written only by the session that owns it with relaxed
+//! What the sessions hold: a slice for each sequence that it draws from, written only by the session that owns it with relaxed
 //! atomics, readable by everybody.
 //!
-//! A line names its sequence and epoch itself, so it does not need the sequence's slot: a slot can be
-//! reused while sessions hold slices of its sequence. Where a session that lets go of a line finds no
-//! place for what is left in it, it leaves the line behind as *orphaned*: the worker takes it to the
+//! A slice names its sequence and epoch itself, so it does not need the sequence's slot: a slot can be
+//! reused while sessions hold slices of its sequence. Where a session that lets go of a slice finds no
+//! place for what is left in it, it leaves the slice behind as *orphaned*: the worker takes it to the
 //! catalog. Until then nobody uses it for anything else.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
@@ -23,13 +23,13 @@ pub struct Backend {
     /// The database whose sequences this backend uses; 0 before the first use and after its exit.
     pub database: AtomicU32,
     pub pid: AtomicI32,
-    /// The first `used` lines may hold something.
+    /// The first `used` slices may hold something.
     pub used: AtomicU32,
 }
 
-/// One counting of indexes: those of a sequence, on a node, under an epoch.
+/// What makes an index mean a value: a sequence, a node, and an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counting {
+pub struct IndexSpace {
     pub key: Key,
     pub node: i32,
     pub epoch: Epoch,
@@ -47,7 +47,7 @@ pub struct Slice {
     pub next: AtomicI64,
     pub run_end: AtomicI64,
     pub range_end: AtomicI64,
-    /// The sequence's id; 0: the line is free.
+    /// The sequence's id; 0: the slice is free.
     sequence: AtomicI64,
     epoch: AtomicI64,
     database: AtomicU32,
@@ -60,7 +60,7 @@ pub struct Slice {
 const TAKING: u32 = 1;
 /// Its owner has gone.
 const ORPHANED: u32 = 2;
-/// The other bits count how often the line was filled, so that who looks at it sees that it was.
+/// The other bits count how often the slice was filled, so that who looks at it sees that it was.
 const FILLED: u32 = 4;
 
 /// Never holds anything.
@@ -72,7 +72,7 @@ impl Slice {
         &EMPTY
     }
 
-    /// A line with nothing in it, of no sequence.
+    /// A slice with nothing in it, of no sequence.
     pub const fn new() -> Slice {
         Slice {
             left: AtomicI64::new(0),
@@ -88,9 +88,9 @@ impl Slice {
         }
     }
 
-    /// Makes an empty line one of `counting`.
-    pub fn assign(&self, counting: &Counting) {
-        let Counting { key, node, epoch } = counting;
+    /// Makes an empty slice one of `index_space`.
+    pub fn assign(&self, index_space: &IndexSpace) {
+        let IndexSpace { key, node, epoch } = index_space;
         self.clear();
         self.epoch.store(epoch.0, Relaxed);
         self.node.store(*node, Relaxed);
@@ -104,8 +104,8 @@ impl Slice {
     }
 
     /// Whose indexes it holds. Read by its owner, or while it does not change.
-    pub fn counting(&self) -> Counting {
-        Counting {
+    pub fn index_space(&self) -> IndexSpace {
+        IndexSpace {
             key: Key {
                 database: self.database.load(Relaxed),
                 extension: self.extension.load(Relaxed),
@@ -137,13 +137,13 @@ impl Slice {
         self.state.load(Acquire) & ORPHANED != 0
     }
 
-    /// Takes an orphaned line over. `false`: somebody else has.
+    /// Takes an orphaned slice over. `false`: somebody else has.
     fn take_over(&self) -> bool {
         self.state.fetch_and(!ORPHANED, AcqRel) & ORPHANED != 0
     }
 
-    /// Fills the line with `range`, of which `run` is the first part. Between [`take_begins`] and
-    /// [`taken`](Self::taken), where others can see the line.
+    /// Fills the slice with `range`, of which `run` is the first part. Between [`take_begins`] and
+    /// [`taken`](Self::taken), where others can see the slice.
     ///
     /// [`take_begins`]: Self::take_begins
     pub fn load(&self, range: Range, run: Run) {
@@ -188,43 +188,43 @@ impl Slice {
         )
     }
 
-    /// Empties the line; it stays with its sequence.
+    /// Empties the slice; it stays with its sequence.
     pub fn clear(&self) {
         self.left.store(0, Relaxed);
         self.range_end.store(self.run_end.load(Relaxed), Release);
     }
 
-    /// Puts an emptied line at index `next`.
+    /// Puts an emptied slice at index `next`.
     pub fn move_to(&self, next: i64) {
         self.left.store(0, Relaxed);
         self.run_end.store(next, Relaxed);
         self.range_end.store(next, Relaxed);
     }
 
-    /// Gives the line up, with all that is in it.
+    /// Gives the slice up, with all that is in it.
     pub fn free(&self) {
         self.clear();
         self.sequence.store(0, Release);
     }
 
-    /// What another process sees of it: whose indexes, and which. `None` where the line is free;
+    /// What another process sees of it: whose indexes, and which. `None` where the slice is free;
     /// `Some(Err)` where it is just being filled.
-    pub fn observe(&self) -> Option<Result<(Counting, Range), ()>> {
+    pub fn observe(&self) -> Option<Result<(IndexSpace, Range), ()>> {
         for _ in 0..4 {
             let state = self.state.load(SeqCst);
-            let counting = self.counting();
-            if counting.key.sequence == Key::NONE.sequence {
+            let index_space = self.index_space();
+            if index_space.key.sequence == Key::NONE.sequence {
                 return None;
             }
             let run_end = self.run_end.load(Acquire);
             let rest = self.rest();
             std::sync::atomic::fence(SeqCst);
-            let same = self.counting() == counting
+            let same = self.index_space() == index_space
                 && self.run_end.load(Relaxed) == run_end
                 && self.range_end.load(Relaxed) == rest.end
                 && self.state.load(SeqCst) == state;
             if same && state & TAKING == 0 {
-                return Some(Ok((counting, rest)));
+                return Some(Ok((index_space, rest)));
             }
         }
         Some(Err(()))
@@ -246,13 +246,13 @@ pub fn my_number() -> usize {
 }
 
 impl Shared {
-    /// The lines of one backend.
+    /// The slices of one backend.
     pub fn slices_of(&self, backend: usize) -> &'static [Slice] {
         let start = backend * self.slices_per_backend;
         &self.slices[start..start + self.slices_per_backend]
     }
 
-    /// All lines that may be in use, with their owner's pid; 0 where it has gone.
+    /// All slices that may be in use, with their owner's pid; 0 where it has gone.
     pub fn all_slices(&self) -> impl Iterator<Item = (i32, &'static Slice)> + '_ {
         self.backends.iter().enumerate().flat_map(|(number, backend)| {
             let used = backend.used.load(Acquire) as usize;
@@ -262,22 +262,22 @@ impl Shared {
         })
     }
 
-    /// The lines that were left behind.
+    /// The slices that were left behind.
     pub fn orphans(&self) -> impl Iterator<Item = &'static Slice> + '_ {
         let slices = (self.control.orphans.load(Acquire) != 0).then(|| self.all_slices());
         slices.into_iter().flatten().map(|(_, slice)| slice).filter(|slice| slice.is_orphaned())
     }
 
-    /// Leaves a line behind.
-    pub fn orphan(&self, line: &Slice) {
+    /// Leaves a slice behind.
+    pub fn orphan(&self, slice: &Slice) {
         self.control.orphans.fetch_add(1, AcqRel);
-        line.orphan();
+        slice.orphan();
     }
 
-    /// What was in an orphaned line is elsewhere: it is free.
-    pub fn adopt(&self, line: &Slice) {
-        if line.take_over() {
-            line.free();
+    /// What was in an orphaned slice is elsewhere: it is free.
+    pub fn adopt(&self, slice: &Slice) {
+        if slice.take_over() {
+            slice.free();
             self.control.orphans.fetch_sub(1, AcqRel);
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
-use super::Shared;
+use super::{LockMode, Shared};
 use crate::ffi;
 
 /// A place in the table of workers.
@@ -57,7 +57,7 @@ pub struct Place {
 /// in microseconds.
 const START_INTERVAL: i64 = 250_000;
 
-/// A registered worker that has not shown itself after this long, in microseconds, never will.
+/// A registered worker that has not escape_for_message itself after this long, in microseconds, never will.
 const START_TIMEOUT: i64 = 2_000_000;
 
 impl Worker {
@@ -99,14 +99,14 @@ impl Shared {
     pub fn wake(&self, database: pg_sys::Oid) -> Wake {
         let database = database.to_u32();
         {
-            let _lock = self.lock_workers(false);
+            let _lock = self.lock_workers(LockMode::Shared);
             if let Some(place) = self.place_of(database)
                 && self.signal(place)
             {
                 return Wake::Woken;
             }
         }
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         let place = match self.place_of(database) {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
@@ -171,13 +171,13 @@ impl Shared {
 
     /// Wakes the worker of a database if there is one. Whether there is.
     pub fn nudge(&self, database: u32) -> bool {
-        let _lock = self.lock_workers(false);
+        let _lock = self.lock_workers(LockMode::Shared);
         self.place_of(database).is_some_and(|place| self.signal(place))
     }
 
     /// Wakes all workers.
     pub fn nudge_all(&self) {
-        let _lock = self.lock_workers(false);
+        let _lock = self.lock_workers(LockMode::Shared);
         for place in 0..self.workers.len() {
             if self.workers[place].database.load(Relaxed) != 0 {
                 self.signal(place);
@@ -192,7 +192,7 @@ impl Shared {
 
     /// The registration failed: the place is free again.
     pub fn unregister(&self, place: usize) {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         let worker = &self.workers[place];
         if worker.process.load(Relaxed) == 0 {
             worker.database.store(0, Relaxed);
@@ -202,7 +202,7 @@ impl Shared {
 
     /// This process serves `database` from now on. `None`: another does already.
     pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
         let worker = &self.workers[at];
         if worker.process.load(Relaxed) != 0 && !worker.is_dead() {
@@ -218,13 +218,13 @@ impl Shared {
 
     /// This worker serves its database no longer. Nothing happens where it has left before.
     pub fn leave(&self, place: Place) {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         self.leave_locked(place);
     }
 
     /// Leaves, unless something is wanted meanwhile. Whether it has left.
     pub fn leave_unless(&self, place: Place, wanted: impl Fn() -> bool) -> bool {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         if wanted() || self.has_request_locked(self.workers[place.at].database.load(Relaxed)) {
             return false;
         }
@@ -234,7 +234,7 @@ impl Shared {
 
     /// Leaves, and holds a place for the worker that comes next.
     pub fn hand_over(&self, place: Place) -> usize {
-        let _lock = self.lock_workers(true);
+        let _lock = self.lock_workers(LockMode::Exclusive);
         let database = self.workers[place.at].database.load(Relaxed);
         self.leave_locked(place);
         self.hold(place.at, database);
@@ -243,7 +243,7 @@ impl Shared {
 
     /// Whether a place that was handed over still waits for its worker.
     pub fn is_awaited(&self, at: usize, database: pg_sys::Oid) -> bool {
-        let _lock = self.lock_workers(false);
+        let _lock = self.lock_workers(LockMode::Shared);
         let worker = &self.workers[at];
         worker.database.load(Relaxed) == database.to_u32() && worker.process.load(Relaxed) == 0
     }

@@ -10,14 +10,14 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::{self, Name, shown};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges;
-use crate::catalog::table::{Row, Table, next_command};
-use crate::catalog::{column_defaults, ids, privileges};
+use crate::catalog::table::next_command;
+use crate::catalog::{catalog_oids, column_defaults, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
@@ -72,7 +72,7 @@ fn key_format(bytes: &[u8]) -> String {
     name::utf8(bytes)
         .ok_or_else(|| {
             HiloError::Argument(
-                format!("key format \"{}\" has characters beyond ASCII", shown(bytes)),
+                format!("key format \"{}\" has characters beyond ASCII", escape_for_message(bytes)),
                 "Use ASCII, or a database whose encoding is UTF8.",
             )
         })
@@ -151,13 +151,6 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     }
 }
 
-/// A sequence's row, locked to be changed by its owner.
-pub(super) struct Owned {
-    pub table: Table,
-    pub row: Row,
-    pub sequence: Sequence,
-}
-
 /// A sequence that the current user owns, not locked. `None`: there is none of this name.
 fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     match definitions::by_name(name)? {
@@ -168,23 +161,32 @@ fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     }
 }
 
-/// Locks a sequence that the current user owns. `None`: there is none of this name.
-pub(super) fn lock_owned(name: &[u8], owner_only: bool) -> Result<Option<Owned>, HiloError> {
+/// Who may lock a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Owner,
+    Anybody,
+}
+
+/// Locks a sequence of this name. `None`: there is none.
+pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
     loop {
-        let found = if owner_only { find_owned(name)? } else { definitions::by_name(name)? };
+        let found = match by {
+            By::Owner => find_owned(name)?,
+            By::Anybody => definitions::by_name(name)?,
+        };
         let Some(found) = found else { return Ok(None) };
-        match definitions::lock(found.id)? {
-            Some((table, row, sequence)) if *sequence.name == *name => {
-                return Ok(Some(Owned { table, row, sequence }));
-            }
+        match definitions::lock_existing(found.id)? {
+            Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
             // Dropped or renamed while we waited for it.
             _ => continue,
         }
     }
 }
 
-pub(super) fn lock_existing(name: &[u8]) -> Owned {
-    lock_owned(name, true).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
+/// Locks a sequence that the current user owns.
+pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
+    lock_named(name, By::Owner).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
 }
 
 /// An argument that a definition cannot do without: it is an error, rather than that nothing happens.
@@ -221,11 +223,11 @@ fn hilo_rename(args: Args) {
     // The tables are locked before the sequence: who holds a table may be waiting for the worker, and
     // the worker for the sequence's row.
     rename_defaults();
-    let Owned { table, row, sequence } = lock_existing(name);
+    let locked = lock_owned(name);
     free();
-    let renamed = Sequence { name: new_name.clone(), ..sequence };
+    let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
     check_key_format(&renamed.definition, &new_name).or_raise();
-    PgTryBuilder::new(AssertUnwindSafe(|| definitions::update(&table, &row, &renamed)))
+    PgTryBuilder::new(AssertUnwindSafe(|| locked.update(&renamed)))
         .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
             HiloError::Duplicate(new_name.to_string()).raise()
         })
@@ -250,7 +252,7 @@ fn hilo_drop(args: Args) {
         if !if_exists {
             definitions::missing(name).raise();
         }
-        let name = shown(name);
+        let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
     };
     let type_oid = name_type(args);
@@ -266,18 +268,18 @@ fn hilo_drop(args: Args) {
     let Some(found) = find_owned(name).or_raise() else { return absent() };
     // The tables first, as in hilo_rename(), and then what came while we waited.
     drop_defaults(&found.name);
-    let Some(owned) = lock_owned(name, true).or_raise() else { return absent() };
+    let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);
     remove(owned);
 }
 
 /// Drops a sequence that nothing uses any more, with all that is recorded of it.
-pub(super) fn remove(owned: Owned) {
-    let Owned { table, row, sequence } = owned;
-    let ids = ids().or_raise();
+pub(super) fn remove(locked: LockedSequence) {
+    let sequence = &locked.sequence;
+    let ids = catalog_oids().or_raise();
     positions::forget(&ids, sequence.id).or_raise();
     ranges::forget(&ids, sequence.id).or_raise();
-    definitions::delete(&table, &row);
+    locked.delete();
     invalidation::note(sequence.id, Change::Dropped).or_raise();
 }
 
@@ -287,7 +289,7 @@ fn role(name: &[u8]) -> pg_sys::Oid {
     match known_role(name) {
         // A role of just this name may exist, but for the lower case one.
         pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
-        pg_sys::InvalidOid => HiloError::NoSuchRole(shown(name)).raise(),
+        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
         role => role,
     }
 }
@@ -295,7 +297,7 @@ fn role(name: &[u8]) -> pg_sys::Oid {
 /// A role by name.
 pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
     match known_role(name) {
-        pg_sys::InvalidOid => HiloError::NoSuchRole(shown(name)).raise(),
+        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
         role => role,
     }
 }
@@ -319,7 +321,7 @@ fn change_privileges(
     let Some(set) = Privileges::named(&wanted.trim().to_ascii_uppercase()) else {
         HiloError::NoSuchPrivilege(wanted).raise()
     };
-    let Owned { sequence, .. } = lock_existing(name);
+    let LockedSequence { sequence, .. } = lock_owned(name);
     change(&sequence, grantee, set).or_raise();
     invalidation::note(sequence.id, Change::Outdated).or_raise();
 }

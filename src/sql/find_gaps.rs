@@ -22,7 +22,7 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, GapRow};
 use crate::catalog::table::text_datum;
-use crate::catalog::{Ids, ids, takeover};
+use crate::catalog::{CatalogOids, catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
@@ -149,7 +149,7 @@ struct Grid {
 /// All that is known without looking at the column: the grid, which places are whose, and the recorded
 /// gaps that do not lie on the grid.
 fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let node = gucs::node().0;
     // A range that changes hands while this looks is seen before or after.
     let before = positions::find(&ids, sequence.id, node)?;
@@ -164,13 +164,13 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
 }
 
 fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
-    let held = stat::held(id, epoch)?.into_iter();
+    let held = stat::in_memory(id, epoch)?.into_iter();
     held.map(|(tier, range)| (rank(tier), range)).try_for_each(|item| known.grow(item))
 }
 
 /// Free ranges, and what was in memory when the server last went down and is not yet written off.
 fn in_catalog(
-    ids: &Ids,
+    ids: &CatalogOids,
     sequence: &Sequence,
     position: &Position,
     known: &mut Vec<Known>,

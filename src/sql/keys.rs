@@ -9,7 +9,7 @@ use super::args::{Args, sql_functions};
 use super::nextval::known;
 use super::raw_function::raw_functions;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::shown;
+use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
@@ -57,14 +57,14 @@ fn check_prefix(
     }
     if !is_text(prefix) {
         return Err(HiloError::Prefix {
-            prefix: shown(prefix),
+            prefix: escape_for_message(prefix),
             message: "it is not text in the encoding of this database".into(),
             detail: None,
             hint: Some("Use ASCII, or set it per database: ALTER DATABASE ... SET.".into()),
         });
     }
     format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {
-        prefix: shown(prefix),
+        prefix: escape_for_message(prefix),
         message: error.to_string(),
         detail: error.detail(),
         hint: error.hint(),
@@ -163,7 +163,7 @@ fn hilo_key_value(args: Args) -> i64 {
         .frame(name, gucs::server_prefix_bytes())
         .read(key)
         .map_err(|error| HiloError::Key {
-            key: shown(key),
+            key: escape_for_message(key),
             name: sequence.name.to_string(),
             reason: error.to_string(),
         })

@@ -4,7 +4,7 @@ use pgrx::pg_sys;
 
 use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
-use crate::catalog::name::shown;
+use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, privileges};
 use crate::errors::{HiloError, OrRaise};
@@ -203,13 +203,13 @@ fn hilo_currval(args: Args) -> i64 {
             memo::last_of(sequence.id)
         }
     };
-    current.ok_or_else(|| HiloError::NoCurrval(shown(name))).or_raise()
+    current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(name))).or_raise()
 }
 
 /// `hilo_lastval()`: the value that this session was given last, of whatever sequence.
 fn hilo_lastval(_args: Args) -> i64 {
     let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
-    let ids = crate::catalog::ids().or_raise();
+    let ids = crate::catalog::catalog_oids().or_raise();
     let sequence =
         definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
     allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();

@@ -7,14 +7,14 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::args::{Args, sql_functions};
-use super::ddl::{self, Owned};
+use super::ddl;
 use super::raw_function::raw_functions;
 use crate::catalog::column_defaults::{self, ColumnDefault};
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
-use crate::catalog::{self, ids, role_references, roles};
+use crate::catalog::{self, catalog_oids, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -29,7 +29,7 @@ fn hilo_set_owner(args: Args) {
     let name = ddl::required_name(args);
     ddl::required(args, 1, "new owner");
     let new_owner = ddl::existing_role(args.bytes(1));
-    let owned = ddl::lock_existing(name);
+    let owned = ddl::lock_owned(name);
     if owned.sequence.owner == new_owner {
         return;
     }
@@ -46,23 +46,23 @@ fn hilo_set_owner(args: Args) {
     give(owned, new_owner).or_raise();
 }
 
-fn give(owned: Owned, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
-    let Owned { table, row, sequence } = owned;
+fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+    let sequence = &locked.sequence;
     let (id, old_owner) = (sequence.id, sequence.owner);
     roles::depend_on(new_owner)?;
-    definitions::update(&table, &row, &Sequence { owner: new_owner, ..sequence });
+    locked.update(&Sequence { owner: new_owner, ..sequence.clone() });
     privileges::change_owner(id, old_owner, new_owner)?;
     invalidation::note(id, Change::Outdated)
 }
 
 /// Those of `found` that `role` still owns, each locked.
-fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<Owned>, HiloError> {
+fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequence>, HiloError> {
     let mut locked = Vec::new();
     for sequence in found {
-        if let Some((table, row, sequence)) = definitions::lock(sequence.id)?
-            && sequence.owner == role
+        if let Some(found) = definitions::lock_existing(sequence.id)?
+            && found.sequence.owner == role
         {
-            locked.grow(Owned { table, row, sequence })?;
+            locked.grow(found)?;
         }
     }
     Ok(locked)
@@ -159,7 +159,7 @@ impl Belongings {
 /// Whether the extension is in this database, in the library's version: what cannot be read is left to
 /// core's record.
 fn installed() -> bool {
-    ids().is_ok()
+    catalog_oids().is_ok()
 }
 
 fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
@@ -178,7 +178,7 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     for role in from {
         owned.push((*role, role_references::owned_by(*role)?));
     }
-    let schema = privileges::extension_schema(ids()?.extension)?;
+    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
     let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
     // The tables before the sequences, as in hilo_drop(), and then what came while we waited.
     drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), cascade)?;
@@ -189,8 +189,8 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     }
     for role in from {
         for sequence in role_references::granted_to(*role)? {
-            if let Some((_, _, sequence)) = definitions::lock(sequence.id)? {
-                privileges::revoke(&sequence, *role, Privileges::ALL)?;
+            if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                privileges::revoke(&locked.sequence, *role, Privileges::ALL)?;
                 invalidation::note(sequence.id, Change::Outdated)?;
             }
         }

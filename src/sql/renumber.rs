@@ -5,34 +5,34 @@ use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::ddl::{
-    Owned, begin_write, check_key_format, lock_existing, lock_owned, options, required_name,
+    By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
 use super::nextval;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::numbering::{self, Numbering};
-use crate::catalog::positions::{self, Lock, LockedPosition, Position};
+use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, Reason};
-use crate::catalog::table::next_command;
-use crate::catalog::{ids, takeover};
+use crate::catalog::table::{LockWait, RowLock, next_command};
+use crate::catalog::{catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::Origin;
 use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
-use crate::shared::slices::Counting;
+use crate::shared::slices::IndexSpace;
 
 sql_functions!(hilo_alter, hilo_setval);
 
 /// Locks this node's position, making it where this node has never drawn: by joining the others, or
 /// `anew`, to be numbered at once.
 fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
-    let ids = ids().or_raise();
+    let ids = catalog_oids().or_raise();
     let node = numbering::node().or_raise();
     loop {
-        match positions::lock(&ids, sequence.id, node, true).or_raise() {
-            Lock::Locked(locked) => return locked,
+        match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
+            RowLock::Locked(locked) => return locked,
             _ => {
                 let first = match anew {
                     true => Position::first(sequence),
@@ -48,22 +48,22 @@ fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
 /// The first index of this node that nobody has been dealt, as far as is known. What this session holds
 /// goes back first.
 fn undealt(sequence: &Sequence, position: &Position) -> i64 {
-    slice_table::let_go_where(|entry| entry.id == sequence.id);
-    let counting = counting(position);
-    let held = shared::get().ok().and_then(|shared| shared.held_soon(&counting));
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let index_space = index_space(position);
+    let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
     held.and_then(|held| held.undealt).unwrap_or(position.next_index)
 }
 
-fn counting(position: &Position) -> Counting {
+fn index_space(position: &Position) -> IndexSpace {
     let key = memo::key_of(position.sequence).or_raise();
-    Counting { key, node: position.node, epoch: position.epoch }
+    IndexSpace { key, node: position.node, epoch: position.epoch }
 }
 
 /// Where the numbers of a locked position end, once nobody is dealt any more until this transaction
 /// ends. What was reserved below that and not served is written off. Where the new numbers do `continue`
 /// the old ones, they begin behind what another server may have reserved.
 fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
-    let ids = ids().or_raise();
+    let ids = catalog_oids().or_raise();
     let shared = shared::get().or_raise();
     let mut position = locked.position;
     let mapping = position.mapping(&sequence.definition);
@@ -74,12 +74,12 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
             uncommitted::reached(&locked.version()).unwrap_or(0).max(position.next_index);
         lost = uncommitted::passed(&locked.version());
     } else if position.incarnation == shared.life() {
-        slice_table::let_go_where(|entry| entry.id == sequence.id);
-        let counting = counting(&position);
-        shared.freeze(&counting.key);
-        shared.await_reservation(&counting.key);
+        slice_table::return_slices(|entry| entry.id == sequence.id);
+        let index_space = index_space(&position);
+        shared.freeze(&index_space.key);
+        shared.await_reservation(&index_space.key);
         let unsettled = Range::new(position.settled_index, position.next_index);
-        match shared.held_soon(&counting) {
+        match shared.in_memory_soon(&index_space) {
             None => lost.push(unsettled),
             Some(held) => {
                 lost = held.ranges;
@@ -143,7 +143,7 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    let owned = lock_existing(name);
+    let owned = lock_owned(name);
     let old = owned.sequence.clone();
     // Better to learn of an error before the pool is closed.
     old.definition.alter(&options, None, restart).or_raise();
@@ -161,16 +161,16 @@ fn hilo_alter(args: Args) {
         Some(base) => (numbering::anew(&old, &position, &new.definition, base).or_raise(), 0),
         None => continued(&position, &old).or_raise(),
     };
-    definitions::update(&owned.table, &owned.row, &new);
+    owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
     renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
 }
 
 /// Changes what leaves each index its value. The position stays as it is, so this transaction draws from
 /// the pool as everybody does, and its rollback gives nothing back.
-fn redefine(owned: &Owned, options: &Options) {
-    let old = &owned.sequence;
-    let position = positions::find(&ids().or_raise(), old.id, gucs::node().0).or_raise();
+fn redefine(locked: &LockedSequence, options: &Options) {
+    let old = &locked.sequence;
+    let position = positions::find(&catalog_oids().or_raise(), old.id, gucs::node().0).or_raise();
     let current = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
@@ -183,7 +183,7 @@ fn redefine(owned: &Owned, options: &Options) {
     let mut new = old.clone();
     new.definition = old.definition.alter(options, current, None).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
-    definitions::update(&owned.table, &owned.row, &new);
+    locked.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
 }
 
@@ -221,7 +221,7 @@ fn hilo_setval(args: Args) -> i64 {
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
-    let Owned { sequence, .. } = lock_owned(name, false).or_raise().ok_or_else(missing).or_raise();
+    let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
     let locked = lock_position(&sequence, true);

@@ -22,10 +22,10 @@ use super::trigger::before_row;
 use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
-use crate::catalog::positions::{self, Lock, Position, REPLICATED};
+use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
-use crate::catalog::table::Row;
-use crate::catalog::{Ids, ids, privileges, ranges, roles};
+use crate::catalog::table::{LockWait, Row, RowLock};
+use crate::catalog::{CatalogOids, catalog_oids, privileges, ranges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::{ffi, gucs, shared};
@@ -184,7 +184,7 @@ fn warn(message: String, detail: &str, hint: &str) {
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     /// Its column.
     const TIMELINE: usize = 11;
-    let ids = ids()?;
+    let ids = catalog_oids()?;
     let here = gucs::node().0;
     if fired.event == Event::Delete {
         let old = Position::from_row(&fired.old());
@@ -219,11 +219,11 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
 
 /// Puts an arrived row in the place of the one that is there, unless that has become ours while we waited
 /// for it.
-fn replace(ids: &Ids, new: &Position, here: i32) -> Result<(), HiloError> {
+fn replace(ids: &CatalogOids, new: &Position, here: i32) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
-    match positions::lock(ids, new.sequence, new.node, true)? {
-        Lock::Locked(locked) if new.node == here && locked.position.is_ours() => meet_twin(new),
-        Lock::Locked(locked) => {
+    match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
+        RowLock::Locked(locked) if new.node == here && locked.position.is_ours() => meet_twin(new),
+        RowLock::Locked(locked) => {
             locked.update(&arrived);
         }
         _ => positions::insert(&arrived)?,
@@ -275,7 +275,7 @@ fn node_moved(node: i32) {
 
 /// Whether this server has reserved from a sequence, or made it.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
-    let own = positions::find(&ids()?, id, gucs::node().0)?;
+    let own = positions::find(&catalog_oids()?, id, gucs::node().0)?;
     Ok(own.is_some_and(|own| own.is_ours()))
 }
 
@@ -291,7 +291,7 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
         Event::Update => updated(&fired.old(), &Sequence::from_row(&fired.new_row())),
         Event::Delete => {
             let id = Sequence::from_row(&fired.old()).id;
-            let ids = ids()?;
+            let ids = catalog_oids()?;
             positions::forget(&ids, id)?;
             ranges::forget(&ids, id)?;
             invalidation::note(id, Change::Dropped)?;
@@ -301,13 +301,14 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
 }
 
 fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
-    if let Some((table, row, known)) = definitions::lock(new.id)? {
-        let kept = kept(&known, new)?;
+    if let Some(locked) = definitions::lock_existing(new.id)? {
+        let known = &locked.sequence;
+        let kept = kept(known, new)?;
         // An owner that does not exist here has been replaced by whom this runs as.
         let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
-        let merged = Sequence { owner, created_at: known.created_at, ..merge(&known, new, &kept) };
-        if merged != known {
-            definitions::update(&table, &row, &merged);
+        let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new, &kept) };
+        if merged != *known {
+            locked.update(&merged);
             tell(&merged)?;
         }
         return Ok(Verdict::KeepOut);

@@ -12,7 +12,7 @@ use hilo_core::numbers::SequenceId;
 use super::raw_function::raw_functions;
 use super::trigger::row_being_inserted;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
-use crate::catalog::{definitions, ids};
+use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
 
 raw_functions!(hilo_restored_position, hilo_restored_free_range);
@@ -71,7 +71,7 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
         };
         (row, SequenceId(value(c"sequence").value() as i64), value(c"node").value() as i32)
     };
-    let ids = ids().or_raise();
+    let ids = catalog_oids().or_raise();
     let position = positions::find(&ids, sequence, node).or_raise();
     if position.is_some_and(|position| position.incarnation != RESTORED) {
         let known = definitions::by_id(&ids, sequence).or_raise();

@@ -1,4 +1,4 @@
-//! What the views show of shared memory. Each reads one slot or line at a time and stops nobody.
+//! What the views show of shared memory. Each reads one slot or slice at a time and stops nobody.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -13,14 +13,14 @@ use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use crate::catalog::{definitions, ids, positions, privileges};
+use crate::catalog::{catalog_oids, definitions, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
 use crate::session::memo;
 use crate::shared::key::Key;
-use crate::shared::slices::Counting;
+use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, Fault, LEAVING, Locked};
 use crate::shared::{self, Shared};
 
@@ -48,7 +48,7 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 #[derive(Clone, Copy)]
 struct Stat {
     number: usize,
-    counting: Counting,
+    index_space: IndexSpace,
     dealt: i64,
     current: i64,
     standby: i64,
@@ -67,7 +67,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
-        counting: locked.counting(),
+        index_space: locked.index_space(),
         dealt: dealt - locked.dealt_at_reset,
         current,
         standby: locked.pool.queue().total(),
@@ -92,14 +92,14 @@ struct InSlices {
 }
 
 /// What the sessions hold, by sequence, given how the indexes of each are counted now.
-fn in_slices(shared: &'static Shared, now: &[Counting]) -> HashMap<SequenceId, InSlices> {
+fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
     let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
     let mut sums: HashMap<SequenceId, InSlices> = memory::mapped(slices.len(), []).or_raise();
-    for (_, counting, rest) in slices {
-        let sum = sums.entry(counting.key.sequence).or_default();
-        match now.get(&counting.key.sequence) {
-            Some(current) if **current == counting => sum.good += rest.len(),
+    for (_, index_space, rest) in slices {
+        let sum = sums.entry(index_space.key.sequence).or_default();
+        match now.get(&index_space.key.sequence) {
+            Some(current) if **current == index_space => sum.good += rest.len(),
             _ => sum.void += rest.len(),
         }
     }
@@ -136,15 +136,15 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let now = memory::collected(slots.iter().map(|stat| stat.counting)).or_raise();
+    let now = memory::collected(slots.iter().map(|stat| stat.index_space)).or_raise();
     let held = in_slices(shared, &now);
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
-        let in_slices = held.get(&stat.counting.key.sequence).copied().unwrap_or_default();
+        let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
         let faulty = stat.fault.at != 0;
         (
-            stat.counting.key.sequence.0,
-            stat.counting.epoch.0,
+            stat.index_space.key.sequence.0,
+            stat.index_space.epoch.0,
             (stat.dealt - in_slices.good - in_slices.void).max(0),
             slot.dealing.slices.load(Relaxed) as i64,
             stat.reserved as i64,
@@ -168,34 +168,34 @@ fn stat_slots() -> TableIterator<
 }
 
 /// What indexes mean: of the sequences that have a slot, and of the others by what the catalog says.
-struct Mappings(HashMap<SequenceId, (Counting, Mapping)>);
+struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
 
 impl Mappings {
     fn new() -> Mappings {
         let known = each_slot(|_, locked| {
             let (terms, _) = locked.terms()?;
-            Some((locked.key.sequence, (locked.counting(), terms.mapping)))
+            Some((locked.key.sequence, (locked.index_space(), terms.mapping)))
         });
         Mappings(memory::mapped(known.len(), known).or_raise())
     }
 
     /// The mapping of indexes that are counted so; `None` where they are not counted so any more.
-    fn get(&mut self, counting: &Counting) -> Option<Mapping> {
-        let id = counting.key.sequence;
+    fn get(&mut self, index_space: &IndexSpace) -> Option<Mapping> {
+        let id = index_space.key.sequence;
         let known = match self.0.get(&id) {
             Some(known) => *known,
-            None => *self.0.entry(id).or_insert(catalogued(counting)?),
+            None => *self.0.entry(id).or_insert(catalogued(index_space)?),
         };
-        (known.0 == *counting).then_some(known.1)
+        (known.0 == *index_space).then_some(known.1)
     }
 }
 
-fn catalogued(counting: &Counting) -> Option<(Counting, Mapping)> {
-    let ids = ids().or_raise();
-    let sequence = definitions::by_id(&ids, counting.key.sequence).or_raise()?;
-    let position = positions::find(&ids, sequence.id, counting.node).or_raise()?;
+fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
+    let ids = catalog_oids().or_raise();
+    let sequence = definitions::by_id(&ids, index_space.key.sequence).or_raise()?;
+    let position = positions::find(&ids, sequence.id, index_space.node).or_raise()?;
     let mapping = position.mapping(&sequence.definition);
-    Some((Counting { epoch: position.epoch, ..*counting }, mapping))
+    Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
 }
 
 /// `hilo.stat_slices()`: a row for each slice that a session holds.
@@ -214,12 +214,12 @@ fn stat_slices() -> TableIterator<
     let shared = shared::get().or_raise();
     let mut mappings = Mappings::new();
     let slices = slices(shared);
-    TableIterator::new(slices.into_iter().filter_map(move |(pid, counting, rest)| {
-        let mapping = mappings.get(&counting);
+    TableIterator::new(slices.into_iter().filter_map(move |(pid, index_space, rest)| {
+        let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
         let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
         let last = if rest.start > 0 { mapping?.value(rest.start - 1) } else { None };
-        Some((counting.key.sequence.0, pid, next, last, rest.len()))
+        Some((index_space.key.sequence.0, pid, next, last, rest.len()))
     }))
 }
 
@@ -245,11 +245,11 @@ fn stat_ranges() -> TableIterator<
         let current = locked.slot.cursor().peek().0;
         Some((locked.key.sequence, terms.mapping, current, locked.pool, locked.leaving))
     });
-    let of_slices = slices.into_iter().filter_map(|(pid, counting, rest)| {
-        let mapping = mappings.get(&counting)?;
+    let of_slices = slices.into_iter().filter_map(|(pid, index_space, rest)| {
+        let mapping = mappings.get(&index_space)?;
         // One that was left behind is on its way to the pool or the catalog.
         let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
-        Some((counting.key.sequence, rest, mapping, tier, pid))
+        Some((index_space.key.sequence, rest, mapping, tier, pid))
     });
     let mut rows: Vec<(SequenceId, Range, Mapping, &'static str, Option<i32>)> =
         memory::collected(of_slices).or_raise();
@@ -266,18 +266,18 @@ fn stat_ranges() -> TableIterator<
 }
 
 /// What the sessions of this database hold, with their pids; 0 where the session has gone.
-fn slices(shared: &'static Shared) -> Vec<(i32, Counting, Range)> {
+fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
     let held = shared.all_slices().filter_map(|(pid, slice)| {
-        let (counting, rest) = slice.observe()?.ok()?;
-        ours(&counting.key).then_some((pid, counting, rest))
+        let (index_space, rest) = slice.observe()?.ok()?;
+        ours(&index_space.key).then_some((pid, index_space, rest))
     });
     memory::collected(held).or_raise()
 }
 
-/// The slots and lines are looked at one after the other, and a range may change hands meanwhile: what
-/// was seen twice is shown once.
+/// The slots and slices are looked at one after the other, and a range may change hands meanwhile: what
+/// was seen twice is escape_for_message once.
 fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, &'static str, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let (mut sequence, mut end) = (SequenceId::default(), i64::MIN);
@@ -307,7 +307,7 @@ fn tiers<'a>(
 
 /// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
 /// changes hands meanwhile may be there twice, or not at all.
-pub fn held(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Range)>, HiloError> {
+pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
     let key = memo::key_of(id)?;
     let before = slices(shared);
@@ -322,7 +322,7 @@ pub fn held(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Range)>, 
             all.extend(tiers(current, &pool, &leaving));
         }
     }
-    let mine = |(_, of, rest): (i32, Counting, Range)| {
+    let mine = |(_, of, rest): (i32, IndexSpace, Range)| {
         (of.key == key && of.epoch == epoch).then_some(("slice", rest))
     };
     all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
@@ -356,7 +356,7 @@ fn hilo_stat_reset(args: Args) {
         HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
             .raise();
     }
-    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.counting())));
+    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
     for number in each_slot(|number, locked| {
         let wanted = one.is_none_or(|id| locked.key.sequence == id);
         if wanted {

@@ -5,11 +5,11 @@
 
 use hilo_core::range::Range;
 
-use crate::catalog::Ids;
+use crate::catalog::CatalogOids;
 use crate::catalog::positions::Position;
 use crate::catalog::ranges;
 use crate::errors::HiloError;
-use crate::shared::inventory::Held;
+use crate::shared::inventory::InMemory;
 
 /// Brings a locked position up to date with what memory holds of it.
 ///
@@ -17,10 +17,10 @@ use crate::shared::inventory::Held;
 /// back, and let a crash write off all that was served since: then the ranges below the pool's get rows of
 /// their own. With `exactly` they do in any case.
 pub fn account(
-    ids: &Ids,
+    ids: &CatalogOids,
     incarnation: i64,
     position: &mut Position,
-    held: &Held,
+    held: &InMemory,
     exactly: bool,
 ) -> Result<(), HiloError> {
     let end = position.next_index;
@@ -43,9 +43,9 @@ pub fn account(
 }
 
 /// What memory will hold once the ranges `leaving` it are in the catalog.
-pub fn without(held: Held, leaving: &[Range]) -> Held {
+pub fn without(held: InMemory, leaving: &[Range]) -> InMemory {
     let leaving = Range::union(leaving.to_vec());
     let ranges = held.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
     let undealt = held.undealt.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
-    Held { ranges, undealt, ..held }
+    InMemory { ranges, undealt, ..held }
 }

@@ -12,12 +12,13 @@ use hilo_core::range::Range;
 use super::Worker;
 use super::account::{self, account};
 use super::transaction::{self, Failure};
-use crate::catalog::positions::{self, Lock, Position};
+use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges::{self, Reason};
-use crate::catalog::{self, Ids, definitions};
+use crate::catalog::table::{LockWait, RowLock};
+use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::shared::slices::Counting;
+use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 
 /// The most slots in one transaction.
@@ -26,7 +27,7 @@ const BATCH: usize = 512;
 /// A pool that is being put away.
 struct Frozen {
     number: usize,
-    counting: Counting,
+    index_space: IndexSpace,
     serial: Serial,
     freezes: u64,
     /// A session had frozen it: only who can lock the row may thaw it.
@@ -39,7 +40,7 @@ pub(super) enum Outcome {
     /// The catalog has it; the position is here now.
     Written(i64),
     /// Its row is held by another transaction, or it cannot be told just now what is held.
-    Held,
+    RowLocked,
     /// The sequence was numbered anew, or is gone: whoever did that has written it off.
     Outdated,
 }
@@ -55,7 +56,7 @@ impl Worker {
     fn evict(&mut self, numbers: &[usize]) -> bool {
         let mut all = true;
         for batch in numbers.chunks(BATCH) {
-            self.put_away(batch);
+            self.flush(batch);
             for &number in batch {
                 all &= self.shared.free(number);
             }
@@ -100,7 +101,7 @@ impl Worker {
     }
 
     /// Writes what these slots hold to the catalog.
-    pub(super) fn put_away(&mut self, numbers: &[usize]) {
+    pub(super) fn flush(&mut self, numbers: &[usize]) {
         let frozen: Vec<Frozen> =
             numbers.iter().filter_map(|&number| self.freeze(number)).collect();
         if frozen.is_empty() {
@@ -108,10 +109,10 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
-            let ids = catalog::ids()?;
+            let ids = catalog::catalog_oids()?;
             frozen
                 .iter()
-                .map(|frozen| write(&ids, shared, &frozen.counting, &frozen.ranges, From::Pool))
+                .map(|frozen| write(&ids, shared, &frozen.index_space, &frozen.ranges, From::Pool))
                 .collect::<Result<Vec<_>, _>>()
         });
         self.conclude(frozen, done);
@@ -135,15 +136,15 @@ impl Worker {
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
         let ranges = locked.outgoing();
-        let counting = locked.counting();
+        let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
-        Some(Frozen { number, counting, serial, freezes, was_frozen, ranges })
+        Some(Frozen { number, index_space, serial, freezes, was_frozen, ranges })
     }
 
     fn conclude(&self, frozen: Vec<Frozen>, done: Result<Vec<Outcome>, Failure>) {
-        let done = done.unwrap_or_else(|_| frozen.iter().map(|_| Outcome::Held).collect());
+        let done = done.unwrap_or_else(|_| frozen.iter().map(|_| Outcome::RowLocked).collect());
         for (frozen, done) in frozen.iter().zip(done) {
             let mut locked = self.shared.lock_slot(frozen.number);
             if locked.serial() != frozen.serial {
@@ -156,10 +157,10 @@ impl Worker {
                     locked.free_end = i64::MAX;
                 }
                 Outcome::Outdated => locked.forget_queue(),
-                Outcome::Held => locked.restore_leaving(),
+                Outcome::RowLocked => locked.reinstate(),
             }
             match done {
-                Outcome::Held if frozen.was_frozen => locked.frozen_by = 0,
+                Outcome::RowLocked if frozen.was_frozen => locked.frozen_by = 0,
                 _ => locked.thaw(frozen.freezes),
             }
             let slot = locked.slot;
@@ -174,23 +175,23 @@ impl Worker {
 pub(super) enum From {
     /// A pool that is frozen.
     Pool,
-    /// A line that was left behind.
-    Line,
+    /// A slice that was left behind.
+    Slice,
 }
 
 /// Writes down `ranges`, which nobody else has.
 pub(super) fn write(
-    ids: &Ids,
+    ids: &CatalogOids,
     shared: &'static Shared,
-    counting: &Counting,
+    index_space: &IndexSpace,
     ranges: &[Range],
     from: From,
 ) -> Result<Outcome, HiloError> {
-    let Counting { key, node, epoch } = *counting;
-    let locked = match positions::lock(ids, key.sequence, node, false)? {
-        Lock::Held => return Ok(Outcome::Held),
-        Lock::Missing => return Ok(Outcome::Outdated),
-        Lock::Locked(locked) => locked,
+    let IndexSpace { key, node, epoch } = *index_space;
+    let locked = match positions::lock(ids, key.sequence, node, LockWait::Skip)? {
+        RowLock::Skipped => return Ok(Outcome::RowLocked),
+        RowLock::Missing => return Ok(Outcome::Outdated),
+        RowLock::Locked(locked) => locked,
     };
     let Some(sequence) = definitions::by_id(ids, key.sequence)? else {
         return Ok(Outcome::Outdated);
@@ -200,7 +201,7 @@ pub(super) fn write(
         return Ok(Outcome::Outdated);
     }
     // Returned ranges may have come since the pool was frozen; they stay in memory.
-    let Some(held) = shared.held(counting) else { return Ok(Outcome::Held) };
+    let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
     let held = account::without(held, ranges);
     // Where there is a slot, it must learn of a position that is lowered.
     let lower = from == From::Pool || !held.has_slot;

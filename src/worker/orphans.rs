@@ -7,27 +7,27 @@ use super::evict::{From, Outcome, write};
 use super::transaction;
 use crate::catalog;
 use crate::errors::HiloError;
-use crate::shared::slices::{Counting, Slice};
+use crate::shared::slices::{IndexSpace, Slice};
 
-/// The most lines in one transaction.
+/// The most slices in one transaction.
 const BATCH: usize = 256;
 
-/// A line that was left behind, and what is in it.
-type Orphan = (&'static Slice, Counting, Range);
+/// A slice that was left behind, and what is in it.
+type Orphan = (&'static Slice, IndexSpace, Range);
 
 impl Worker {
-    /// Takes over the lines that were left behind in this database. Whether none is left.
+    /// Takes over the slices that were left behind in this database. Whether none is left.
     pub(super) fn adopt_orphans(&mut self) -> bool {
         let mut rest: Vec<Orphan> = Vec::new();
-        for line in self.shared.orphans() {
-            let counting = line.counting();
-            if counting.key.database != self.database.to_u32() {
+        for slice in self.shared.orphans() {
+            let index_space = slice.index_space();
+            if index_space.key.database != self.database.to_u32() {
                 continue;
             }
-            if self.shared.return_range(&counting, line.rest()) {
-                self.shared.adopt(line);
+            if self.shared.return_range(&index_space, slice.rest()) {
+                self.shared.adopt(slice);
             } else {
-                rest.push((line, counting, line.rest()));
+                rest.push((slice, index_space, slice.rest()));
             }
         }
         let mut all = true;
@@ -39,41 +39,44 @@ impl Worker {
 
     pub(super) fn has_orphans(&self) -> bool {
         let database = self.database.to_u32();
-        self.shared.orphans().any(|line| line.counting().key.database == database)
+        self.shared.orphans().any(|slice| slice.index_space().key.database == database)
     }
 
     /// Whether all of them are in the catalog.
     fn write_orphans(&self, batch: &[Orphan]) -> bool {
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
-            let ids = match catalog::ids() {
+            let ids = match catalog::catalog_oids() {
                 // What is of an extension that was dropped is nobody's.
                 Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),
                 found => found?,
             };
             let mut done = vec![None; batch.len()];
-            for (at, (_, counting, _)) in batch.iter().enumerate() {
+            for (at, (_, index_space, _)) in batch.iter().enumerate() {
                 if done[at].is_some() {
                     continue;
                 }
-                // All of one sequence together: until the commit each of its lines is still held.
-                let same = |(_, (_, other, _)): &(usize, &Orphan)| other == counting;
+                // All of one sequence together: until the commit each of its slices is still held.
+                let same = |(_, (_, other, _)): &(usize, &Orphan)| other == index_space;
                 let (places, ranges): (Vec<usize>, Vec<Range>) = batch
                     .iter()
                     .enumerate()
                     .filter(same)
                     .map(|(at, (.., rest))| (at, *rest))
                     .unzip();
-                let gone = counting.key.extension != ids.extension.to_u32();
+                let gone = index_space.key.extension != ids.extension.to_u32();
                 let held = !gone
-                    && matches!(write(&ids, shared, counting, &ranges, From::Line)?, Outcome::Held);
+                    && matches!(
+                        write(&ids, shared, index_space, &ranges, From::Slice)?,
+                        Outcome::RowLocked
+                    );
                 places.into_iter().for_each(|place| done[place] = Some(!held));
             }
             Ok(done.into_iter().map(|done| done == Some(true)).collect())
         });
         let done: Vec<bool> = done.unwrap_or_default();
-        for ((line, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
-            shared.adopt(line);
+        for ((slice, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
+            shared.adopt(slice);
         }
         done.len() == batch.len() && done.iter().all(|done| *done)
     }

@@ -168,7 +168,7 @@ impl Worker {
         let leaving = locked.leaving;
         let plan = Plan {
             number,
-            counting: locked.counting(),
+            index_space: locked.index_space(),
             serial: locked.serial(),
             version: slot.version.load(Relaxed),
             freezes: locked.freezes,
@@ -197,7 +197,7 @@ impl Worker {
         if !is_other(&self.shared.lock_slot(number)) {
             return true;
         }
-        self.put_away(&[number]);
+        self.flush(&[number]);
         let mut locked = self.shared.lock_slot(number);
         let left = locked.is_empty();
         if left && is_other(&locked) {
@@ -226,7 +226,7 @@ impl Worker {
     fn reserve_together(&self, plans: &[Plan]) -> Result<Vec<Outcome>, Failure> {
         let shared = self.shared;
         transaction::run(c"hilo: reserving blocks", || {
-            let ids = catalog::ids()?;
+            let ids = catalog::catalog_oids()?;
             plans.iter().map(|plan| reserve::reserve(&ids, shared, plan)).collect()
         })
     }
@@ -240,7 +240,7 @@ impl Worker {
                     self.retries.0.remove(&plan.number);
                     self.publish(plan, reserved, ending);
                 }
-                Outcome::Held => self.fail(
+                Outcome::RowLocked => self.fail(
                     plan,
                     Failure {
                         sqlstate: LOCKED,
@@ -274,13 +274,13 @@ impl Worker {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
         if locked.worker == self.place.generation
-            && locked.key == plan.counting.key
+            && locked.key == plan.index_space.key
             && locked.learn(reserved.epoch, plan.version, reserved.terms)
             && locked.epoch == reserved.epoch
         {
             match locked.serial() == plan.serial && reserved.left {
                 true => locked.forget_leaving(),
-                false => locked.restore_leaving(),
+                false => locked.reinstate(),
             }
             locked.unacknowledged |= ending;
             for range in &reserved.free {
@@ -323,7 +323,7 @@ impl Worker {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
         if locked.serial() == plan.serial {
-            locked.restore_leaving();
+            locked.reinstate();
         }
         let known = locked.fault.at != 0 && locked.fault.message() == failure.message;
         let since = ffi::now() - locked.fault.at;
@@ -333,7 +333,7 @@ impl Worker {
         if (!known || since > 60_000_000) && !transaction::is_ending() {
             log!(
                 "hilo could not reserve a block of sequence {}: {}",
-                plan.counting.key.sequence,
+                plan.index_space.key.sequence,
                 failure.message
             );
         }

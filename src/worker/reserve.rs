@@ -1,28 +1,28 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
 use hilo_core::numbers::{Epoch, Serial};
-use hilo_core::policy::{self, Room};
+use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::account::{self, account};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::positions::{self, Lock, Position};
+use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges::{self, Reason};
-use crate::catalog::table::next_command;
+use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
-use crate::catalog::{Ids, numbering, table};
+use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::pin::Pinned;
-use crate::shared::slices::Counting;
+use crate::shared::slices::IndexSpace;
 use crate::shared::slot::Terms;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
     pub number: usize,
-    pub counting: Counting,
+    pub index_space: IndexSpace,
     pub serial: Serial,
     pub version: u64,
     /// How often the pool had been frozen.
@@ -43,7 +43,7 @@ pub struct Plan {
 /// What came of it.
 pub enum Outcome {
     /// Its row is held by another transaction.
-    Held,
+    RowLocked,
     /// There is no such sequence.
     Gone,
     Reserved(Reserved),
@@ -73,34 +73,39 @@ pub struct Reserved {
 }
 
 /// Reserves for one sequence.
-pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcome, HiloError> {
-    let id = plan.counting.key.sequence;
-    let locked = match positions::lock(ids, id, numbering::node()?, false)? {
-        Lock::Held => return Ok(Outcome::Held),
-        Lock::Missing => return first_on_node(ids, shared, plan),
-        Lock::Locked(locked) => locked,
+pub fn reserve(
+    ids: &CatalogOids,
+    shared: &'static Shared,
+    plan: &Plan,
+) -> Result<Outcome, HiloError> {
+    let id = plan.index_space.key.sequence;
+    let locked = match positions::lock(ids, id, numbering::node()?, LockWait::Skip)? {
+        RowLock::Skipped => return Ok(Outcome::RowLocked),
+        RowLock::Missing => return first_on_node(ids, shared, plan),
+        RowLock::Locked(locked) => locked,
     };
     // Read after the row was locked: who changes what the indexes mean holds that lock. Until the
     // position is ours, replication may change that, which locks the definition.
     let sequence = match locked.position.is_ours() {
         true => definitions::by_id(ids, id)?,
-        false => match definitions::lock_now(ids, id)? {
-            Ok(found) => found,
-            Err(()) => return Ok(Outcome::Held),
+        false => match definitions::lock(ids, id, LockWait::Skip)? {
+            RowLock::Locked(locked) => Some(locked.sequence),
+            RowLock::Missing => None,
+            RowLock::Skipped => return Ok(Outcome::RowLocked),
         },
     };
     let Some(sequence) = sequence else { return Ok(Outcome::Gone) };
-    if locked.position.epoch < plan.counting.epoch {
-        return Ok(Outcome::Held);
+    if locked.position.epoch < plan.index_space.epoch {
+        return Ok(Outcome::RowLocked);
     }
     let incarnation = shared.life();
     let mut position = locked.position;
     take_over(ids, incarnation, &sequence, &mut position)?;
-    let same = plan.counting.node == position.node && plan.counting.epoch == position.epoch;
+    let same = plan.index_space.node == position.node && plan.index_space.epoch == position.epoch;
     let leaving: &[Range] = if same { &plan.leaving } else { &[] };
     // Where somebody is just taking some, what is held is told next time.
     let (node, epoch) = (position.node, position.epoch);
-    let held = shared.held(&Counting { key: plan.counting.key, node, epoch });
+    let held = shared.in_memory(&IndexSpace { key: plan.index_space.key, node, epoch });
     let told = held.is_some();
     if let Some(held) = held {
         let held = account::without(held, leaving);
@@ -132,12 +137,16 @@ pub fn reserve(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcom
 
 /// A node that has not drawn from this sequence before gets its position. The definition is locked
 /// until that is there: see `sql::replicated`.
-fn first_on_node(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outcome, HiloError> {
-    match definitions::lock_now(ids, plan.counting.key.sequence)? {
-        Err(()) => Ok(Outcome::Held),
-        Ok(None) => Ok(Outcome::Gone),
-        Ok(Some(sequence)) => {
-            positions::insert(&numbering::joined(ids, &sequence)?)?;
+fn first_on_node(
+    ids: &CatalogOids,
+    shared: &'static Shared,
+    plan: &Plan,
+) -> Result<Outcome, HiloError> {
+    match definitions::lock(ids, plan.index_space.key.sequence, LockWait::Skip)? {
+        RowLock::Skipped => Ok(Outcome::RowLocked),
+        RowLock::Missing => Ok(Outcome::Gone),
+        RowLock::Locked(locked) => {
+            positions::insert(&numbering::joined(ids, &locked.sequence)?)?;
             table::next_command();
             reserve(ids, shared, plan)
         }
@@ -147,7 +156,7 @@ fn first_on_node(ids: &Ids, shared: &'static Shared, plan: &Plan) -> Result<Outc
 /// Ranges that found no place in memory: kept for later, or for an ordered sequence, which never goes
 /// back, written off.
 fn put(
-    ids: &Ids,
+    ids: &CatalogOids,
     position: &Position,
     sequence: &Sequence,
     leaving: &[Range],
@@ -171,15 +180,15 @@ fn decide(
 ) -> Reserved {
     let terms = position.terms(sequence);
     let (limit, start) = (terms.mapping.limit(), position.next_index);
-    let room = Room { whole: limit, left: (limit - start).max(0) };
+    let room = Remaining { whole: limit, left: (limit - start).max(0) };
     let settings = gucs::refill(sequence.definition.block_size);
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
     let restored: i64 = free.iter().map(Range::len).sum();
     let available = if same { plan.available } else { 0 };
     let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
-    let count = policy::order(available, need, size, &plan.demand, room, &settings);
+    let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
     let block = Range::new(start, start + count);
-    let left = Room { left: limit - block.end, ..room };
+    let left = Remaining { left: limit - block.end, ..room };
     Reserved {
         name: sequence.name.to_string(),
         epoch: position.epoch,

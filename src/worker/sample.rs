@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-use hilo_core::policy::{self, Room};
+use hilo_core::policy::{self, Remaining};
 
 use super::Worker;
 use crate::ffi;
@@ -45,7 +45,7 @@ impl Worker {
             let demand = locked.rate.demand(now, dealt, window);
             let whole = terms.mapping.limit();
             let left = if locked.is_at_end() { 0 } else { whole };
-            let room = Room { whole, left };
+            let room = Remaining { whole, left };
             locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);
             let threshold = policy::threshold(locked.block, &demand, room, &settings);
             locked.slot.threshold.store(threshold, Relaxed);

@@ -3,7 +3,8 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    FAILOVER_LAG, Room, Settings, failover_skip, next_block, order, shrunk_block, threshold,
+    FAILOVER_LAG, Remaining, Settings, failover_skip, next_block, reservation_size, shrunk_block,
+    threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -36,8 +37,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-fn any_room() -> impl Strategy<Value = Room> {
-    (count(), count()).prop_map(|(a, b)| Room { whole: a.max(b), left: a.min(b) })
+fn any_room() -> impl Strategy<Value = Remaining> {
+    (count(), count()).prop_map(|(a, b)| Remaining { whole: a.max(b), left: a.min(b) })
 }
 
 proptest! {
@@ -64,7 +65,7 @@ proptest! {
     ) {
         let block = next_block(previous, &demand, room, &settings);
         let threshold = threshold(block, &demand, room, &settings);
-        let order = order(available, need, block, &demand, room, &settings);
+        let order = reservation_size(available, need, block, &demand, room, &settings);
         prop_assert!((0..=room.left).contains(&order));
         let wanted = need > available || available < threshold;
         prop_assert_eq!(order > 0, wanted && room.left > 0, "threshold {}", threshold);
@@ -82,7 +83,7 @@ proptest! {
         let settings = Settings { prefetch: true, ..settings };
         let demand = Demand { per_second, ..Demand::default() };
         let block = next_block(previous, &demand, room, &settings);
-        let order = order(available, 0, block, &demand, room, &settings);
+        let order = reservation_size(available, 0, block, &demand, room, &settings);
         let buffer = (per_second * settings.buffer) as i64;
         let least = settings.min_threshold.max(block / 5) + settings.min_block;
         let rounding = settings.fixed.unwrap_or(settings.min_block);
@@ -98,7 +99,7 @@ proptest! {
     ) {
         let settings = Settings { prefetch: false, ..settings };
         prop_assert_eq!(threshold(1000, &demand, room, &settings), 0);
-        prop_assert_eq!(order(available, available, 1000, &demand, room, &settings), 0);
+        prop_assert_eq!(reservation_size(available, available, 1000, &demand, room, &settings), 0);
     }
 
     #[test]
@@ -140,7 +141,7 @@ fn no_block_is_larger_than_the_largest() {
     };
     let busy = Demand { per_second: 1e9, recent: 1e9, burst: i64::MAX / 4 };
     for whole in [1, 100, 32_767, i32::MAX as i64, i64::MAX] {
-        let room = Room { whole, left: whole };
+        let room = Remaining { whole, left: whole };
         let block = (0..64).fold(0, |block, _| next_block(block, &busy, room, &settings));
         assert_eq!(block, failover_skip(whole, 0.0, &settings), "of {whole}");
     }

@@ -4,7 +4,7 @@
 //! `cargo test -p hilo-core --test simulation -- --nocapture` prints block, threshold and refills
 //! over time.
 
-use hilo_core::policy::{Room, Settings, next_block, order, shrunk_block, threshold};
+use hilo_core::policy::{Remaining, Settings, next_block, order, shrunk_block, threshold};
 use hilo_core::rate::Rate;
 
 const SECOND: i64 = 1_000_000;
@@ -14,7 +14,7 @@ const SAMPLE: i64 = SECOND;
 /// One sequence, its pool and its worker.
 struct World {
     settings: Settings,
-    room: Room,
+    room: Remaining,
     /// µs from a wish to the values being there
     latency: i64,
     rate: Rate,
@@ -38,7 +38,7 @@ impl World {
     fn new(settings: Settings, latency: i64) -> Self {
         World {
             settings,
-            room: Room { whole: i64::MAX, left: i64::MAX },
+            room: Remaining { whole: i64::MAX, left: i64::MAX },
             latency,
             rate: Rate::new(),
             block: 0,
@@ -282,7 +282,7 @@ fn without_prefetch_somebody_waits_for_each_block() {
 #[test]
 fn a_smallint_is_not_eaten_by_a_few_blocks() {
     let mut world = World::new(Settings::default(), 5_000);
-    world.room = Room { whole: 32_767, left: 32_767 };
+    world.room = Remaining { whole: 32_767, left: 32_767 };
     world.run("smallint, 1,000 a second", 30, 200, |_| 1e3);
     assert_eq!(world.waits_after(2), 0);
     assert!(world.block <= 32_767 / 64);

@@ -11,7 +11,7 @@ use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{column_defaults, ids};
+use crate::catalog::{catalog_oids, column_defaults};
 use crate::errors::OrRaise;
 use crate::gucs;
 use crate::memory;
@@ -126,7 +126,7 @@ impl Column {
         if !self.readable || invalidation::in_progress() {
             return None;
         }
-        let ids = ids().or_raise();
+        let ids = catalog_oids().or_raise();
         let sequence = definitions::by_id(&ids, SequenceId(id)).or_raise()?;
         let definition = &sequence.definition;
         if definition.cycle {
@@ -196,7 +196,7 @@ impl Column {
                 self.object(),
                 WARNING,
                 format!("its values cannot be read: {message}"),
-                "See what is wrong with the table's files; REINDEX if it is an index.",
+                "Snapshot what is wrong with the table's files; REINDEX if it is an index.",
             ),
             _ => error.rethrow(),
         }

@@ -15,7 +15,7 @@ use columns::{Column, columns};
 use finding::{ERROR, Finding, Findings, WARNING, finding, readable, sequence};
 
 use super::{spi, stat};
-use crate::catalog::ids;
+use crate::catalog::catalog_oids;
 use crate::errors::OrRaise;
 use crate::ffi;
 use crate::gucs;
@@ -57,7 +57,7 @@ fn hilo_check() -> TableIterator<
 
 /// Who owns the catalog.
 fn owner() -> pg_sys::Oid {
-    let table = ids().or_raise().sequence;
+    let table = catalog_oids().or_raise().sequence;
     let sql = format!(
         "SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {}::pg_catalog.oid",
         table.to_u32()
