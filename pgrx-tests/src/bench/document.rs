@@ -124,7 +124,7 @@ fn markdown(section: &Section) -> String {
 /// What the README shows.
 fn block(results: &Results) -> String {
     format!(
-        "{}\nMedians of one run on {} cores ({}); *ns for a call* is over a function that does nothing.\n\n\
+        "{}\nMedians of one run on {} cores ({}); *ns for a call* is the time beyond that of a function that does nothing.\n\n\
          ![What a number costs](docs/images/call.svg)\n\n\
          ![Numbers a second by the number of sessions](docs/images/throughput.svg)\n",
         sections::summary(results).markdown(),
