@@ -16,11 +16,11 @@ const INTRODUCTION: &str = "# Benchmarks
 
     make bench
 
-measures everything below on one throwaway server and writes this page, its pictures and all samples
-([benchmarks.tsv](benchmarks.tsv)) anew; `make bench QUICK=1` only tries whether it works, and `make bench
-AGAIN=1` writes the page from the samples that are there. Don't edit it: it comes from `pgrx-tests/src/bench`.
+measures everything below on one throwaway server and rewrites this page, its pictures and all samples
+([benchmarks.tsv](benchmarks.tsv)). `make bench QUICK=1` only checks that it works, and `make bench
+AGAIN=1` rewrites the page from the existing samples. Don't edit this page: `pgrx-tests/src/bench` generates it.
 
-Everything is measured side by side: each round goes through all contenders, beginning with another one each
+Everything is measured side by side: each round measures all contenders, and starts with a different one each
 time. Numbers are medians, with the quartiles in parentheses; ratios are ratios of medians of this run.
 ";
 
@@ -80,13 +80,13 @@ fn machine(results: &Results) -> String {
         .row("rounds", [format!("{calls} of calls, {sessions} of sessions, {inserts} of inserts")]);
     let settings = SETTINGS.map(|(name, value)| format!("`{name} = {value}`")).join(", ");
     format!(
-        "{}\nSettings: {settings}; all others as they come. Clients and server share the cores.\n",
+        "{}\nSettings: {settings}; all others have their defaults. Clients and server share the cores.\n",
         table.markdown()
     )
 }
 
 fn to_reach(verdicts: &[Verdict]) -> String {
-    let mut table = Table::new(&["to reach", "limit", "measured", "reached"]);
+    let mut table = Table::new(&["target", "limit", "measured", "reached"]);
     for verdict in verdicts {
         let reached = match verdict.reached {
             Some(true) => "yes",
@@ -111,7 +111,7 @@ fn to_reach(verdicts: &[Verdict]) -> String {
         .collect();
     let short =
         if short.is_empty() { "Nothing, in this run.\n".to_owned() } else { short.concat() };
-    format!("## To reach\n\n{}\n### What falls short\n\n{short}", table.markdown())
+    format!("## Targets\n\n{}\n### Targets not reached\n\n{short}", table.markdown())
 }
 
 fn markdown(section: &Section) -> String {
@@ -124,7 +124,7 @@ fn markdown(section: &Section) -> String {
 /// What the README shows.
 fn block(results: &Results) -> String {
     format!(
-        "{}\nMedians of one run on {} cores ({}); *ns for a call* is over a function that does nothing.\n\n\
+        "{}\nMedians of one run on {} cores ({}); *ns for a call* is the time beyond that of a function that does nothing.\n\n\
          ![What a number costs](docs/images/call.svg)\n\n\
          ![Numbers a second by the number of sessions](docs/images/throughput.svg)\n",
         sections::summary(results).markdown(),

@@ -169,7 +169,7 @@ fn burned(results: &Results, file: &Path) -> Drawn {
         .filter_map(|contender| bar(contender, results.stat(&format!("burned/{}", contender.id))))
         .collect();
     let count = results.words("connections");
-    let unit = format!("numbers that nobody got, of {count} connections that take one each");
+    let unit = format!("numbers that none got, of {count} connections that take one each");
     bars(file, "What short connections burn", &unit, Scale::Linear, &all)
 }
 

@@ -120,10 +120,10 @@ fn call(results: &Results) -> Section {
         [spread(counter), spread(counter), "–".to_owned()],
     );
     let text = format!(
-        "`SELECT count(CALL) FROM generate_series(1, {})` by one session. A floor is a C function of core's own \
-         that takes the same argument and only looks at it: what it takes is what the executor takes for a row \
-         and a call of anything. hilo's floor takes a `hilo_sequence`, core's a `regclass`. Over the floor: the \
-         difference within each round, and the median of those.",
+        "`SELECT count(CALL) FROM generate_series(1, {})` by one session. A floor is a C function of core \
+         that takes the same argument and only looks at it: its time is what the executor needs for a row \
+         and a call of any function. hilo's floor takes a `hilo_sequence`, core's a `regclass`. *Over the floor* \
+         is the median of the differences within each round.",
         results.words("calls")
     );
     let picture = Some(("call", "What a number costs over a function that does nothing"));
@@ -139,7 +139,7 @@ fn bulk(results: &Results) -> Section {
     let ways = [
         ("nextval", "`hilo_nextval` for each row of `generate_series`"),
         ("nextvals", "`SELECT count(*) FROM hilo_nextvals('s', n)`"),
-        ("nextrange_rows", "`hilo_nextrange`, made rows by `generate_series`"),
+        ("nextrange_rows", "`hilo_nextrange`, expanded to rows by `generate_series`"),
         ("nextrange", "`SELECT * FROM hilo_nextrange('s', n)`"),
         ("generate_series", "`generate_series(1, n)` alone: the rows themselves"),
     ];
@@ -178,8 +178,9 @@ fn sessions(results: &Results) -> Section {
         steady.row(contender.label, ["served", "blocks_reserved", "waits"].map(count));
     }
     let text = format!(
-        "Millions of numbers a second of all sessions together, from one sequence, by long SELECTs. In these phases hilo served {} numbers, of which {} had to wait for a block \
-         (each phase begins anew after others, so the load jumps); the second table is of a load that stays.",
+        "Millions of numbers per second of all sessions together, from one sequence, by long SELECTs. In these \
+         phases hilo served {} numbers, of which {} had to wait for a block (each phase starts again after \
+         others, so the load jumps); the second table shows a steady load.",
         cell(results.sum("throughput/served")),
         cell(results.sum("throughput/waits")),
     );
@@ -193,9 +194,9 @@ fn statements(results: &Results) -> Section {
     let table = rates(results, "statements", &who, &throughput::PGBENCH_SESSIONS, 1e-3);
     Section {
         title: "One statement for each number",
-        text: "Thousands a second of all sessions together, by `pgbench -M prepared`: a round trip for each \
-               number, which is most of the time. CACHE 1 and the counter table also wait for the disk when they \
-               commit what they have logged."
+        text: "Thousands of numbers per second of all sessions together, by `pgbench -M prepared`: each number \
+               takes a round trip, which is most of the time. CACHE 1 and the counter table also wait for the disk \
+               when they commit what they have logged."
             .to_owned(),
         tables: vec![table],
         picture: Some(("statements", "Numbers a second, one statement for each")),
@@ -222,10 +223,10 @@ fn insert(results: &Results) -> Section {
     }
     let text = format!(
         "`INSERT INTO t (v) SELECT n FROM generate_series(1, {}) n` into an empty table with a primary key, by one \
-         session; and single rows through `pgbench -M prepared`, a transaction each. The number is a small part \
-         of a row, and a commit that waits for the disk is nearly all of a transaction. Against the number, a key \
-         is a `text` column: its rows and its index are wider. A row with a key takes {} times as long as one \
-         with hilo's number.",
+         session; and single rows through `pgbench -M prepared`, one transaction each. The number is a small part \
+         of the cost of a row, and a commit that waits for the disk is nearly all of the cost of a transaction. \
+         Unlike a number, a key is a `text` column: its rows and its index are wider. A row with a key takes {} \
+         times as long as one with hilo's number.",
         results.words("calls"),
         cell(results.ratio("insert/keys", "insert/hilo")),
     );
@@ -255,10 +256,10 @@ fn long_calls(results: &Results) -> Section {
     Section {
         title: "How long calls take, to the longest",
         text: "The server's clock is read before and after each call, in one SELECT; it counts whole microseconds, \
-               so 0 is less than one. Medians of the rounds; the longest is that of all rounds. With more sessions \
-               than cores a call can be interrupted in its middle while others have the core: that is in the \
-               floor too, where only a clock is read, and is most of every maximum. Blocks are those that hilo \
-               reserved in this time, waits the calls that waited for one."
+               so 0 is less than one. The numbers are medians of the rounds; the longest is that of all rounds. \
+               With more sessions than cores a call can be interrupted while other sessions have the core: that \
+               affects the floor too, where only a clock is read, and is most of every maximum. Blocks are those \
+               that hilo reserved in this time, waits are the calls that waited for one."
             .to_owned(),
         tables: latency::SESSIONS.map(table).into(),
         picture: Some(("latency", "How long calls take, by percentile")),
@@ -281,9 +282,9 @@ fn wal(results: &Results) -> Section {
     }
     Section {
         title: "WAL and catalog writes",
-        text: "Of one session, by `pg_current_wal_insert_lsn()` and `pg_waldump --stats`. The rows that hilo updates \
-               are those of `hilo.position`, one for each block that it reserves; core logs a record of its own kind. \
-               The counter table is measured over fewer numbers, a transaction each, and scaled up."
+        text: "The WAL of one session, measured by `pg_current_wal_insert_lsn()` and `pg_waldump --stats`. hilo \
+               updates rows of `hilo.position`, one for each block that it reserves; core writes a WAL record of a \
+               special type. The counter table is measured over fewer numbers, one transaction each, and scaled up."
             .to_owned(),
         tables: vec![table],
         picture: Some(("wal", "WAL for a million numbers")),
@@ -291,13 +292,14 @@ fn wal(results: &Results) -> Section {
 }
 
 fn burned(results: &Results) -> Section {
-    let mut table = Table::new(&["", "numbers that nobody got"]);
+    let mut table = Table::new(&["", "numbers that no connection got"]);
     for contender in footprint::SHORT {
         table.row(contender.label, [cell(results.median(&format!("burned/{}", contender.id)))]);
     }
     let text = format!(
-        "{} connections, four at a time, take one number each from each sequence and leave. What lies between the \
-         numbers that they got, and nobody got, is burned; with hilo it is given back and served to the next.",
+        "{} connections, four at a time, take one number each from each sequence and disconnect. Numbers between \
+         those that they got, and that no connection got, are burned; with hilo they are returned and served to the \
+         next connection.",
         results.words("connections")
     );
     let picture = Some(("burned", "Numbers burned by short connections"));
@@ -317,8 +319,9 @@ fn many(results: &Results) -> Section {
     Section {
         title: "Many sequences at random",
         text: "One session calls `hilo_nextval('tenant-' || (1 + floor(random() * n))::integer)`, and \
-               `nextval(('tenant_' || …)::regclass)` of core's sequences with CACHE 32. Over the same expression \
-               without drawing, and in all. A session has slices of `hilo.max_backend_slices` (64) sequences."
+               `nextval(('tenant_' || …)::regclass)` of core's sequences with CACHE 32. The columns show the time \
+               beyond that of the same expression without drawing, and the time in all. A session has slices of \
+               `hilo.max_backend_slices` (64) sequences."
             .to_owned(),
         tables: vec![table],
         picture: Some(("many", "The cost of a call by the number of sequences")),
@@ -340,9 +343,9 @@ fn first_calls(results: &Results) -> Section {
     }
     Section {
         title: "First calls",
-        text: "From sending a session's first statement to having its answer: catalog caches are empty, and \
-               hilo's library is loaded by the server already. After the server's start the first call also waits \
-               for a worker to start, connect, and reserve a block."
+        text: "The time from sending a session's first statement to receiving its answer: catalog caches are \
+               empty, and the server has already loaded hilo's library. After the server's start the first call \
+               also waits for a worker to start, connect, and reserve a block."
             .to_owned(),
         tables: vec![table],
         picture: Some(("first", "First calls")),
@@ -352,10 +355,11 @@ fn first_calls(results: &Results) -> Section {
 fn memory(results: &Results) -> Section {
     let crowds = crowds(results);
     let heads: Vec<String> = crowds.iter().map(|n| format!("{n}, kB")).collect();
-    let mut head = vec!["a session more, by number of sequences"];
+    let mut head = vec!["memory added per session, by number of sequences"];
     head.extend(heads.iter().map(String::as_str));
     let mut table = Table::new(&head);
-    for (kind, label) in [("hilo", "hilo"), ("core", "core"), ("floor", "only making the names")] {
+    for (kind, label) in [("hilo", "hilo"), ("core", "core"), ("floor", "only building the names")]
+    {
         let stat = |n: &u64| results.stat(&format!("memory/{kind}/{n}"));
         table.row(
             label,
@@ -364,7 +368,7 @@ fn memory(results: &Results) -> Section {
     }
     let text = format!(
         "Shared memory is {} MB with `hilo.max_sequences = 12000`, which is {} bytes for each slot. A session's \
-         own is what `/proc/PID/smaps_rollup` calls anonymous, over what it was after a first query.",
+         own memory is what `/proc/PID/smaps_rollup` calls anonymous, minus what it was after a first query.",
         cell(results.median("memory/shared").map(|bytes| bytes / 1048576.0)),
         cell(results.median("memory/slot")),
     );

@@ -61,18 +61,18 @@ fn crowd(results: &Results) -> Option<f64> {
 }
 
 /// Why throughput falls short.
-const FLOOR: &str = "What all the cores do most of the time is the executor's work for a row: the floor in the \
-    table of sessions, which nobody can exceed, and which is hardly five times CACHE 1 itself.";
+const FLOOR: &str = "Most of the time all cores do the executor's work for a row. That is the floor in the table of \
+    sessions; no contender can exceed it, and it is itself hardly five times CACHE 1.";
 
 /// Why INSERT falls short.
 const ROW: &str =
-    "The number is a tenth of a row or less: the difference is smaller than what rounds differ by.";
+    "The number is a tenth of a row or less: the difference is smaller than that between rounds.";
 
 /// Why many sequences fall short.
 const MISSES: &str = "A call on one of many sequences waits for memory: the name's place in the hash table, the \
-    memo, its name, and two lines of the slot in shared memory are not in the processor's caches. One sequence \
-    alone is in them all the time. And beyond \
-    `hilo.max_backend_slices` sequences a session keeps no slice, but takes single values from the pool.";
+    memo, its name, and two cache lines of the slot in shared memory are not in the processor's caches. A single \
+    sequence is always in them. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
+    but takes single values from the pool.";
 
 pub const TARGETS: [Target; 12] = [
     Target {
