@@ -175,6 +175,62 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     cluster.finish();
 }
 
+/// A renumbering is of the row of the node that it began as: the numbers of the node that the server has
+/// become meanwhile are served on, and none is lost.
+#[test]
+fn a_renumbering_of_another_node_leaves_this_one_alone() {
+    for known in [true, false] {
+        let cluster = node(0, 2);
+        let mut client = cluster.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        let seen = Seen::new(Way::Rising);
+        if known {
+            reload(&cluster, &mut client, &[("hilo.node_id", "1")]);
+            seen.session().saw(&draw(&mut client, "s", 10));
+            reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
+            drop(client);
+            cluster.restart();
+            client = cluster.connect("postgres");
+        }
+        client.run("BEGIN; SELECT hilo_setval('s', 1000000)");
+        let mut other = cluster.connect("postgres");
+        reload(&cluster, &mut other, &[("hilo.node_id", "1")]);
+        let mut witness = cluster.connect("postgres");
+        thread::scope(|scope| {
+            let seen = &seen;
+            let pid = other.backend_pid();
+            let drawn = scope.spawn(move || {
+                let mut session = seen.session();
+                session.saw(&draw(&mut other, "s", 20));
+                (other, session)
+            });
+            wait_until("it has drawn, or waits", LONG, || {
+                drawn.is_finished() || witness.sees_waiting(pid)
+            });
+            client.run("COMMIT");
+            let (mut other, mut session) = drawn.join().expect("it has drawn");
+            session.saw(&draw(&mut other, "s", 5_000));
+        });
+        seen.assert_unique();
+        drop(client);
+        drop(witness);
+        cluster.restart();
+        let lost: i64 = cluster.connect("postgres").one(
+            "SELECT (next_index
+                - (SELECT coalesce(sum(end_index - first_index), 0) FROM hilo.free_range f
+                    WHERE f.node = 1 AND f.epoch = p.epoch AND f.incarnation = 0)
+                - (SELECT coalesce(sum(count), 0) FROM hilo.gap g WHERE g.node = 1))::bigint
+               FROM hilo.position p WHERE node = 1",
+        );
+        assert_eq!(
+            lost,
+            seen.sorted().len() as i64,
+            "each number of node 1 is served, free or recorded"
+        );
+        cluster.finish();
+    }
+}
+
 /// Where several nodes deal a sequence, a change of its numbers names the first one; bounds alone change
 /// where it stands, without moving a stripe.
 #[test]

@@ -48,7 +48,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
     let shared = shared::get()?;
     // SAFETY: a static set when the backend connected.
     let database = unsafe { pg_sys::MyDatabaseId };
-    let escape_for_message = escape_for_message(name);
+    let shown = escape_for_message(name);
     let began = Instant::now();
     let answered = &shared.control.answered;
     answered.prepare();
@@ -76,17 +76,13 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
                         continue;
                     }
                     let message = fault.message().to_string();
-                    break Err(HiloError::Fault {
-                        name: escape_for_message,
-                        sqlstate: fault.sqlstate,
-                        message,
-                    });
+                    break Err(HiloError::Fault { name: shown, sqlstate: fault.sqlstate, message });
                 }
             }
         }
         if began.elapsed() >= gucs::reserve_timeout() {
             let cause = if registered { Cause::Slow } else { Cause::NoWorker };
-            break Err(HiloError::Timeout { name: escape_for_message, cause });
+            break Err(HiloError::Timeout { name: shown, cause });
         }
         answered.sleep(50, WaitEvent::Create.code());
     };

@@ -172,11 +172,20 @@ pub fn take_into(
     slice: Option<&'static Slice>,
     want: i64,
 ) -> Option<Range> {
-    let Some(slice) = slice else { return take(entry, slot, 1) };
-    slice.take_begins();
-    let taken = take(entry, slot, want);
-    let fits = taken.is_some_and(|range| fill(entry, slice, range));
-    slice.taken();
+    if let Some(slice) = slice {
+        slice.take_begins();
+    }
+    let taken = take(entry, slot, if slice.is_some() { want } else { 1 });
+    let fits = match (taken, slice) {
+        (Some(range), Some(slice)) => fill(entry, slice, range),
+        _ => true,
+    };
+    if let Some(slice) = slice {
+        slice.taken();
+    }
+    if taken.is_some() && slot.is_low() {
+        want_block(slot);
+    }
     match taken {
         Some(range) if !fits => {
             slice_table::return_range(entry, range);
@@ -232,11 +241,8 @@ fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
         }
     }
     match slot.cursor().take(want, entry.serial.get()) {
-        Taken::Range { range, left } => {
+        Taken::Range { range, .. } => {
             entry.floor.set(range.start);
-            if left + slot.queued() < slot.threshold.load(Relaxed) {
-                want_block(slot);
-            }
             Some(range)
         }
         Taken::Empty | Taken::OtherSerial(_) => None,

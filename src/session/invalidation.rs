@@ -22,8 +22,8 @@ use crate::shared::{self, Shared};
 /// What the others must learn.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// The sequence is numbered anew under this epoch.
-    Epoch(Epoch),
+    /// A node has renumbered the sequence.
+    Renumbered { node: i32, epoch: Epoch },
     /// It was dropped.
     Dropped,
     /// Its name, its owner, its key format or its privileges are other ones.
@@ -80,7 +80,9 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     begin();
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    NOTED.borrow_mut().grow(Noted { key: memo::key_of(id)?, change, level })
+    // Before the borrow: a FATAL in there would find it at the abort.
+    let key = memo::key_of(id)?;
+    NOTED.borrow_mut().grow(Noted { key, change, level })
 }
 
 #[pg_guard]
@@ -155,12 +157,8 @@ fn publish() {
     }
     for Noted { key, change, .. } in noted.iter() {
         tell(shared, key, |locked| match *change {
-            Change::Epoch(epoch) => {
-                locked.raise(epoch);
-            }
-            Change::Dropped => {
-                locked.raise(DROPPED);
-            }
+            Change::Renumbered { node, epoch } => locked.raise(node, epoch),
+            Change::Dropped => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),
         });
@@ -176,7 +174,7 @@ fn drop_all(shared: &'static Shared, key: &Key) {
         let mut locked = shared.lock_slot(number);
         let ours = locked.key.database == key.database && locked.key.extension == key.extension;
         if ours {
-            locked.raise(DROPPED);
+            locked.end();
         }
         drop(locked);
         if ours {

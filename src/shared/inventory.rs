@@ -30,18 +30,19 @@ impl Shared {
         }
     }
 
-    /// Waits, for a moment at most, until what the worker has committed is in memory. Whoever calls has the
-    /// position's lock, so that nothing more is committed.
-    pub fn await_reservation(&'static self, key: &Key) {
+    /// Waits, for a moment at most, until what the worker has committed is in memory. `false`: it is not.
+    /// The caller has the position's lock, so that nothing more is committed.
+    pub fn await_reservation(&'static self, key: &Key) -> bool {
         const TRIES: u32 = 500;
-        let Some(slot) = self.find(key) else { return };
-        for _ in 0..TRIES {
-            if slot.reserving.load(Acquire) == 0 {
-                break;
+        let Some(slot) = self.find(key) else { return true };
+        (0..TRIES).any(|_| {
+            let arrived = slot.reserving.load(Acquire) == 0;
+            if !arrived {
+                // SAFETY: sleeps a millisecond.
+                unsafe { pgrx::pg_sys::pg_usleep(1_000) };
             }
-            // SAFETY: sleeps a millisecond.
-            unsafe { pgrx::pg_sys::pg_usleep(1_000) };
-        }
+            arrived
+        })
     }
 
     /// What memory holds of `index_space`. `None` where a session is just taking some, so that it cannot

@@ -224,6 +224,11 @@ impl Slot {
         self.queued.load(Relaxed)
     }
 
+    /// Whether the next block is wanted.
+    pub fn is_low(&self) -> bool {
+        self.cursor().peek().0.len() + self.queued() < self.threshold.load(Relaxed)
+    }
+
     /// Somebody waits who may be served no index below `floor`.
     pub fn want_from(&self, floor: i64) {
         let lower = |known: i64| (known == 0 || floor + 1 < known).then_some(floor + 1);
@@ -335,25 +340,32 @@ impl Locked {
         self.slot.version.fetch_add(1, SeqCst);
     }
 
-    /// Raises the epoch: all that is held belongs to an older one and is thrown away; whoever has
-    /// raised it in the catalog has written that down. Whether it was lower; doing it twice does
-    /// nothing.
-    pub fn raise(&mut self, epoch: Epoch) -> bool {
-        if self.epoch >= epoch {
-            return false;
+    /// Raises the epoch of a node's numbering: all that is held belongs to an older one and is thrown
+    /// away; whoever has raised it in the catalog has written that down. Doing it twice does nothing.
+    /// Another node's epochs are its own: of what is held here they say nothing.
+    pub fn raise(&mut self, node: i32, epoch: Epoch) {
+        if self.node >= 0 && self.node != node {
+            self.outdate();
+        } else if self.epoch < epoch {
+            self.begin(node, epoch);
         }
-        self.begin(epoch);
-        true
+    }
+
+    /// The sequence is gone, on all nodes.
+    pub fn end(&mut self) {
+        if self.epoch != DROPPED {
+            self.begin(-1, DROPPED);
+        }
     }
 
     /// This server is another node now, and all that was held as the former one has been put away.
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
-            self.begin(UNKNOWN);
+            self.begin(-1, UNKNOWN);
         }
     }
 
-    fn begin(&mut self, epoch: Epoch) {
+    fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
         self.lost += self.held().total();
         self.pool.drain(slot.cursor());
@@ -362,7 +374,7 @@ impl Locked {
         self.forget_leaving();
         self.terms = None;
         self.epoch = epoch;
-        self.node = -1;
+        self.node = node;
         self.reserved_to = None;
         self.free_end = 0;
         self.warned = 0;
@@ -393,7 +405,7 @@ impl Locked {
         }
         if self.pool.is_frozen() && self.frozen_by != 0 && self.frozen_by != generation {
             // Its end was none that a worker can have: the catalog may have what the pool has.
-            self.begin(UNKNOWN);
+            self.begin(-1, UNKNOWN);
         }
         self.worker = generation;
         true
@@ -408,12 +420,14 @@ impl Locked {
     /// then they have to be read again. `false`: the epoch is a later one already, or the node another.
     pub fn learn(&mut self, epoch: Epoch, version: u64, terms: Terms) -> bool {
         let node = terms.mapping.stripes.node as i32;
+        if self.node >= 0 && self.node != node && self.is_empty() {
+            self.change_node();
+        }
         if epoch < self.epoch || (self.node >= 0 && self.node != node) {
             return false;
         }
         let same = self.slot.version.load(Relaxed) == version;
-        self.raise(epoch);
-        self.node = node;
+        self.raise(node, epoch);
         if same {
             self.terms = Some(terms);
             let slot = self.slot;

@@ -77,15 +77,15 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
         slice_table::return_slices(|entry| entry.id == sequence.id);
         let index_space = index_space(&position);
         shared.freeze(&index_space.key);
-        shared.await_reservation(&index_space.key);
-        let unsettled = Range::new(position.settled_index, position.next_index);
-        match shared.in_memory_soon(&index_space) {
-            None => lost.push(unsettled),
+        let arrived = shared.await_reservation(&index_space.key);
+        match shared.in_memory_soon(&index_space).filter(|_| arrived) {
+            // It cannot be told what is in memory: all that may be is written off.
+            None => ranges::write_off_memory(&ids, &position, &mapping, Reason::Altered).or_raise(),
             Some(held) => {
                 lost = held.ranges;
                 if held.has_slot {
-                    // Reserved, and not yet in the pool.
-                    let known = held.reserved_to.unwrap_or(unsettled.start);
+                    // Reserved, and by a worker that was replaced before it could publish it.
+                    let known = held.reserved_to.unwrap_or(position.settled_index);
                     lost.push(Range::new(known, position.next_index));
                 }
                 // From there on nothing has left the pool: it is as if it had not been reserved.
@@ -134,7 +134,7 @@ fn renumber(
         ..*old
     });
     next_command();
-    invalidation::note(sequence.id, Change::Epoch(epoch)).or_raise();
+    invalidation::note(sequence.id, Change::Renumbered { node: old.node, epoch }).or_raise();
     uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
 }
 

@@ -21,7 +21,13 @@ impl Worker {
         let mut any = false;
         while let Some((at, owner, name, len)) = self.shared.take_request(self.database) {
             any = true;
-            let fault = create(&name[..len], owner)
+            let done = create(&name[..len], owner);
+            if done.is_err() && transaction::is_ending() {
+                // The next worker's to do.
+                self.shared.retake_requests(self.database);
+                return any;
+            }
+            let fault = done
                 .err()
                 .map(|failure| Fault::new(failure.sqlstate, &failure.message, ffi::now()));
             self.shared.answer_request(at, fault);

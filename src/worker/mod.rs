@@ -142,24 +142,28 @@ impl Worker {
             if transaction::is_ending() {
                 return self.end();
             }
-            self.work();
+            let worked = self.work();
             self.sample();
             self.record_roles();
             if self.leave() {
                 return;
             }
-            self.sleep();
+            if !worked {
+                self.sleep();
+            }
         }
     }
 
-    /// Does what sessions have asked for.
-    fn work(&mut self) {
+    /// Does what sessions have asked for. Whether that was anything.
+    fn work(&mut self) -> bool {
         let created = self.create();
         self.adopt_orphans();
-        if self.serve() || created {
+        let worked = self.serve() || created;
+        if worked {
             self.busy_at = Instant::now();
             self.active = true;
         }
+        worked
     }
 
     fn interrupts(&mut self) {

@@ -76,51 +76,48 @@ impl Retries {
 }
 
 impl Worker {
-    /// Serves the slots that want something. Whether there were any.
+    /// Serves the slots that want something now. Whether there were any.
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
-        loop {
-            let plans = self.plans();
-            if plans.is_empty() {
-                return any;
+        for batch in self.wanted().chunks(BATCH) {
+            let plans: Vec<Plan> =
+                batch.iter().filter_map(|&number| self.look_again(number)).collect();
+            if !plans.is_empty() {
+                any = true;
+                self.reserve(plans);
             }
-            any = true;
-            self.reserve(plans);
             self.interrupts();
         }
+        any
     }
 
-    /// Takes the flags of this database's slots and looks again what each needs.
-    fn plans(&mut self) -> Vec<Plan> {
-        let mut plans = Vec::new();
+    /// The slots of this database that want something, unless it is too early to try again.
+    fn wanted(&mut self) -> Vec<usize> {
         let shared = self.shared;
         self.retries.retain(|number, serial| {
             shared.is_wanted(number) && shared.slots[number].serial() == serial
         });
-        for number in self.shared.all_wanted() {
-            let slot = &self.shared.slots[number];
-            if slot.database.load(Acquire) != self.database.to_u32()
-                || self.retries.is_early(number, slot.serial())
-            {
-                continue;
-            }
-            self.shared.take_want(number);
-            if !self.leave_node(number) {
-                self.retries.failed(number, slot.serial(), true);
-                self.shared.want(number);
-                continue;
-            }
-            match self.plan(number) {
-                Some(plan) => plans.push(plan),
-                None => {
-                    self.retries.0.remove(&number);
-                }
-            }
-            if plans.len() == BATCH {
-                break;
-            }
+        let is_due = |number: &usize| {
+            let slot = &shared.slots[*number];
+            slot.database.load(Acquire) == self.database.to_u32()
+                && !self.retries.is_early(*number, slot.serial())
+        };
+        shared.all_wanted().filter(is_due).collect()
+    }
+
+    /// Takes a slot's flag and looks again what it needs.
+    fn look_again(&mut self, number: usize) -> Option<Plan> {
+        self.shared.take_want(number);
+        if !self.leave_node(number) {
+            self.retries.failed(number, self.shared.slots[number].serial(), true);
+            self.shared.want(number);
+            return None;
         }
-        plans
+        let plan = self.plan(number);
+        if plan.is_none() {
+            self.retries.0.remove(&number);
+        }
+        plan
     }
 
     fn plan(&mut self, number: usize) -> Option<Plan> {
@@ -249,7 +246,7 @@ impl Worker {
                 ),
                 Outcome::Gone => {
                     let mut locked = self.shared.lock_slot(plan.number);
-                    locked.raise(DROPPED);
+                    locked.end();
                     let slot = locked.slot;
                     drop(locked);
                     slot.refilled.broadcast();

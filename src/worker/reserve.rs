@@ -119,7 +119,8 @@ pub fn reserve(
     let mut reserved = decide(&sequence, &position, plan, same, free);
     position.next_index = reserved.block.end.max(position.next_index);
     if !reserved.block.is_empty() {
-        position.skip = reserved.skip;
+        // After a restart the rate is not known yet: it falls by no more than is reserved meanwhile.
+        position.skip = reserved.skip.max(position.skip - reserved.block.len());
     }
     reserved.next_index = position.next_index;
     reserved.left = told && same;

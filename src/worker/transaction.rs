@@ -69,15 +69,15 @@ pub fn run<T>(
     let work = AssertUnwindSafe(work);
     // From here on the handler cancels; before, it has been seen.
     RUNNING.store(true, SeqCst);
-    if is_ending() && !AT_END.load(Relaxed) {
-        RUNNING.store(false, Relaxed);
+    let result = if is_ending() && !AT_END.load(Relaxed) {
         let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
-        return Err(Failure { sqlstate, message: "the worker is ending".into() });
-    }
-    let result = PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
-        .catch_others(|error| Err(failure(error)))
-        .catch_rust_panic(|error| Err(failure(error)))
-        .execute();
+        Err(Failure { sqlstate, message: "the worker is ending".into() })
+    } else {
+        PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
+            .catch_others(|error| Err(failure(error)))
+            .catch_rust_panic(|error| Err(failure(error)))
+            .execute()
+    };
     RUNNING.store(false, Relaxed);
     // SAFETY: a flag of this process; outside of a transaction nothing is left to be cancelled.
     unsafe { (&raw mut pg_sys::QueryCancelPending).write_volatile(0) };
