@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
+use super::columns::sequence as column;
 use super::name::{Name, escape_for_message};
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
 use super::{CatalogOids, catalog_oids, roles};
@@ -24,27 +25,27 @@ pub struct Sequence {
 impl Sequence {
     pub fn from_row(row: &Row) -> Sequence {
         let definition = Definition {
-            data_type: data_type(row.oid(3)),
-            start_value: row.int8(4),
-            increment: row.int8(5),
-            min_value: row.int8(6),
-            max_value: row.int8(7),
-            cycle: row.bool(8),
-            ordered: row.bool(9),
-            block_size: row.datum(10).map(|_| row.int8(10)),
-            slice_size: row.datum(11).map(|_| row.int4(11)),
-            key_format: row.text(12),
+            data_type: data_type(row.oid(column::DATA_TYPE)),
+            start_value: row.int8(column::START_VALUE),
+            increment: row.int8(column::INCREMENT),
+            min_value: row.int8(column::MIN_VALUE),
+            max_value: row.int8(column::MAX_VALUE),
+            cycle: row.bool(column::CYCLE),
+            ordered: row.bool(column::ORDERED),
+            block_size: row.datum(column::BLOCK_SIZE).map(|_| row.int8(column::BLOCK_SIZE)),
+            slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE)),
+            key_format: row.text(column::KEY_FORMAT),
         };
         Sequence {
-            id: SequenceId(row.int8(1)),
-            name: row.name(2),
-            owner: row.oid(13),
-            created_at: row.int8(14),
+            id: SequenceId(row.int8(column::ID)),
+            name: row.name(column::NAME),
+            owner: row.oid(column::OWNER),
+            created_at: row.int8(column::CREATED_AT),
             definition,
         }
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; 14] {
+    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
         let def = &self.definition;
         [
             Some(self.id.0.into()),
@@ -86,14 +87,11 @@ pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
     matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID).then(|| data_type(oid))
 }
 
-const ID: i16 = 1;
-const NAME: i16 = 2;
-
 /// The sequence of this name as of now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
-    let keys = [(NAME, Match::Text(name))];
+    let keys = [(column::NAME, Match::Text(name))];
     let row = table
         .find(ids.sequence_name_key, &keys, Snapshot::SelfSnapshot)
         .or_else(|| table.find(ids.sequence_name_key, &keys, Snapshot::Catalog));
@@ -116,7 +114,7 @@ pub fn missing(name: &[u8]) -> HiloError {
 /// The sequence with this id as of now.
 pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;
-    let row = table.find(ids.sequence_pkey, &[(ID, Match::Int8(id.0))], Snapshot::Catalog);
+    let row = table.find(ids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], Snapshot::Catalog);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -167,7 +165,7 @@ pub fn lock(
     wait: LockWait,
 ) -> Result<RowLock<LockedSequence>, HiloError> {
     let table = Table::write(oids.sequence)?;
-    let found = table.find_locked(oids.sequence_pkey, &[(ID, Match::Int8(id.0))], wait);
+    let found = table.find_locked(oids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], wait);
     Ok(match found {
         RowLock::Locked(row) => {
             let sequence = Sequence::from_row(&row);

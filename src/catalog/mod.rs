@@ -7,6 +7,7 @@
 
 pub mod column_defaults;
 pub mod column_values;
+pub mod columns;
 pub mod definitions;
 pub mod name;
 pub mod numbering;

@@ -9,6 +9,7 @@ use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::options::Definition;
 
+use super::columns::position as column;
 use super::definitions::Sequence;
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table};
 use super::{CatalogOids, catalog_oids};
@@ -45,18 +46,18 @@ pub struct Position {
 impl Position {
     pub fn from_row(row: &Row) -> Position {
         Position {
-            sequence: SequenceId(row.int8(1)),
-            node: row.int4(2),
-            epoch: Epoch(row.int8(3)),
-            base: row.int8(4),
-            next_index: row.int8(5),
-            settled_index: row.int8(6),
-            incarnation: row.int8(7),
-            nodes: row.int4(8),
-            stripe: row.int8(9),
-            system_id: row.int8(10),
-            timeline: row.int4(11),
-            skip: row.int8(12),
+            sequence: SequenceId(row.int8(column::SEQUENCE)),
+            node: row.int4(column::NODE),
+            epoch: Epoch(row.int8(column::EPOCH)),
+            base: row.int8(column::BASE),
+            next_index: row.int8(column::NEXT_INDEX),
+            settled_index: row.int8(column::SETTLED_INDEX),
+            incarnation: row.int8(column::INCARNATION),
+            nodes: row.int4(column::NODES),
+            stripe: row.int8(column::STRIPE),
+            system_id: row.int8(column::SYSTEM_ID),
+            timeline: row.int4(column::TIMELINE),
+            skip: row.int8(column::SKIP),
         }
     }
 
@@ -103,7 +104,7 @@ impl Position {
                 && (self.next_index > 0 || self.system_id == system_id))
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; 12] {
+    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
         [
             Some(self.sequence.0.into()),
             Some(self.node.into()),
@@ -183,7 +184,7 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
 }
 
 fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
-    [(1, Match::Int8(sequence.0)), (2, Match::Int4(node))]
+    [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
 }
 
 /// A version of a position row that a transaction has written. The writer is a subtransaction, so a
@@ -212,7 +213,9 @@ fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     let key = (table.id(), sequence, node);
     let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
     let row = table.at(place)?;
-    let same = row.int8(1) == sequence.0 && row.int4(2) == node && is_current(row.writer());
+    let same = row.int8(column::SEQUENCE) == sequence.0
+        && row.int4(column::NODE) == node
+        && is_current(row.writer());
     same.then_some(row)
 }
 
@@ -331,7 +334,7 @@ pub fn of_other_nodes(
     let table = Table::read(ids.position)?;
     let mut all = Vec::new();
     for other in [Match::Int4Less(node), Match::Int4Greater(node)] {
-        let keys = [(1, Match::Int8(sequence.0)), (2, other)];
+        let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, other)];
         table.scan(ids.position_pkey, &keys, Snapshot::Catalog, |row| {
             all.push(Position::from_row(&row));
             true

@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
+use super::columns::privilege as column;
 use super::definitions::Sequence;
 use super::roles::PUBLIC;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
@@ -90,15 +91,21 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     let ids = catalog_oids()?;
     let table = Table::read(ids.privilege)?;
     let mut held = of_all(user);
-    table.scan(ids.privilege_pkey, &[(1, Match::Int8(sequence.id.0))], Snapshot::Catalog, |row| {
-        let grantee = row.oid(2);
-        if (grantee == PUBLIC || acts_as(user, grantee))
-            && let Some(privilege) = row.text(3).as_deref().and_then(Privileges::named)
-        {
-            held = held.or(privilege);
-        }
-        held != Privileges::ALL
-    });
+    table.scan(
+        ids.privilege_pkey,
+        &[(column::SEQUENCE, Match::Int8(sequence.id.0))],
+        Snapshot::Catalog,
+        |row| {
+            let grantee = row.oid(column::GRANTEE);
+            if (grantee == PUBLIC || acts_as(user, grantee))
+                && let Some(privilege) =
+                    row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named)
+            {
+                held = held.or(privilege);
+            }
+            held != Privileges::ALL
+        },
+    );
     Ok(held)
 }
 
@@ -127,11 +134,11 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 /// Whether the table has this row of its own already, whoever granted it.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let ids = catalog_oids()?;
-    let name = row.text(3).unwrap_or_default();
+    let name = row.text(column::PRIVILEGE).unwrap_or_default();
     let keys = [
-        (1, Match::Int8(row.int8(1))),
-        (2, Match::Oid(row.oid(2))),
-        (3, Match::Text(name.as_bytes())),
+        (column::SEQUENCE, Match::Int8(row.int8(column::SEQUENCE))),
+        (column::GRANTEE, Match::Oid(row.oid(column::GRANTEE))),
+        (column::PRIVILEGE, Match::Text(name.as_bytes())),
     ];
     Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, Snapshot::Catalog).is_some())
 }
@@ -160,24 +167,39 @@ pub fn change_owner(
 ) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     let table = Table::write(ids.privilege)?;
-    table.scan(ids.privilege_pkey, &[(1, Match::Int8(sequence.0))], Snapshot::Catalog, |row| {
-        if [old, new].contains(&row.oid(2)) {
-            table.delete(&row);
-        } else {
-            let grantor = if row.oid(4) == old { new } else { row.oid(4) };
-            table.update(
-                &row,
-                &mut [row.datum(1), row.datum(2), row.datum(3), Some(grantor.into())],
-            );
-        }
-        true
-    });
+    table.scan(
+        ids.privilege_pkey,
+        &[(column::SEQUENCE, Match::Int8(sequence.0))],
+        Snapshot::Catalog,
+        |row| {
+            if [old, new].contains(&row.oid(column::GRANTEE)) {
+                table.delete(&row);
+            } else {
+                let grantor =
+                    if row.oid(column::GRANTOR) == old { new } else { row.oid(column::GRANTOR) };
+                table.update(
+                    &row,
+                    &mut [
+                        row.datum(column::SEQUENCE),
+                        row.datum(column::GRANTEE),
+                        row.datum(column::PRIVILEGE),
+                        Some(grantor.into()),
+                    ],
+                );
+            }
+            true
+        },
+    );
     next_command();
     Ok(())
 }
 
 fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 3] {
-    [(1, Match::Int8(sequence.id.0)), (2, Match::Oid(grantee)), (3, Match::Text(name.as_bytes()))]
+    [
+        (column::SEQUENCE, Match::Int8(sequence.id.0)),
+        (column::GRANTEE, Match::Oid(grantee)),
+        (column::PRIVILEGE, Match::Text(name.as_bytes())),
+    ]
 }
 
 /// Whether the user of now may create sequences.
@@ -212,7 +234,7 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
 /// Where what users call lives.
 pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
-    const SCHEMA: usize = 4;
+    const SCHEMA: i16 = 4;
     let table = Table::read(pg_sys::ExtensionRelationId)?;
     let row = table.find(
         pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId),

@@ -9,57 +9,50 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
 use super::CatalogOids;
+use super::columns::{free_range as column, gap};
 use super::positions::Position;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
 
-/// Why values will never be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// They were in memory when the server went down.
-    Crash,
-    /// They could not be kept, or were skipped to be safe.
-    Discarded,
-    /// The sequence was altered, restarted or set.
-    Altered,
-}
-
-impl Reason {
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Crash => "crash",
-            Reason::Discarded => "discarded",
-            Reason::Altered => "altered",
-        }
+hilo_core::named! {
+    /// Why values will not be served.
+    pub enum Reason {
+        /// They were in memory when the server went down.
+        Crash = "crash",
+        /// They could not be kept, or were skipped to be safe.
+        Discarded = "discarded",
+        /// The sequence was altered, restarted or set.
+        Altered = "altered",
     }
 }
 
-/// Columns of `hilo.free_range`.
-const FIRST: i16 = 4;
-const INCARNATION: i16 = 6;
 /// The incarnation of a range that is in nobody's memory.
 const FREE: i64 = 0;
 
 fn keys(position: &Position) -> [(i16, Match<'static>); 3] {
     [
-        (1, Match::Int8(position.sequence.0)),
-        (2, Match::Int4(position.node)),
-        (3, Match::Int8(position.epoch.0)),
+        (column::SEQUENCE, Match::Int8(position.sequence.0)),
+        (column::NODE, Match::Int4(position.node)),
+        (column::EPOCH, Match::Int8(position.epoch.0)),
     ]
 }
 
 fn free_keys(position: &Position) -> [(i16, Match<'static>); 4] {
     let [sequence, node, epoch] = keys(position);
-    [sequence, node, epoch, (INCARNATION, Match::Int8(FREE))]
+    [sequence, node, epoch, (column::INCARNATION, Match::Int8(FREE))]
 }
 
 fn range(row: &Row) -> Range {
-    Range::new(row.int8(4), row.int8(5))
+    Range::new(row.int8(column::FIRST_INDEX), row.int8(column::END_INDEX))
 }
 
-fn values(position: &Position, range: &Range, incarnation: i64) -> [Option<pg_sys::Datum>; 6] {
+fn values(
+    position: &Position,
+    range: &Range,
+    incarnation: i64,
+) -> [Option<pg_sys::Datum>; column::COUNT] {
     [
         Some(position.sequence.0.into()),
         Some(position.node.into()),
@@ -87,12 +80,13 @@ pub fn gaps_of(
     let mut gaps = Vec::new();
     Table::read(ids.gap)?.scan(
         ids.gap_sequence_idx,
-        &[(1, Match::Int8(sequence.0))],
+        &[(gap::SEQUENCE, Match::Int8(sequence.0))],
         Snapshot::Catalog,
         |row| {
-            if row.int4(2) == node {
-                let reason = row.text(6).unwrap_or_default();
-                let (first, last, count) = (row.int8(3), row.int8(4), row.int8(5));
+            if row.int4(gap::NODE) == node {
+                let reason = row.text(gap::REASON).unwrap_or_default();
+                let (first, last, count) =
+                    (row.int8(gap::FIRST_VALUE), row.int8(gap::LAST_VALUE), row.int8(gap::COUNT));
                 gaps.grow(GapRow { first, last, count, reason }).or_raise();
             }
             true
@@ -124,9 +118,9 @@ fn free_within(
 ) -> Result<Vec<Range>, HiloError> {
     let table = Table::read(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = [a, b, c, d, (FIRST, Match::Int8Less(hull.start))];
+    let before = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(hull.start))];
     let mut free: Vec<Range> = table.last(ids.free_range_pkey, &before).iter().map(range).collect();
-    let from = [a, b, c, d, (FIRST, Match::Int8Greater(hull.start - 1))];
+    let from = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(hull.start - 1))];
     table.scan(ids.free_range_pkey, &from, Snapshot::Catalog, |row| {
         let found = range(&row);
         let inside = found.start < hull.end;
@@ -148,7 +142,7 @@ pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<i64, HiloError
 fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> {
     let [a, b, c] = keys(position);
     let mut rows = Vec::new();
-    let lent = [a, b, c, (INCARNATION, Match::Int8Greater(FREE))];
+    let lent = [a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))];
     table.scan(ids.free_range_pkey, &lent, Snapshot::Catalog, |row| {
         rows.grow(row).or_raise();
         true
@@ -176,9 +170,10 @@ pub fn lend(
     }
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = table.last(ids.free_range_pkey, &[a, b, c, d, (FIRST, Match::Int8Less(from))]);
+    let before = table
+        .last(ids.free_range_pkey, &[a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(from))]);
     let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
-    let after = [a, b, c, d, (FIRST, Match::Int8Greater(from - 1))];
+    let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(from - 1))];
     table.scan(ids.free_range_pkey, &after, Snapshot::Catalog, |row| {
         let wanted = rows.len() < limit;
         if wanted {
@@ -202,8 +197,8 @@ pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Res
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
         let mut whole = put;
-        let before = [a, b, c, d, (FIRST, Match::Int8Less(put.start))];
-        let after = [a, b, c, d, (FIRST, Match::Int8(put.end))];
+        let before = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(put.start))];
+        let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end))];
         let neighbours = table.last(ids.free_range_pkey, &before).into_iter().chain(table.find(
             ids.free_range_pkey,
             &after,
@@ -352,7 +347,7 @@ pub fn write_off(
     let mut lost = held;
     table.scan(ids.free_range_pkey, &keys(position), Snapshot::Catalog, |row| {
         // What is lent is held, or has been served.
-        if row.int8(INCARNATION as usize) == FREE {
+        if row.int8(column::INCARNATION) == FREE {
             lost.grow(range(&row)).or_raise();
         }
         table.delete(&row);
@@ -374,10 +369,15 @@ pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> 
         (ids.privilege, ids.privilege_pkey),
     ] {
         let table = Table::write(table)?;
-        table.scan(index, &[(1, Match::Int8(sequence.0))], Snapshot::Catalog, |row| {
-            table.delete(&row);
-            true
-        });
+        table.scan(
+            index,
+            &[(column::SEQUENCE, Match::Int8(sequence.0))],
+            Snapshot::Catalog,
+            |row| {
+                table.delete(&row);
+                true
+            },
+        );
     }
     Ok(())
 }

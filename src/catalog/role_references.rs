@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 
 use super::catalog_oids;
+use super::columns::{privilege, sequence};
 use super::definitions::{self, Sequence};
 use super::privileges::{self, Privileges};
 use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
@@ -12,19 +13,20 @@ use super::table::{Match, Snapshot, Table};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 
-/// `hilo.sequence.owner` and `hilo.privilege.grantee`.
-const OWNER: i16 = 13;
-const GRANTEE: i16 = 2;
-
 /// The sequences that a role owns.
 pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let ids = catalog_oids()?;
     let mut owned = Vec::new();
     let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_owner_idx, &[(OWNER, Match::Oid(role))], Snapshot::Catalog, |row| {
-        owned.grow(Sequence::from_row(&row)).or_raise();
-        true
-    });
+    table.scan(
+        ids.sequence_owner_idx,
+        &[(sequence::OWNER, Match::Oid(role))],
+        Snapshot::Catalog,
+        |row| {
+            owned.grow(Sequence::from_row(&row)).or_raise();
+            true
+        },
+    );
     Ok(owned)
 }
 
@@ -35,10 +37,10 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let table = Table::read(ids.privilege)?;
     table.scan(
         ids.privilege_grantee_idx,
-        &[(GRANTEE, Match::Oid(role))],
+        &[(privilege::GRANTEE, Match::Oid(role))],
         Snapshot::Catalog,
         |row| {
-            granted.grow(row.int8(1)).or_raise();
+            granted.grow(row.int8(privilege::SEQUENCE)).or_raise();
             true
         },
     );
@@ -66,7 +68,7 @@ fn mentioned(
         &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))],
         Snapshot::Catalog,
     ) {
-        roles.grow(row.oid(column as usize))?;
+        roles.grow(row.oid(column))?;
     }
     Ok(roles)
 }
@@ -75,7 +77,7 @@ fn mentioned(
 /// a restore, pg_upgrade or an update of the extension, which bring the rows alone.
 pub fn reconcile() -> Result<(), HiloError> {
     let ids = catalog_oids()?;
-    for role in mentioned(ids.sequence, ids.sequence_owner_idx, OWNER)? {
+    for role in mentioned(ids.sequence, ids.sequence_owner_idx, sequence::OWNER)? {
         if is_lasting(role) || exists(role) {
             depend_on(role)?;
             continue;
@@ -88,7 +90,7 @@ pub fn reconcile() -> Result<(), HiloError> {
             }
         }
     }
-    for role in mentioned(ids.privilege, ids.privilege_grantee_idx, GRANTEE)? {
+    for role in mentioned(ids.privilege, ids.privilege_grantee_idx, privilege::GRANTEE)? {
         if is_lasting(role) || exists(role) {
             depend_on(role)?;
         } else {

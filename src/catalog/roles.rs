@@ -17,7 +17,7 @@ use crate::errors::HiloError;
 // Fixed by core's initial catalog; pgrx has no names for them.
 const SHDEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(1214);
 const SHDEPEND_BY_DEPENDER: pg_sys::Oid = pg_sys::Oid::from_u32(1232);
-const SHDEPEND_ROLE: usize = 6;
+const SHDEPEND_ROLE: i16 = 6;
 
 /// Everybody, as in core's access control lists.
 pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;

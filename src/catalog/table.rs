@@ -110,9 +110,10 @@ impl Row {
         }
     }
 
-    /// Column `number` (from 1), `None` where NULL.
-    pub fn datum(&self, number: usize) -> Option<pg_sys::Datum> {
-        (!self.nulls[number - 1]).then(|| self.values[number - 1])
+    /// A column by its attribute number, `None` where NULL.
+    pub fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
+        let at = column as usize - 1;
+        (!self.nulls[at]).then(|| self.values[at])
     }
 
     /// The (sub)transaction that wrote this version. Of a frozen one nobody's: its number, which the header
@@ -122,31 +123,31 @@ impl Row {
         unsafe { writer_of(self.tuple) }
     }
 
-    pub fn int8(&self, number: usize) -> i64 {
-        self.datum(number).map_or(0, |datum| datum.value() as i64)
+    pub fn int8(&self, column: i16) -> i64 {
+        self.datum(column).map_or(0, |datum| datum.value() as i64)
     }
 
-    pub fn int4(&self, number: usize) -> i32 {
-        self.datum(number).map_or(0, |datum| datum.value() as i32)
+    pub fn int4(&self, column: i16) -> i32 {
+        self.datum(column).map_or(0, |datum| datum.value() as i32)
     }
 
-    pub fn bool(&self, number: usize) -> bool {
-        self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    pub fn bool(&self, column: i16) -> bool {
+        self.datum(column).is_some_and(|datum| datum.value() & 0xff != 0)
     }
 
-    pub fn oid(&self, number: usize) -> pg_sys::Oid {
-        pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
+    pub fn oid(&self, column: i16) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.datum(column).map_or(0, |datum| datum.value() as u32))
     }
 
-    pub fn text(&self, number: usize) -> Option<String> {
+    pub fn text(&self, column: i16) -> Option<String> {
         // SAFETY: a text column's datum, in memory that lives as long as the row's.
-        self.datum(number).map(|datum| unsafe { text_of(datum) })
+        self.datum(column).map(|datum| unsafe { text_of(datum) })
     }
 
     /// The name of a sequence, in a text column that is not null.
-    pub fn name(&self, number: usize) -> Name {
+    pub fn name(&self, column: i16) -> Name {
         // SAFETY: as above.
-        self.datum(number).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
+        self.datum(column).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
     }
 }
 
@@ -420,9 +421,9 @@ impl Table {
         // SAFETY: an open relation has its descriptor, with as many attributes as it says.
         let dropped = |at: usize| unsafe {
             let desc = (*self.relation).rd_att;
-            #[cfg(not(feature = "pg18"))]
+            #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
             let attribute = (*desc).attrs.as_ptr().add(at);
-            #[cfg(feature = "pg18")]
+            #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
             let attribute = pg_sys::TupleDescAttr(desc, at as i32);
             (*attribute).attisdropped
         };

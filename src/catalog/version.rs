@@ -17,8 +17,8 @@ pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 /// Fixed by core's initial catalog; pgrx has no name for it.
 const EXTENSION_OID_INDEX: pg_sys::Oid = pg_sys::Oid::from_u32(3080);
 const OID: i16 = 1;
-const NAME: usize = 2;
-const VERSION: usize = 6;
+const NAME: i16 = 2;
+const VERSION: i16 = 6;
 
 fn row(extension: pg_sys::Oid, see: Snapshot) -> Result<Row, HiloError> {
     Table::read(pg_sys::ExtensionRelationId)?

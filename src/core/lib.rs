@@ -6,6 +6,7 @@ pub mod hi;
 pub mod key_format;
 pub mod mapping;
 pub mod name;
+pub mod named;
 pub mod numbers;
 pub mod options;
 pub mod policy;

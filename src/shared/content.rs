@@ -7,6 +7,20 @@ use super::Shared;
 use super::slices::IndexSpace;
 use super::slot::{DROPPED, HELD, Locked};
 
+hilo_core::named! {
+    /// Where in memory a range is.
+    pub enum Tier {
+        /// A session serves it.
+        Slice = "slice",
+        /// The block that slices are taken from.
+        Current = "current",
+        /// The blocks behind it.
+        Standby = "standby",
+        /// Returned, or on its way to the catalog.
+        Returned = "returned",
+    }
+}
+
 impl Locked {
     /// Whether nothing is held here.
     pub fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@
 //! count of held-off interrupts wrong.
 
 pub mod auto_create;
-mod content;
+pub mod content;
 pub mod directory;
 pub mod inventory;
 pub mod key;

@@ -20,23 +20,51 @@ use super::{spi, stat};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::catalog::ranges::{self, GapRow};
+use crate::catalog::ranges::{self, GapRow, Reason};
 use crate::catalog::table::text_datum;
 use crate::catalog::{CatalogOids, catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
 use crate::shared;
+use crate::shared::content::Tier;
 
 sql_functions!(hilo_find_gaps);
 
-/// In the order in which they are tried: a value is of the first that knows it.
-const REASONS: [&str; 9] =
-    ["slice", "current", "standby", "returned", "free", "crash", "discarded", "altered", UNKNOWN];
-const UNKNOWN: &str = "rolled back, deleted or unknown";
+/// Why a column lacks a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Memory(Tier),
+    Free,
+    Gap(Reason),
+    Unknown,
+}
 
-fn rank(reason: &str) -> usize {
-    REASONS.iter().position(|known| *known == reason).unwrap_or(REASONS.len() - 1)
+impl Why {
+    const FREE: usize = Tier::ALL.len();
+    const UNKNOWN: usize = Self::FREE + 1 + Reason::ALL.len();
+
+    /// The order in which they are tried: a value is of the first that knows it.
+    fn rank(self) -> usize {
+        match self {
+            Why::Memory(tier) => tier as usize,
+            Why::Free => Self::FREE,
+            Why::Gap(reason) => Self::FREE + 1 + reason as usize,
+            Why::Unknown => Self::UNKNOWN,
+        }
+    }
+
+    /// All, by rank.
+    fn names() -> impl Iterator<Item = &'static str> {
+        let tiers = Tier::ALL.iter().map(|tier| tier.name());
+        let reasons = Reason::ALL.iter().map(|reason| reason.name());
+        tiers.chain(["free"]).chain(reasons).chain(["rolled back, deleted or unknown"])
+    }
+
+    /// By what `hilo.gap` says.
+    fn recorded(reason: &str) -> Why {
+        Reason::by_name(reason).map_or(Why::Unknown, Why::Gap)
+    }
 }
 
 /// A range of places and the rank of its reason.
@@ -46,14 +74,14 @@ type Known = (usize, Range);
 struct Gaps {
     rows: StoredRows,
     /// As text datums.
-    reasons: [pg_sys::Datum; REASONS.len()],
+    reasons: Vec<pg_sys::Datum>,
 }
 
 impl Gaps {
     fn begin(args: Args) -> Gaps {
         Gaps {
             rows: StoredRows::begin(args),
-            reasons: REASONS.map(|reason| text_datum(reason.as_bytes())),
+            reasons: Why::names().map(|name| text_datum(name.as_bytes())).collect(),
         }
     }
 
@@ -165,7 +193,8 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
 
 fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
     let held = stat::in_memory(id, epoch)?.into_iter();
-    held.map(|(tier, range)| (rank(tier), range)).try_for_each(|item| known.grow(item))
+    held.map(|(tier, range)| (Why::Memory(tier).rank(), range))
+        .try_for_each(|item| known.grow(item))
 }
 
 /// Free ranges, and what was in memory when the server last went down and is not yet written off.
@@ -176,18 +205,18 @@ fn in_catalog(
     known: &mut Vec<Known>,
 ) -> Result<(), HiloError> {
     for range in ranges::free_of(ids, position)? {
-        known.grow((rank("free"), range))?;
+        known.grow((Why::Free.rank(), range))?;
     }
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(());
     }
-    let reason = takeover::reason(position).name();
+    let reason = Why::Gap(takeover::reason(position));
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
     let lent = ranges::lent(ids, position)?;
-    known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (rank(reason), range)))
+    known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (reason.rank(), range)))
 }
 
 /// Chooses the grid so that it covers the sequence from its start to its position, and the gaps that
@@ -226,13 +255,17 @@ fn lay_out(
     let start = place(definition.start_value)
         .filter(|start| *start <= 0 && stretch(*start, 0))
         .unwrap_or(0);
-    let mut known = vec![(rank(UNKNOWN), start, next as i128)];
+    let mut known = vec![(Why::Unknown.rank(), start, next as i128)];
     let mut strange = Vec::new();
     for gap in gaps {
         let steps = gap.last as i128 - gap.first as i128 == (gap.count - 1) as i128 * increment;
         match place(gap.first) {
             Some(first) if steps && stretch(first, first + gap.count as i128) => {
-                known.grow((rank(&gap.reason), first, first + gap.count as i128))?;
+                known.grow((
+                    Why::recorded(&gap.reason).rank(),
+                    first,
+                    first + gap.count as i128,
+                ))?;
             }
             _ => strange.grow(gap)?,
         }
@@ -257,7 +290,7 @@ fn on_stripes(
     indexes: Vec<Known>,
     gaps: Vec<GapRow>,
 ) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
-    let mut known = vec![(rank(UNKNOWN), Range::new(0, next))];
+    let mut known = vec![(Why::Unknown.rank(), Range::new(0, next))];
     for (rank, range) in indexes {
         known.grow((rank, Range::new(range.start, range.end.min(next))))?;
     }
@@ -266,7 +299,7 @@ fn on_stripes(
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             (Some(first), Some(last)) if last - first == gap.count - 1 => {
-                known.grow((rank(&gap.reason), Range::new(first, last + 1)))?;
+                known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last + 1)))?;
                 end = end.max(last + 1);
             }
             _ => strange.grow(gap)?,
@@ -285,7 +318,7 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
         edges.grow((range.end, rank, false))?;
     }
     edges.sort_unstable();
-    let mut open = [0usize; REASONS.len()];
+    let mut open = [0usize; Why::UNKNOWN + 1];
     let mut all: Vec<Known> = Vec::new();
     let mut from = i64::MIN;
     for (place, rank, begins) in edges {
@@ -469,7 +502,7 @@ fn missing_one_by_one(
     earlier: &[GapRow],
     gaps: &mut Gaps,
 ) {
-    let (series, rank) = (Series::of(gap), rank(&gap.reason));
+    let (series, rank) = (Series::of(gap), Why::recorded(&gap.reason).rank());
     if series.count <= 0 {
         return;
     }

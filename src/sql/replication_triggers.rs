@@ -20,6 +20,7 @@ use hilo_core::options::{DataType, Definition};
 use super::raw_function::raw_functions;
 use super::trigger::before_row;
 use crate::backend::Global;
+use crate::catalog::columns::{self, sequence as column};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position, REPLICATED};
@@ -91,8 +92,8 @@ enum Event {
 enum Verdict {
     Accept,
     KeepOut,
-    /// It is stored with these columns (numbers from 1) replaced.
-    With(Vec<(usize, Option<pg_sys::Datum>)>),
+    /// It is stored with these columns replaced.
+    With(Vec<(i16, Option<pg_sys::Datum>)>),
 }
 
 /// A row trigger that is being run before the change of a row.
@@ -149,7 +150,7 @@ impl Fired {
             Verdict::Accept => self.new_tuple().into(),
             Verdict::With(columns) if columns.is_empty() => self.new_tuple().into(),
             Verdict::With(columns) => {
-                let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| *at as i32).collect();
+                let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| i32::from(*at)).collect();
                 let mut values: Vec<pg_sys::Datum> = columns
                     .iter()
                     .map(|(_, value)| value.unwrap_or(pg_sys::Datum::null()))
@@ -182,8 +183,6 @@ fn warn(message: String, detail: &str, hint: &str) {
 
 /// A row of `hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
-    /// Its column.
-    const TIMELINE: usize = 11;
     let ids = catalog_oids()?;
     let here = gucs::node().0;
     if fired.event == Event::Delete {
@@ -214,7 +213,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
             return Ok(Verdict::KeepOut);
         }
     }
-    Ok(Verdict::With(vec![(TIMELINE, Some(REPLICATED.into()))]))
+    Ok(Verdict::With(vec![(columns::position::TIMELINE, Some(REPLICATED.into()))]))
 }
 
 /// Puts an arrived row in the place of the one that is there, unless that has become ours while we waited
@@ -325,10 +324,8 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::Accept)
 }
 
-const NAME: usize = 2;
 /// Of what the numbers are made.
-const NUMBERS: std::ops::RangeInclusive<usize> = 3..=9;
-const OWNER: usize = 13;
+const NUMBERS: std::ops::RangeInclusive<i16> = column::DATA_TYPE..=column::ORDERED;
 
 fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     let old = Sequence::from_row(old_row);
@@ -338,7 +335,7 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
 }
 
 /// The columns that stay as they are when `new` arrives for `old`.
-fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<usize>, HiloError> {
+fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
     let mut kept = Vec::new();
     if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
         warn(
@@ -349,10 +346,10 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<usize>, HiloError> {
             "Here that name is taken by another sequence, so it keeps its own.",
             "Rename one of them.",
         );
-        kept.push(NAME);
+        kept.push(column::NAME);
     }
     if new.owner == NOBODY {
-        kept.push(OWNER);
+        kept.push(column::OWNER);
     } else {
         roles::depend_on(new.owner)?;
     }
@@ -364,12 +361,12 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<usize>, HiloError> {
 }
 
 /// `new`, but for the columns that are kept of `old`.
-fn merge(old: &Sequence, new: &Sequence, kept: &[usize]) -> Sequence {
+fn merge(old: &Sequence, new: &Sequence, kept: &[i16]) -> Sequence {
     let mut merged = new.clone();
-    if kept.contains(&NAME) {
+    if kept.contains(&column::NAME) {
         merged.name = old.name.clone();
     }
-    if kept.contains(&OWNER) {
+    if kept.contains(&column::OWNER) {
         merged.owner = old.owner;
     }
     if kept.contains(NUMBERS.start()) {
@@ -402,8 +399,8 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     };
     let known = fired.event == Event::Insert && privileges::is_recorded(&row)?;
     if !known && fired.event != Event::Delete {
-        roles::depend_on(row.oid(2))?;
+        roles::depend_on(row.oid(columns::privilege::GRANTEE))?;
     }
-    invalidation::note(SequenceId(row.int8(1)), Change::Outdated)?;
+    invalidation::note(SequenceId(row.int8(columns::privilege::SEQUENCE)), Change::Outdated)?;
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
 }

@@ -19,6 +19,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
 use crate::session::memo;
+use crate::shared::content::Tier;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, Fault, LEAVING, Locked};
@@ -248,10 +249,10 @@ fn stat_ranges() -> TableIterator<
     let of_slices = slices.into_iter().filter_map(|(pid, index_space, rest)| {
         let mapping = mappings.get(&index_space)?;
         // One that was left behind is on its way to the pool or the catalog.
-        let (tier, pid) = if pid == 0 { ("returned", None) } else { ("slice", Some(pid)) };
+        let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
         Some((index_space.key.sequence, rest, mapping, tier, pid))
     });
-    let mut rows: Vec<(SequenceId, Range, Mapping, &'static str, Option<i32>)> =
+    let mut rows: Vec<(SequenceId, Range, Mapping, Tier, Option<i32>)> =
         memory::collected(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
         let all = tiers(current, &pool, &leaving)
@@ -261,7 +262,7 @@ fn stat_ranges() -> TableIterator<
     apart(&mut rows);
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
         let (first, last) = (mapping.value(range.start)?, mapping.value(range.end - 1)?);
-        Some((sequence.0, first, last, range.len(), tier.to_string(), pid))
+        Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
     }))
 }
 
@@ -278,7 +279,7 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
 
 /// The slots and slices are looked at one after the other, and a range may change hands meanwhile: what
 /// was seen twice is escape_for_message once.
-fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, &'static str, Option<i32>)>) {
+fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let (mut sequence, mut end) = (SequenceId::default(), i64::MIN);
     for row in rows.iter_mut() {
@@ -296,18 +297,18 @@ fn tiers<'a>(
     current: Range,
     pool: &'a Pool,
     leaving: &'a Ranges<LEAVING>,
-) -> impl Iterator<Item = (&'static str, Range)> + 'a {
-    let queued = pool.queue().as_slice().iter().map(|range| ("standby", *range));
+) -> impl Iterator<Item = (Tier, Range)> + 'a {
+    let queued = pool.queue().as_slice().iter().map(|range| (Tier::Standby, *range));
     let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
-    [("current", current)]
+    [(Tier::Current, current)]
         .into_iter()
         .chain(queued)
-        .chain(returned.map(|range| ("returned", *range)))
+        .chain(returned.map(|range| (Tier::Returned, *range)))
 }
 
 /// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
 /// changes hands meanwhile may be there twice, or not at all.
-pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Range)>, HiloError> {
+pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
     let key = memo::key_of(id)?;
     let before = slices(shared);
@@ -323,7 +324,7 @@ pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(&'static str, Rang
         }
     }
     let mine = |(_, of, rest): (i32, IndexSpace, Range)| {
-        (of.key == key && of.epoch == epoch).then_some(("slice", rest))
+        (of.key == key && of.epoch == epoch).then_some((Tier::Slice, rest))
     };
     all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
     Ok(all)

@@ -1,0 +1,65 @@
+//! The columns of hilo's tables by their attribute numbers, as sql/catalog.sql has them. A release adds
+//! columns at a table's end, so a number never changes.
+
+pub mod sequence {
+    pub const ID: i16 = 1;
+    pub const NAME: i16 = 2;
+    pub const DATA_TYPE: i16 = 3;
+    pub const START_VALUE: i16 = 4;
+    pub const INCREMENT: i16 = 5;
+    pub const MIN_VALUE: i16 = 6;
+    pub const MAX_VALUE: i16 = 7;
+    pub const CYCLE: i16 = 8;
+    pub const ORDERED: i16 = 9;
+    pub const BLOCK_SIZE: i16 = 10;
+    pub const SLICE_SIZE: i16 = 11;
+    pub const KEY_FORMAT: i16 = 12;
+    pub const OWNER: i16 = 13;
+    pub const CREATED_AT: i16 = 14;
+    /// How many there are.
+    pub const COUNT: usize = 14;
+}
+
+pub mod position {
+    pub const SEQUENCE: i16 = 1;
+    pub const NODE: i16 = 2;
+    pub const EPOCH: i16 = 3;
+    pub const BASE: i16 = 4;
+    pub const NEXT_INDEX: i16 = 5;
+    pub const SETTLED_INDEX: i16 = 6;
+    pub const INCARNATION: i16 = 7;
+    pub const NODES: i16 = 8;
+    pub const STRIPE: i16 = 9;
+    pub const SYSTEM_ID: i16 = 10;
+    pub const TIMELINE: i16 = 11;
+    pub const SKIP: i16 = 12;
+    /// How many there are.
+    pub const COUNT: usize = 12;
+}
+
+pub mod free_range {
+    pub const SEQUENCE: i16 = 1;
+    pub const NODE: i16 = 2;
+    pub const EPOCH: i16 = 3;
+    pub const FIRST_INDEX: i16 = 4;
+    pub const END_INDEX: i16 = 5;
+    pub const INCARNATION: i16 = 6;
+    /// How many there are.
+    pub const COUNT: usize = 6;
+}
+
+pub mod gap {
+    pub const SEQUENCE: i16 = 1;
+    pub const NODE: i16 = 2;
+    pub const FIRST_VALUE: i16 = 3;
+    pub const LAST_VALUE: i16 = 4;
+    pub const COUNT: i16 = 5;
+    pub const REASON: i16 = 6;
+}
+
+pub mod privilege {
+    pub const SEQUENCE: i16 = 1;
+    pub const GRANTEE: i16 = 2;
+    pub const PRIVILEGE: i16 = 3;
+    pub const GRANTOR: i16 = 4;
+}
