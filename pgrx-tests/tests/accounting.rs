@@ -130,3 +130,39 @@ fn of_several_crashes() {
     assert_unique("s", &seen);
     cluster.finish();
 }
+
+/// Promise 5: all that was reserved of a sequence is served, and its place goes to another one beside a
+/// transaction that holds its row. A clean stop still finds the catalog told so.
+#[test]
+fn of_a_used_up_pool_that_made_room_beside_an_open_renumbering() {
+    const PLACES: usize = 16;
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", &PLACES.to_string())
+        .config("hilo.prefetch", "off")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 10)");
+    let mut other = cluster.connect("postgres");
+    let seen = other.draw("s", 10);
+    let pid = other.backend_pid();
+    drop(other);
+    cluster.wait_until_gone(pid);
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; SELECT hilo_setval('s', 1000)");
+    // More sequences than there are places, again and again.
+    for round in 0..3 {
+        for number in 0..2 * PLACES {
+            let name = format!("n{number}");
+            client.run(&format!("SELECT hilo_create('{name}', if_not_exists => true)"));
+            assert_eq!(client.draw(&name, 1), [round + 1]);
+        }
+    }
+    holder.run("ROLLBACK");
+    drop((client, holder));
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.draw("s", 1), [11]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    assert_unique("s", &seen);
+    cluster.finish();
+}

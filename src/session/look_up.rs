@@ -9,6 +9,7 @@ use hilo_core::mapping::Mapping;
 use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
+use super::wait::Learned;
 use super::{auto_create, invalidation, slice_table, uncommitted, wait};
 use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
@@ -111,7 +112,7 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
     let shared = shared::get()?;
     wait::wake_once(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let (mut terms, epoch, serial, version) =
+    let Learned { mut terms, epoch, serial, version } =
         wait::for_terms(shared, slot, &sequence.name.to_string())?;
     let narrowed = narrow(&mut terms.mapping, &sequence.definition);
     let known = entry.terms.get().mapping;

@@ -186,18 +186,27 @@ fn database_exists(database: u32) -> bool {
     }
 }
 
-/// The terms of a pinned slot with their epoch, serial and version, once the worker has read them.
+/// What the worker has read of a sequence.
+pub struct Learned {
+    pub terms: Terms,
+    pub epoch: Epoch,
+    pub serial: Serial,
+    pub version: u64,
+}
+
+/// The terms of a pinned slot, once the worker has read them.
 pub fn for_terms(
     shared: &'static Shared,
     slot: &'static Slot,
     name: &str,
-) -> Result<(Terms, Epoch, Serial, u64), HiloError> {
+) -> Result<Learned, HiloError> {
     let read = |locked: &mut Locked| {
         if locked.epoch == DROPPED {
             return Some(None);
         }
         let (terms, serial) = locked.terms()?;
-        Some(Some((terms, locked.epoch, serial, locked.slot.version.load(Relaxed))))
+        let version = locked.slot.version.load(Relaxed);
+        Some(Some(Learned { terms, epoch: locked.epoch, serial, version }))
     };
     until(shared, slot, name, read)?.ok_or_else(|| HiloError::NoSuchSequence(name.into()))
 }

@@ -69,6 +69,21 @@ impl Request {
     }
 }
 
+/// A request that the worker has taken.
+pub struct Taken {
+    /// Its place.
+    pub at: usize,
+    pub owner: pg_sys::Oid,
+    name: [u8; NAME],
+    len: usize,
+}
+
+impl Taken {
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.len]
+    }
+}
+
 impl Shared {
     /// Asks the worker of `database` for a sequence owned by `owner`. `None`: all places are taken.
     pub fn ask(&self, database: pg_sys::Oid, owner: pg_sys::Oid, name: &[u8]) -> Option<usize> {
@@ -114,18 +129,16 @@ impl Shared {
         body.state = if body.state == State::Taken { State::Abandoned } else { State::Free };
     }
 
-    /// Takes a request for `database`: its place, the owner, and the name with its length.
-    pub fn take_request(
-        &self,
-        database: pg_sys::Oid,
-    ) -> Option<(usize, pg_sys::Oid, [u8; NAME], usize)> {
+    /// Takes a request for `database`.
+    pub fn take_request(&self, database: pg_sys::Oid) -> Option<Taken> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held.
             let body = unsafe { request.body() };
             if body.state == State::Asked && body.database == database.to_u32() {
                 body.state = State::Taken;
-                return Some((at, pg_sys::Oid::from_u32(body.owner), body.name, body.len));
+                let owner = pg_sys::Oid::from_u32(body.owner);
+                return Some(Taken { at, owner, name: body.name, len: body.len });
             }
         }
         None

@@ -22,6 +22,11 @@ hilo_core::named! {
 }
 
 impl Locked {
+    /// Whether the slot can be given up: nothing is held here, and the catalog knows that.
+    pub fn is_done(&self) -> bool {
+        self.is_empty() && !self.untold
+    }
+
     /// Whether nothing is held here.
     pub fn is_empty(&self) -> bool {
         self.held().is_empty()
@@ -207,6 +212,7 @@ impl Shared {
         let number = self.number_of(&slot);
         let mut locked = self.lock_slot(number);
         let kept = if locked.counts(index_space) {
+            locked.untold = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
             // Under a later epoch it is worthless, which whoever has raised that has written down.

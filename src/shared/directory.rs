@@ -68,14 +68,13 @@ impl Shared {
         self.control.free.load(Relaxed) as usize
     }
 
-    /// Frees a slot that nobody is in the middle of using and that holds nothing. Whether it could be
-    /// freed.
+    /// Frees a slot that nobody is in the middle of using and that is done. Whether it could be freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |slot, locked| {
             // A session with a memo pins first and then compares the version: after this either it
             // sees the new version, or we see its pin.
             locked.outdate();
-            slot.pins.load(SeqCst) == 0 && locked.is_empty()
+            slot.pins.load(SeqCst) == 0 && locked.is_done()
         })
     }
 
@@ -122,9 +121,7 @@ impl Shared {
                 self.free_if(number, |_, locked| locked.key.database == database);
             } else if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
                 self.free_if(number, |slot, locked| {
-                    // What has been reserved under these terms the catalog is told by its worker.
-                    let idle = locked.is_empty() && locked.reserved_to.is_none();
-                    idle && {
+                    locked.is_done() && locked.reserved_to.is_none() && {
                         locked.outdate();
                         slot.pins.load(SeqCst) == 0
                     }

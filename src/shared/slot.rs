@@ -130,6 +130,9 @@ pub struct Inner {
     /// Whether something among them was reserved and may not have been acknowledged by the standby: none
     /// of them is dealt before the catalog has had them.
     pub unacknowledged: bool,
+    /// Whether the catalog may say of this memory what is not so any more: something was reserved or
+    /// returned since it was told. The slot is not given up before.
+    pub untold: bool,
     /// How far the position was when this memory last heard of it, of `epoch`.
     pub reserved_to: Option<i64>,
     /// The end of the highest free range that the catalog was last seen to have; 0: it had none.
@@ -264,6 +267,7 @@ impl Inner {
             pool: Pool::default(),
             leaving: Ranges::default(),
             unacknowledged: false,
+            untold: false,
             reserved_to: None,
             free_end: 0,
             freezes: 0,
@@ -375,6 +379,7 @@ impl Locked {
         self.terms = None;
         self.epoch = epoch;
         self.node = node;
+        self.untold = false;
         self.reserved_to = None;
         self.free_end = 0;
         self.warned = 0;

@@ -19,9 +19,9 @@ impl Worker {
     /// Serves all requests. Whether there were any.
     pub(super) fn create(&self) -> bool {
         let mut any = false;
-        while let Some((at, owner, name, len)) = self.shared.take_request(self.database) {
+        while let Some(taken) = self.shared.take_request(self.database) {
             any = true;
-            let done = create(&name[..len], owner);
+            let done = create(taken.name(), taken.owner);
             if done.is_err() && transaction::is_ending() {
                 // The next worker's to do.
                 self.shared.retake_requests(self.database);
@@ -30,7 +30,7 @@ impl Worker {
             let fault = done
                 .err()
                 .map(|failure| Fault::new(failure.sqlstate, &failure.message, ffi::now()));
-            self.shared.answer_request(at, fault);
+            self.shared.answer_request(taken.at, fault);
             self.shared.control.answered.broadcast();
         }
         any

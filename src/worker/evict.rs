@@ -49,22 +49,20 @@ impl Worker {
     /// Puts away all that this database's slots hold and frees them. Whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
-        self.evict(&slots)
+        self.evict(&slots) == slots.len()
     }
 
-    /// Puts away and frees. Whether all were freed.
-    fn evict(&mut self, numbers: &[usize]) -> bool {
-        let mut all = true;
+    /// Puts away and frees. How many were freed.
+    fn evict(&mut self, numbers: &[usize]) -> usize {
+        let mut freed = 0;
         for batch in numbers.chunks(BATCH) {
             self.flush(batch);
-            for &number in batch {
-                all &= self.shared.free(number);
-            }
+            freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
         }
         if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
             self.shared.control.slot_freed.broadcast();
         }
-        all
+        freed
     }
 
     /// Where sessions wait for a slot, or soon would, the longest idle ones are put away.
@@ -81,10 +79,15 @@ impl Worker {
             .map(|number| (self.last_active(number), number))
             .collect();
         idle.sort_unstable();
-        idle.truncate((slots / 32).max(1));
         let numbers: Vec<usize> = idle.into_iter().map(|(_, number)| number).collect();
-        if !numbers.is_empty() {
-            self.evict(&numbers);
+        let enough = (slots / 32).max(1);
+        let mut freed = 0;
+        // Another one in the place of each whose row is locked.
+        for some in numbers.chunks(enough) {
+            freed += self.evict(some);
+            if freed >= enough {
+                break;
+            }
         }
     }
 
@@ -123,9 +126,7 @@ impl Worker {
     fn freeze(&self, number: usize) -> Option<Frozen> {
         let mut locked = self.shared.lock_slot(number);
         let ours = locked.key.database == self.database.to_u32();
-        // Where all was served the catalog is told so.
-        let unknown = locked.is_empty() && locked.reserved_to.is_none();
-        if !ours || locked.epoch == slot::DROPPED || unknown {
+        if !ours || locked.epoch == slot::DROPPED || locked.is_done() {
             return None;
         }
         if !locked.employ(self.place.generation) {
@@ -135,6 +136,8 @@ impl Worker {
         let freezes = locked.freeze();
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
+        // What is returned from here on is told the next time.
+        locked.untold = false;
         let ranges = locked.outgoing();
         let index_space = locked.index_space();
         let serial = locked.serial();
@@ -157,7 +160,10 @@ impl Worker {
                     locked.free_end = i64::MAX;
                 }
                 Outcome::Outdated => locked.forget_queue(),
-                Outcome::RowLocked => locked.reinstate(),
+                Outcome::RowLocked => {
+                    locked.untold = true;
+                    locked.reinstate();
+                }
             }
             match done {
                 Outcome::RowLocked if frozen.was_frozen => locked.frozen_by = 0,

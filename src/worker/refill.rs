@@ -302,6 +302,7 @@ impl Worker {
                 locked.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
+            locked.untold = true;
             locked.free_end = reserved.free_end;
             locked.block = reserved.size;
             locked.thaw(plan.freezes);
