@@ -47,7 +47,7 @@ pub(super) fn options(args: Args) -> Options {
         definitions::data_type_from(oid).unwrap_or_else(|| {
             HiloError::Argument(
                 "data type of a hilo sequence must be smallint, integer, or bigint".into(),
-                "Use one of these three.",
+                "Use one of these three types.",
             )
             .raise()
         })
@@ -71,8 +71,8 @@ fn key_format(bytes: &[u8]) -> String {
     name::utf8(bytes)
         .ok_or_else(|| {
             HiloError::Argument(
-                format!("key format \"{}\" has characters beyond ASCII", shown(bytes)),
-                "Use ASCII, or a database whose encoding is UTF8.",
+                format!("key_format \"{}\" contains non-ASCII characters", shown(bytes)),
+                "Use ASCII only, or a database whose encoding is UTF8.",
             )
         })
         .or_raise()
@@ -189,7 +189,8 @@ pub(super) fn lock_existing(name: &[u8]) -> Owned {
 /// An argument that a definition cannot do without: it is an error, rather than that nothing happens.
 pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
     args.datum(at).unwrap_or_else(|| {
-        HiloError::Argument(format!("{what} must not be null"), "Say which.").raise()
+        HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
+            .raise()
     })
 }
 

@@ -19,7 +19,7 @@ impl Worker {
                 done => done,
             });
         if let Err(failure) = done {
-            pgrx::log!("could not record the roles of hilo's catalog: {}", failure.message);
+            pgrx::log!("could not record the roles in the catalog of hilo: {}", failure.message);
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn run<T>(
     if is_ending() && !AT_END.load(Relaxed) {
         RUNNING.store(false, Relaxed);
         let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
-        return Err(Failure { sqlstate, message: "the worker is ending".into() });
+        return Err(Failure { sqlstate, message: "the worker is shutting down".into() });
     }
     let result = PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
         .catch_others(|error| Err(failure(error)))
