@@ -22,20 +22,24 @@ CREATE TABLE hilo.sequence (
 -- Whose they are: for DROP ROLE and its relatives.
 CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
 COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
-COMMENT ON COLUMN hilo.sequence.id IS 'Number of the sequence in this database, never used again';
-COMMENT ON COLUMN hilo.sequence.name IS 'Name, as hilo_sequence has it';
-COMMENT ON COLUMN hilo.sequence.data_type IS 'smallint, integer or bigint: bounds the values';
-COMMENT ON COLUMN hilo.sequence.start_value IS 'First value, and where a restart begins';
-COMMENT ON COLUMN hilo.sequence.increment IS 'Distance from one value to the next, negative for a descending sequence, never 0';
+COMMENT ON COLUMN hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
+COMMENT ON COLUMN hilo.sequence.name IS 'Name, in the form of type hilo_sequence';
+COMMENT ON COLUMN hilo.sequence.data_type IS 'smallint, integer or bigint: limits the values';
+COMMENT ON COLUMN hilo.sequence.start_value IS 'First value, and the value at which a restart begins';
+COMMENT ON COLUMN hilo.sequence.increment IS
+    'Distance from one value to the next, negative for a descending sequence, never 0';
 COMMENT ON COLUMN hilo.sequence.min_value IS 'Smallest value';
 COMMENT ON COLUMN hilo.sequence.max_value IS 'Largest value';
-COMMENT ON COLUMN hilo.sequence.cycle IS 'Whether it starts again at the other bound';
+COMMENT ON COLUMN hilo.sequence.cycle IS 'Whether the sequence starts again at the other bound';
 COMMENT ON COLUMN hilo.sequence.ordered IS 'Whether a later call gets a later value across all sessions';
-COMMENT ON COLUMN hilo.sequence.block_size IS 'Values reserved at once; null: by rate';
-COMMENT ON COLUMN hilo.sequence.slice_size IS 'Most values that a session takes from the pool at once; null: hilo.max_slice_size';
-COMMENT ON COLUMN hilo.sequence.key_format IS 'Template of its keys; null: {name}/{server}{value}';
-COMMENT ON COLUMN hilo.sequence.owner IS 'Role that may alter, rename, drop and grant';
-COMMENT ON COLUMN hilo.sequence.created_at IS 'When it was created';
+COMMENT ON COLUMN hilo.sequence.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN hilo.sequence.slice_size IS
+    'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo.sequence.key_format IS
+    'Template of the keys of the sequence; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo.sequence.owner IS
+    'Role that may alter, rename and drop the sequence and grant privileges on it';
+COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
 
 -- An update leaves both index columns alone. With half of each page free it finds room beside the old
 -- version (HOT), and no index grows. Old versions are cleared away early, since every reservation reads
@@ -61,19 +65,29 @@ CREATE TABLE hilo.position (
     autovacuum_analyze_scale_factor = 0.5,
     autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE hilo.position IS 'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, ...';
+COMMENT ON TABLE hilo.position IS
+    'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, ...';
 COMMENT ON COLUMN hilo.position.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server whose position it is';
-COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes numbers in memory invalid';
-COMMENT ON COLUMN hilo.position.base IS 'Value that the mapping from index to value starts from';
+COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server that the position belongs to';
+COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes values in memory invalid';
+COMMENT ON COLUMN hilo.position.base IS 'Value at which the mapping from index to value starts';
 COMMENT ON COLUMN hilo.position.next_index IS 'First index that is not reserved';
-COMMENT ON COLUMN hilo.position.settled_index IS 'Indexes below it are served, in hilo.free_range or in hilo.gap; from it to next_index they may be in the memory of the server life "incarnation"';
-COMMENT ON COLUMN hilo.position.incarnation IS 'Life of the server that holds what is not settled; 0: nobody does; -1: it comes from a dump, and nobody does yet';
+COMMENT ON COLUMN hilo.position.settled_index IS
+    'Indexes below this one are served, in hilo.free_range or in hilo.gap; those from this one up to '
+    'next_index may be in the memory of the server life "incarnation"';
+COMMENT ON COLUMN hilo.position.incarnation IS
+    'Server life that holds the unsettled indexes; 0: no life holds them; -1: no life holds them yet, '
+    'because the row comes from a dump';
 COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
-COMMENT ON COLUMN hilo.position.stripe IS 'Values in a stripe, which the nodes take in turn';
-COMMENT ON COLUMN hilo.position.system_id IS 'System identifier of the cluster that reserved last, to know a restored or cloned one by';
-COMMENT ON COLUMN hilo.position.timeline IS 'Timeline on which it was reserved, to know a promoted one by; -1: the row came by logical replication';
-COMMENT ON COLUMN hilo.position.skip IS 'Values that a server passes over by default if it takes over from a copy of this row, by the rate at which they were reserved';
+COMMENT ON COLUMN hilo.position.stripe IS 'Number of values in a stripe; the nodes take stripes in turn';
+COMMENT ON COLUMN hilo.position.system_id IS
+    'System identifier of the cluster that reserved last, by which a restored or cloned cluster is recognized';
+COMMENT ON COLUMN hilo.position.timeline IS
+    'Timeline of the last reservation, by which a promoted server is recognized; -1: the row arrived by '
+    'logical replication';
+COMMENT ON COLUMN hilo.position.skip IS
+    'Number of values that a server skips by default if it takes over from a copy of this row, according to '
+    'the rate at which values were reserved';
 
 -- Rows come and go: as above, without the room for updates.
 CREATE TABLE hilo.free_range (
@@ -88,13 +102,16 @@ CREATE TABLE hilo.free_range (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500
 );
-COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved and given back: free, or lent to the memory of a server again';
+COMMENT ON TABLE hilo.free_range IS
+    'Ranges of indexes that were reserved and returned: free, or lent to the memory of a server again';
 COMMENT ON COLUMN hilo.free_range.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve it';
-COMMENT ON COLUMN hilo.free_range.epoch IS 'Epoch that its indexes are of; worthless under another';
+COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve the range';
+COMMENT ON COLUMN hilo.free_range.epoch IS
+    'Epoch that the indexes belong to; in any other epoch the range is meaningless';
 COMMENT ON COLUMN hilo.free_range.first_index IS 'First index';
-COMMENT ON COLUMN hilo.free_range.end_index IS 'Index behind the last';
-COMMENT ON COLUMN hilo.free_range.incarnation IS 'Life of the server whose memory holds it; 0: nobody does, it is free';
+COMMENT ON COLUMN hilo.free_range.end_index IS 'Index after the last one';
+COMMENT ON COLUMN hilo.free_range.incarnation IS
+    'Server life whose memory holds the range; 0: no life holds it, the range is free';
 
 CREATE TABLE hilo.gap (
     sequence bigint NOT NULL,
@@ -108,14 +125,18 @@ CREATE TABLE hilo.gap (
 CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
 -- Without a key of its own; so deletes can be replicated all the same.
 ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
-COMMENT ON TABLE hilo.gap IS 'Ranges of values that will not be served any more and are not known to have been served';
+COMMENT ON TABLE hilo.gap IS
+    'Ranges of values that will no longer be served and are not known to have been served';
 COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved it';
+COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
 COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
-COMMENT ON COLUMN hilo.gap.count IS 'Number of values, in steps of the increment that the sequence had then';
-COMMENT ON COLUMN hilo.gap.reason IS 'crash: the server died with it in memory; discarded: given back where nothing could take it; altered: made invalid by alter or setval';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When it was found to be lost';
+COMMENT ON COLUMN hilo.gap.count IS
+    'Number of values, in steps of the increment that the sequence had at that time';
+COMMENT ON COLUMN hilo.gap.reason IS
+    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
+    'take it; altered: hilo_alter or hilo_setval made the range invalid';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 
 CREATE TABLE hilo.privilege (
     sequence bigint NOT NULL,
@@ -126,10 +147,11 @@ CREATE TABLE hilo.privilege (
     CONSTRAINT privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
 );
 CREATE INDEX privilege_grantee_idx ON hilo.privilege (grantee);
-COMMENT ON TABLE hilo.privilege IS 'Who may use, read or change a sequence besides its owner';
+COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
 COMMENT ON COLUMN hilo.privilege.sequence IS 'hilo.sequence.id';
 COMMENT ON COLUMN hilo.privilege.grantee IS 'Role that has the privilege, or public';
-COMMENT ON COLUMN hilo.privilege.privilege IS 'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
+COMMENT ON COLUMN hilo.privilege.privilege IS
+    'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
 COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
 
 -- Nobody but the extension's owner reads or writes them; whom default privileges have let in by name,
@@ -148,13 +170,15 @@ SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
 
 CREATE FUNCTION hilo.own_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
-COMMENT ON FUNCTION hilo.own_row() IS 'Makes the current user the owner of a restored sequence whose owner does not exist';
+COMMENT ON FUNCTION hilo.own_row() IS
+    'Makes the current user the owner of a restored sequence whose owner does not exist';
 CREATE FUNCTION hilo.skip_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_row';
-COMMENT ON FUNCTION hilo.skip_row() IS 'Leaves out a restored grant to a role that does not exist';
+COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
 CREATE FUNCTION hilo.note_roles() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
-COMMENT ON FUNCTION hilo.note_roles() IS 'Has DROP ROLE know of the roles of restored rows';
+COMMENT ON FUNCTION hilo.note_roles() IS
+    'Records the roles of restored rows, so that DROP ROLE knows of them';
 -- Nobody needs to call them: a trigger's function is run without asking.
 REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.note_roles() FROM PUBLIC;
 
@@ -172,16 +196,20 @@ ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
 
 CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_sequence';
-COMMENT ON FUNCTION hilo.replicated_sequence() IS 'Takes a replicated definition, but for what this server has numbered by';
+COMMENT ON FUNCTION hilo.replicated_sequence() IS
+    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
 CREATE FUNCTION hilo.replicated_position() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_position';
-COMMENT ON FUNCTION hilo.replicated_position() IS 'Takes the replicated positions of other nodes, and our own where this server has not reserved yet';
+COMMENT ON FUNCTION hilo.replicated_position() IS
+    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
+    'from the sequence yet';
 CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_privilege';
-COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Takes a replicated privilege that is not there yet';
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
 CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
-COMMENT ON FUNCTION hilo.replicated_free_range() IS 'Keeps out what is for another server to serve';
+COMMENT ON FUNCTION hilo.replicated_free_range() IS
+    'Keeps out replicated free ranges, which another server is to serve';
 REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
     hilo.replicated_privilege(), hilo.replicated_free_range() FROM PUBLIC;
 
@@ -208,10 +236,13 @@ CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
 
 CREATE FUNCTION hilo.restored_position() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';
-COMMENT ON FUNCTION hilo.restored_position() IS 'Makes a restored position nobody''s, until the first reservation takes it over';
+COMMENT ON FUNCTION hilo.restored_position() IS
+    'Marks a restored position as held by no server life, until the first reservation takes it over';
 CREATE FUNCTION hilo.restored_free_range() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_free_range';
-COMMENT ON FUNCTION hilo.restored_free_range() IS 'Refuses a restored free range of a sequence that is in use, which may have served it since the dump';
+COMMENT ON FUNCTION hilo.restored_free_range() IS
+    'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
+    'dump';
 REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range() FROM PUBLIC;
 
 CREATE TRIGGER restored BEFORE INSERT ON hilo.position

@@ -20,7 +20,12 @@ CREATE FUNCTION hilo_create(
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
-'Creates a sequence and returns its name. Bounds and start_value default as for CREATE SEQUENCE. block_size: values reserved at once, null: by rate. slice_size: most values that a session takes from the pool at once, null: hilo.max_slice_size. ordered: a later call gets a later value across all sessions. key_format: template over {name}, {server}, {value} and {value:0N}. Errors: 42710 if it exists (with if_not_exists a NOTICE), 42501, 22023 for options that are invalid or contradict each other.';
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
+    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
+    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
+    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
+    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
+    'are invalid or contradict each other.';
 
 CREATE FUNCTION hilo_alter(
     name hilo_sequence,
@@ -38,44 +43,65 @@ CREATE FUNCTION hilo_alter(
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
 COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
-'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value; to be given, the same on every node, where several nodes deal the sequence and its increment or cycle changes. Narrower bounds hold for the own transaction at once, everything else from the commit on; after a change of increment or cycle without restart_with the own transaction draws only when it has committed. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other, 55000 where several nodes could deal a value twice.';
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
+    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
+    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
+    'contradict each other, 55000 if several nodes could serve a value twice.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
 COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
-'Renames a sequence and rewrites the column defaults that use it, for which it waits for those who write to their tables. Needs its owner. Errors: 42704 if it does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
+    'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
+    'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '
+    'sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
 
 CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
 COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
-'Drops a sequence. Refused while a column default uses it; with cascade it drops those defaults. Needs its owner. Errors: 42704 if it does not exist (with if_exists a NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
+    'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such defaults. '
+    'Requires ownership of the sequence. Errors: 42704 if the sequence does not exist (with if_exists a '
+    'NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
 
 CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
-'Gives a sequence to another role. Needs its owner, who must be a member of the new one; and that must have CREATE on the schema of the extension. A superuser needs neither. Errors: 42704 if the sequence or the role does not exist, 42501.';
+    'Gives a sequence to another role. Requires ownership of the sequence; unless the caller is a superuser, '
+    'also membership in the new owner, which must have CREATE on the schema of the extension. Errors: 42704 '
+    'if the sequence or the role does not exist, 42501.';
 
 CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
-'Gives a role, or PUBLIC, a privilege on a sequence: USAGE (next values, currval, keys), SELECT (currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
+    '(currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
-'Takes a privilege on a sequence from a role, or PUBLIC: USAGE, SELECT, UPDATE or ALL. Needs its owner. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE or ALL. Requires '
+    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
+    'privilege, 42501.';
 
 -- Values. Never given back by a rollback. Volatile and parallel unsafe as nextval is.
 
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
-'The next value of a sequence. Waits up to hilo.reserve_timeout when none is ready. Needs USAGE or UPDATE. Errors: 42704 if it does not exist, 2200H if it is used up, 42501, 25006 on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed its increment or cycle; if the wait was in vain 55P03, 53400 without a free worker, or what the worker met.';
+    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
+    'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
+    'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
+    'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
+    'or the error that the worker met.';
 
 CREATE FUNCTION hilo_nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
-'The next n values, a row each, rising, with or without others between them. Needs USAGE or UPDATE. Errors: as hilo_nextval, 22023 for a negative n.';
+    'Returns the next n values, one per row, in rising order, with or without other values between them. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 
 CREATE FUNCTION hilo_nextrange(
     name hilo_sequence, n bigint,
@@ -83,45 +109,57 @@ CREATE FUNCTION hilo_nextrange(
 )
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
-'The next n values as one range without others between them: first, first + increment, ... last. Needs UPDATE. Errors: as hilo_nextval, 22023 unless n is positive, 2200H if no such range is left.';
+    'Returns the next n values as one range without other values between them: first, first + increment, ... '
+    'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
+    'is left.';
 
 CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
-'A hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo = 0 ... block_size - 1. Needs UPDATE and a sequence with a fixed block_size. Errors: as hilo_nextval, 22023 without block_size.';
+    'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
+    '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
+    'hilo_nextval, 22023 without block_size.';
 
 CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
-'The value that this session got last from a sequence. Needs USAGE or SELECT. Errors: 55000 if it has got none, 42704, 42501.';
+    'Returns the value that this session last obtained from a sequence. Requires USAGE or SELECT. Errors: '
+    '55000 if the session has obtained none, 42704, 42501.';
 
 CREATE FUNCTION hilo_lastval() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
 COMMENT ON FUNCTION hilo_lastval() IS
-'The value that this session got last from any hilo sequence. Needs USAGE or SELECT on that. Errors: 55000 if it has got none, 42501.';
+    'Returns the value that this session last obtained from any hilo sequence. Requires USAGE or SELECT on '
+    'that sequence. Errors: 55000 if the session has obtained none, 42501.';
 
 CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
 COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
-'Has a sequence go on after value, or with it if is_called is false, and returns value. Unlike setval, takes effect at commit and is undone by a rollback. Needs UPDATE. Errors: 42704 if it does not exist, 22003 out of its bounds, 42501, 55000 where several nodes could deal a value twice.';
+    'Sets the value after which the next call continues; with is_called = false the next call returns it. '
+    'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
+    'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
+    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
 
 -- Keys.
 
 CREATE FUNCTION hilo_nextkey(name hilo_sequence) RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
-'The next value of a sequence as a key in its key_format, e.g. orders/NorthServer/1. Needs USAGE or UPDATE. Errors: as hilo_nextval.';
+    'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
 
 -- Not immutable: the format is the sequence's, the prefix the server's.
 CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
 COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
-'The key of a value in the sequence''s key_format, with this server''s hilo.server_prefix. Needs USAGE or SELECT. Errors: 42704 if it does not exist, 42501.';
+    'Returns the key of a value in the key_format of the sequence, with this server''s hilo.server_prefix. '
+    'Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, 42501.';
 
 CREATE FUNCTION hilo_key_value(name hilo_sequence, key text) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
 COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
-'The value in a key of the sequence''s key_format. Needs USAGE or SELECT. Errors: 22023 if it is not such a key, 42704, 42501.';
+    'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. Errors: 22023 '
+    'if the text is not such a key, 42704, 42501.';
 
 -- Inspection.
 
@@ -130,18 +168,28 @@ CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_nam
     RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_find_gaps_wrapper';
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
-'The values of a sequence that a column lacks, from its start to its position on this node, as ranges in steps of the increment, each with its reason: slice, current, standby or returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered (as in hilo_gaps), or "rolled back, deleted or unknown". Needs SELECT, USAGE or UPDATE on the sequence and SELECT on the column, of type smallint, integer, bigint or numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not, 42804 for another type, 0A000 if the sequence cycles, 42501.';
+    'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
+    'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
+    'returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered '
+    '(as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
+    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
+    '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
+    'another type, 0A000 if the sequence cycles, 42501.';
 
 
 CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_check_wrapper';
 COMMENT ON FUNCTION hilo_check() IS
-'What is wrong, or soon will be, with the settings, and with the sequences and columns that the caller may see: a row each, with what to do. severity is error or warning. No row: nothing was found.';
+    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
+    'caller may see: one row for each finding, with what to do. severity is error or warning. Returns no row '
+    'if nothing was found.';
 
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
-'Sets the counters of a sequence to zero, without a name those of every sequence of this database. Needs its owner, without a name a superuser. Errors: 42704 if it does not exist, 42501.';
+    'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
+    'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
+    'does not exist, 42501.';
 
 -- What the views are made of. Postgres checks the right to call a view's functions for whoever reads the
 -- view, so EXECUTE stays with PUBLIC; what keeps others out is that nobody has USAGE of the schema.
@@ -150,7 +198,7 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
 
 CREATE FUNCTION hilo.node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
-COMMENT ON FUNCTION hilo.node_id() IS 'hilo.node_id, as this server works with it';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns hilo.node_id as this server uses it';
 
 CREATE FUNCTION hilo.value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
@@ -158,7 +206,7 @@ CREATE FUNCTION hilo.value_at(
 ) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_value_at_wrapper';
 COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
-'The value of an index; null before the first and beyond the last';
+    'Returns the value of an index; null before the first value and beyond the last';
 
 CREATE FUNCTION hilo.stat_slots() RETURNS TABLE (
     sequence bigint, epoch bigint,
@@ -168,16 +216,17 @@ CREATE FUNCTION hilo.stat_slots() RETURNS TABLE (
     recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
-COMMENT ON FUNCTION hilo.stat_slots() IS 'The slots in shared memory; times in milliseconds, rate in values per second';
+COMMENT ON FUNCTION hilo.stat_slots() IS
+    'Returns the slots in shared memory; times in milliseconds, rate in values per second';
 
 CREATE FUNCTION hilo.stat_slices() RETURNS TABLE (
     sequence bigint, pid integer, next_value bigint, last_value bigint, left_in_slice bigint
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slices_wrapper';
-COMMENT ON FUNCTION hilo.stat_slices() IS 'The slices of the sessions';
+COMMENT ON FUNCTION hilo.stat_slices() IS 'Returns the slices of the sessions';
 
 CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
     sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
-COMMENT ON FUNCTION hilo.stat_ranges() IS 'The ranges of values in memory, none of them twice';
+COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';

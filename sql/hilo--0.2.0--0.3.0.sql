@@ -1,20 +1,233 @@
 -- From 0.2.0 to 0.3.0.
 
 ALTER TABLE hilo.position ADD COLUMN skip bigint NOT NULL DEFAULT 0;
-COMMENT ON COLUMN hilo.position.skip IS 'Values that a server passes over by default if it takes over from a copy of this row, by the rate at which they were reserved';
 
 ALTER TABLE hilo.free_range ADD COLUMN incarnation bigint NOT NULL DEFAULT 0;
 ALTER TABLE hilo.free_range DROP CONSTRAINT free_range_pkey;
 ALTER TABLE hilo.free_range
     ADD CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, incarnation, first_index);
-COMMENT ON TABLE hilo.free_range IS 'Ranges of indexes that were reserved and given back: free, or lent to the memory of a server again';
-COMMENT ON COLUMN hilo.free_range.incarnation IS 'Life of the server whose memory holds it; 0: nobody does, it is free';
 
-COMMENT ON TABLE hilo.gap IS 'Ranges of values that will not be served any more and are not known to have been served';
-COMMENT ON VIEW hilo_gaps IS 'The values that were reserved, will not be served any more and are not known to have been served, as ranges, and why';
-COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that memory held when the sequence was numbered anew: see hilo_gaps';
+-- Comments that read differently from those of 0.2.0.
 
+COMMENT ON FUNCTION hilo_sequence(text) IS
+    'Converts text to the name of a hilo sequence. Errors: 22023 if the text is not a valid name.';
+COMMENT ON FUNCTION hilo_sequence(name) IS
+    'Converts name to the name of a hilo sequence. Errors: 22023 if it is not a valid name.';
+COMMENT ON TYPE hilo.role IS
+    'Role that owns or may use a hilo sequence: the name of the role as an identifier, public for all roles, '
+    'or - for no role (a role that does not exist)';
+COMMENT ON COLUMN hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
+COMMENT ON COLUMN hilo.sequence.name IS 'Name, in the form of type hilo_sequence';
+COMMENT ON COLUMN hilo.sequence.data_type IS 'smallint, integer or bigint: limits the values';
+COMMENT ON COLUMN hilo.sequence.start_value IS 'First value, and the value at which a restart begins';
+COMMENT ON COLUMN hilo.sequence.cycle IS 'Whether the sequence starts again at the other bound';
+COMMENT ON COLUMN hilo.sequence.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN hilo.sequence.slice_size IS
+    'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo.sequence.key_format IS
+    'Template of the keys of the sequence; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo.sequence.owner IS
+    'Role that may alter, rename and drop the sequence and grant privileges on it';
+COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
+COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server that the position belongs to';
+COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes values in memory invalid';
+COMMENT ON COLUMN hilo.position.base IS 'Value at which the mapping from index to value starts';
+COMMENT ON COLUMN hilo.position.settled_index IS
+    'Indexes below this one are served, in hilo.free_range or in hilo.gap; those from this one up to '
+    'next_index may be in the memory of the server life "incarnation"';
+COMMENT ON COLUMN hilo.position.incarnation IS
+    'Server life that holds the unsettled indexes; 0: no life holds them; -1: no life holds them yet, '
+    'because the row comes from a dump';
+COMMENT ON COLUMN hilo.position.stripe IS 'Number of values in a stripe; the nodes take stripes in turn';
+COMMENT ON COLUMN hilo.position.system_id IS
+    'System identifier of the cluster that reserved last, by which a restored or cloned cluster is recognized';
+COMMENT ON COLUMN hilo.position.timeline IS
+    'Timeline of the last reservation, by which a promoted server is recognized; -1: the row arrived by '
+    'logical replication';
+COMMENT ON COLUMN hilo.position.skip IS
+    'Number of values that a server skips by default if it takes over from a copy of this row, according to '
+    'the rate at which values were reserved';
+COMMENT ON TABLE hilo.free_range IS
+    'Ranges of indexes that were reserved and returned: free, or lent to the memory of a server again';
+COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve the range';
+COMMENT ON COLUMN hilo.free_range.epoch IS
+    'Epoch that the indexes belong to; in any other epoch the range is meaningless';
+COMMENT ON COLUMN hilo.free_range.end_index IS 'Index after the last one';
+COMMENT ON COLUMN hilo.free_range.incarnation IS
+    'Server life whose memory holds the range; 0: no life holds it, the range is free';
+COMMENT ON TABLE hilo.gap IS
+    'Ranges of values that will no longer be served and are not known to have been served';
+COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
+COMMENT ON COLUMN hilo.gap.count IS
+    'Number of values, in steps of the increment that the sequence had at that time';
+COMMENT ON COLUMN hilo.gap.reason IS
+    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
+    'take it; altered: hilo_alter or hilo_setval made the range invalid';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
+COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
+COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
+COMMENT ON FUNCTION hilo.note_roles() IS
+    'Records the roles of restored rows, so that DROP ROLE knows of them';
+COMMENT ON FUNCTION hilo.replicated_sequence() IS
+    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
+COMMENT ON FUNCTION hilo.replicated_position() IS
+    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
+    'from the sequence yet';
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
+COMMENT ON FUNCTION hilo.replicated_free_range() IS
+    'Keeps out replicated free ranges, which another server is to serve';
+COMMENT ON FUNCTION hilo.restored_position() IS
+    'Marks a restored position as held by no server life, until the first reservation takes it over';
+COMMENT ON FUNCTION hilo.restored_free_range() IS
+    'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
+    'dump';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
+    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
+    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
+    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
+    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
+    'are invalid or contradict each other.';
 COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
-'Changes a sequence; null keeps an option as it is, block_size 0 and slice_size 0 make it adaptive again. restart_with: the next value; to be given, the same on every node, where several nodes deal the sequence and its increment or cycle changes. Narrower bounds hold for the own transaction at once, everything else from the commit on; after a change of increment or cycle without restart_with the own transaction draws only when it has committed. Needs its owner. Errors: 42704 if it does not exist, 42501, 22023 for options that are invalid or contradict each other, 55000 where several nodes could deal a value twice.';
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
+    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
+    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
+    'contradict each other, 55000 if several nodes could serve a value twice.';
+COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
+    'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
+    'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '
+    'sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
+COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
+    'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such defaults. '
+    'Requires ownership of the sequence. Errors: 42704 if the sequence does not exist (with if_exists a '
+    'NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
+COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
+    'Gives a sequence to another role. Requires ownership of the sequence; unless the caller is a superuser, '
+    'also membership in the new owner, which must have CREATE on the schema of the extension. Errors: 42704 '
+    'if the sequence or the role does not exist, 42501.';
+COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
+    'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
+    '(currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE or ALL. Requires '
+    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
+    'privilege, 42501.';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
-'The next value of a sequence. Waits up to hilo.reserve_timeout when none is ready. Needs USAGE or UPDATE. Errors: 42704 if it does not exist, 2200H if it is used up, 42501, 25006 on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed its increment or cycle; if the wait was in vain 55P03, 53400 without a free worker, or what the worker met.';
+    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
+    'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
+    'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
+    'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
+    'or the error that the worker met.';
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
+    'Returns the next n values, one per row, in rising order, with or without other values between them. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
+COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
+    'Returns the next n values as one range without other values between them: first, first + increment, ... '
+    'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
+    'is left.';
+COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
+    'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
+    '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
+    'hilo_nextval, 22023 without block_size.';
+COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
+    'Returns the value that this session last obtained from a sequence. Requires USAGE or SELECT. Errors: '
+    '55000 if the session has obtained none, 42704, 42501.';
+COMMENT ON FUNCTION hilo_lastval() IS
+    'Returns the value that this session last obtained from any hilo sequence. Requires USAGE or SELECT on '
+    'that sequence. Errors: 55000 if the session has obtained none, 42501.';
+COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
+    'Sets the value after which the next call continues; with is_called = false the next call returns it. '
+    'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
+    'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
+    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
+COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
+    'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
+COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
+    'Returns the key of a value in the key_format of the sequence, with this server''s hilo.server_prefix. '
+    'Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, 42501.';
+COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
+    'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. Errors: 22023 '
+    'if the text is not such a key, 42704, 42501.';
+COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
+    'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
+    'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
+    'returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered '
+    '(as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
+    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
+    '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
+    'another type, 0A000 if the sequence cycles, 42501.';
+COMMENT ON FUNCTION hilo_check() IS
+    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
+    'caller may see: one row for each finding, with what to do. severity is error or warning. Returns no row '
+    'if nothing was found.';
+COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
+    'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
+    'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
+    'does not exist, 42501.';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns hilo.node_id as this server uses it';
+COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+    'Returns the value of an index; null before the first value and beyond the last';
+COMMENT ON FUNCTION hilo.stat_slots() IS
+    'Returns the slots in shared memory; times in milliseconds, rate in values per second';
+COMMENT ON FUNCTION hilo.stat_slices() IS 'Returns the slices of the sessions';
+COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
+COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
+COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
+COMMENT ON COLUMN hilo_sequences.owner IS
+    'Role that may alter, rename and drop the sequence and grant privileges on it';
+COMMENT ON COLUMN hilo_sequences.start_value IS 'First value, and the value at which a restart begins';
+COMMENT ON COLUMN hilo_sequences.cycle IS 'Whether the sequence starts again at the other bound';
+COMMENT ON COLUMN hilo_sequences.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN hilo_sequences.slice_size IS
+    'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo_sequences.key_format IS
+    'Template of the keys of the sequence; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo_sequences.max_reserved IS
+    'Furthest value that this server has reserved so far; null before the first reservation';
+COMMENT ON VIEW hilo_stat_sequences IS
+    'What this server has done and holds for each active sequence since the server started, hilo_stat_reset '
+    'was called, or the sequence became active again';
+COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values served to callers';
+COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS
+    'Reserved blocks that were ready before any caller had to wait';
+COMMENT ON COLUMN hilo_stat_sequences.refill_wanted IS
+    'Whether a block has been requested and is not ready yet';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS
+    'Total time that these calls waited, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'Longest wait, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
+COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that is served next';
+COMMENT ON COLUMN hilo_stat_sequences.in_returned IS
+    'Values that sessions have returned and that are ready to be taken again';
+COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values that one session returned and another took';
+COMMENT ON COLUMN hilo_stat_sequences.lost IS
+    'Values that were in memory when the sequence was renumbered; see hilo_gaps';
+COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
+COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that is reserved: 0 to 1';
+COMMENT ON VIEW hilo_stat_backends IS 'Slices that sessions hold';
+COMMENT ON COLUMN hilo_stat_backends.pid IS 'Process ID of the session, as in pg_stat_activity';
+COMMENT ON COLUMN hilo_stat_backends.next_value IS
+    'Value that the session serves next; null if the slice is used up';
+COMMENT ON COLUMN hilo_stat_backends.last_value IS
+    'Value before next_value, usually the last one that the session served';
+COMMENT ON VIEW hilo_blocks IS 'Values in memory, as ranges that never overlap';
+COMMENT ON COLUMN hilo_blocks.tier IS
+    'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
+    'and ready to be taken';
+COMMENT ON COLUMN hilo_blocks.pid IS
+    'Process ID of the session that holds the slice; null in the other tiers';
+COMMENT ON VIEW hilo_gaps IS
+    'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
+    'each with the reason';
+COMMENT ON COLUMN hilo_gaps.reason IS
+    'crash: the server died with the values in memory; discarded: the values were returned where nothing '
+    'could take them; altered: hilo_alter or hilo_setval made the values invalid';
+COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';

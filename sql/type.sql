@@ -2,7 +2,8 @@
 -- their functions by OID.
 CREATE SCHEMA hilo;
 REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
-COMMENT ON SCHEMA hilo IS 'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
+COMMENT ON SCHEMA hilo IS
+    'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
 
 -- hilo_sequence: the name of a sequence, laid out as text. Only the ways in have code of their own.
 
@@ -31,7 +32,8 @@ CREATE TYPE hilo_sequence (
     LIKE = pg_catalog.text,
     CATEGORY = 'S'
 );
-COMMENT ON TYPE hilo_sequence IS 'Name of a hilo sequence: 1 to 255 bytes of text without control characters; case matters';
+COMMENT ON TYPE hilo_sequence IS
+    'Name of a hilo sequence: 1 to 255 bytes of text without control characters; case matters';
 
 COMMENT ON FUNCTION hilo.sequence_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION hilo.sequence_out(hilo_sequence) IS 'I/O';
@@ -41,11 +43,13 @@ COMMENT ON FUNCTION hilo.sequence_send(hilo_sequence) IS 'I/O';
 -- Named after the type, so that hilo_sequence(x) is a cast too.
 CREATE FUNCTION hilo_sequence(text) RETURNS hilo_sequence
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_sequence_from_text';
-COMMENT ON FUNCTION hilo_sequence(text) IS 'The text as the name of a hilo sequence. Error 22023 if it cannot be one.';
+COMMENT ON FUNCTION hilo_sequence(text) IS
+    'Converts text to the name of a hilo sequence. Errors: 22023 if the text is not a valid name.';
 
 CREATE FUNCTION hilo_sequence(name) RETURNS hilo_sequence
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_sequence_from_name';
-COMMENT ON FUNCTION hilo_sequence(name) IS 'The name as the name of a hilo sequence. Error 22023 if it cannot be one.';
+COMMENT ON FUNCTION hilo_sequence(name) IS
+    'Converts name to the name of a hilo sequence. Errors: 22023 if it is not a valid name.';
 
 CREATE CAST (text AS hilo_sequence) WITH FUNCTION hilo_sequence(text) AS IMPLICIT;
 CREATE CAST (varchar AS hilo_sequence) WITH FUNCTION hilo_sequence(text) AS IMPLICIT;
@@ -156,7 +160,9 @@ CREATE TYPE hilo.role (
     SEND = hilo.role_send,
     LIKE = pg_catalog.oid
 );
-COMMENT ON TYPE hilo.role IS 'Role that owns or may use a hilo sequence: its name as an identifier, public for everybody, - for nobody (no such role)';
+COMMENT ON TYPE hilo.role IS
+    'Role that owns or may use a hilo sequence: the name of the role as an identifier, public for all roles, '
+    'or - for no role (a role that does not exist)';
 
 COMMENT ON FUNCTION hilo.role_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION hilo.role_out(hilo.role) IS 'I/O';

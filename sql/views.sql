@@ -21,7 +21,7 @@ CREATE VIEW hilo.readable AS
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
 REVOKE ALL ON hilo.readable FROM PUBLIC;
-COMMENT ON VIEW hilo.readable IS 'The definitions that the current user may read';
+COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
 
 -- security_barrier, here and below: a function in a reader's WHERE must not see rows that the conditions
 -- above take out.
@@ -36,21 +36,25 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
-COMMENT ON VIEW hilo_sequences IS 'The sequences of this database that the current user may read';
+COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
-COMMENT ON COLUMN hilo_sequences.owner IS 'Role that may alter, rename, drop and grant';
+COMMENT ON COLUMN hilo_sequences.owner IS
+    'Role that may alter, rename and drop the sequence and grant privileges on it';
 COMMENT ON COLUMN hilo_sequences.data_type IS 'smallint, integer or bigint';
-COMMENT ON COLUMN hilo_sequences.start_value IS 'First value, and where a restart begins';
+COMMENT ON COLUMN hilo_sequences.start_value IS 'First value, and the value at which a restart begins';
 COMMENT ON COLUMN hilo_sequences.min_value IS 'Smallest value';
 COMMENT ON COLUMN hilo_sequences.max_value IS 'Largest value';
 COMMENT ON COLUMN hilo_sequences.increment IS 'Distance from one value to the next';
-COMMENT ON COLUMN hilo_sequences.cycle IS 'Whether it starts again at the other bound';
+COMMENT ON COLUMN hilo_sequences.cycle IS 'Whether the sequence starts again at the other bound';
 COMMENT ON COLUMN hilo_sequences.ordered IS 'Whether a later call gets a later value across all sessions';
-COMMENT ON COLUMN hilo_sequences.block_size IS 'Values reserved at once; null: by rate';
-COMMENT ON COLUMN hilo_sequences.slice_size IS 'Most values that a session takes from the pool at once; null: hilo.max_slice_size';
-COMMENT ON COLUMN hilo_sequences.key_format IS 'Template of its keys; null: {name}/{server}{value}';
+COMMENT ON COLUMN hilo_sequences.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN hilo_sequences.slice_size IS
+    'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
+COMMENT ON COLUMN hilo_sequences.key_format IS
+    'Template of the keys of the sequence; null: {name}/{server}{value}';
 COMMENT ON COLUMN hilo_sequences.node_id IS 'hilo.node_id of this server';
-COMMENT ON COLUMN hilo_sequences.max_reserved IS 'The furthest value that this server has reserved so far; null before the first';
+COMMENT ON COLUMN hilo_sequences.max_reserved IS
+    'Furthest value that this server has reserved so far; null before the first reservation';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
@@ -88,64 +92,83 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
                      ELSE v.in_memory + pg_catalog.floor((v.next_value - v.low + v.step) / v.step / v.nodes)
                 END AS values_left
      ) f;
-COMMENT ON VIEW hilo_stat_sequences IS 'What this server has done and holds for each active sequence since the server''s start, hilo_stat_reset, or the sequence''s return to activity';
+COMMENT ON VIEW hilo_stat_sequences IS
+    'What this server has done and holds for each active sequence since the server started, hilo_stat_reset '
+    'was called, or the sequence became active again';
 COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
-COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values returned to callers';
+COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values served to callers';
 COMMENT ON COLUMN hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
-COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS 'Blocks among them that were there before anybody had to wait';
-COMMENT ON COLUMN hilo_stat_sequences.refill_wanted IS 'Whether a block has been asked for and is not yet there';
+COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS
+    'Reserved blocks that were ready before any caller had to wait';
+COMMENT ON COLUMN hilo_stat_sequences.refill_wanted IS
+    'Whether a block has been requested and is not ready yet';
 COMMENT ON COLUMN hilo_stat_sequences.waits IS 'Calls that had to wait for a block';
-COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS 'Time that they waited, in milliseconds';
-COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'The longest wait, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS
+    'Total time that these calls waited, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'Longest wait, in milliseconds';
 COMMENT ON COLUMN hilo_stat_sequences.rate IS 'Values per second over hilo.window';
-COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values now held by sessions';
+COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
 COMMENT ON COLUMN hilo_stat_sequences.in_current IS 'Values left in the block that is being served';
-COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that comes after it';
-COMMENT ON COLUMN hilo_stat_sequences.in_returned IS 'Values given back by sessions and ready to be taken again';
-COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values given back by one session and taken by another';
-COMMENT ON COLUMN hilo_stat_sequences.lost IS 'Values that memory held when the sequence was numbered anew: see hilo_gaps';
+COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that is served next';
+COMMENT ON COLUMN hilo_stat_sequences.in_returned IS
+    'Values that sessions have returned and that are ready to be taken again';
+COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values that one session returned and another took';
+COMMENT ON COLUMN hilo_stat_sequences.lost IS
+    'Values that were in memory when the sequence was renumbered; see hilo_gaps';
 COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
-COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Why the last of them failed';
-COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'When it failed';
-COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS 'Part of the way from one bound to the other that is reserved: 0 to 1';
-COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS 'Time until the last value is served, at the current rate; null without traffic and for a sequence that cycles';
+COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
+COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that is reserved: 0 to 1';
+COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
+    'Time until the last value is served, at the current rate; null without traffic and for a sequence that '
+    'cycles';
 
 CREATE VIEW hilo_stat_backends WITH (security_barrier) AS
     SELECT st.pid, s.name, st.next_value, st.last_value, st.left_in_slice
       FROM hilo.stat_slices() st
       JOIN hilo.readable s ON s.id = st.sequence;
-COMMENT ON VIEW hilo_stat_backends IS 'The slices that sessions hold';
-COMMENT ON COLUMN hilo_stat_backends.pid IS 'Process of the session, as in pg_stat_activity';
+COMMENT ON VIEW hilo_stat_backends IS 'Slices that sessions hold';
+COMMENT ON COLUMN hilo_stat_backends.pid IS 'Process ID of the session, as in pg_stat_activity';
 COMMENT ON COLUMN hilo_stat_backends.name IS 'Name of the sequence';
-COMMENT ON COLUMN hilo_stat_backends.next_value IS 'The value that it will return next; null when the slice is used up';
-COMMENT ON COLUMN hilo_stat_backends.last_value IS 'The value before that one, as a rule the last that it has returned';
+COMMENT ON COLUMN hilo_stat_backends.next_value IS
+    'Value that the session serves next; null if the slice is used up';
+COMMENT ON COLUMN hilo_stat_backends.last_value IS
+    'Value before next_value, usually the last one that the session served';
 COMMENT ON COLUMN hilo_stat_backends.left_in_slice IS 'Values left in the slice';
 
 CREATE VIEW hilo_blocks WITH (security_barrier) AS
     SELECT s.name, r.first_value AS first, r.last_value AS last, r.count, r.tier, r.pid
       FROM hilo.stat_ranges() r
       JOIN hilo.readable s ON s.id = r.sequence;
-COMMENT ON VIEW hilo_blocks IS 'The values that are in memory, as ranges that never overlap';
+COMMENT ON VIEW hilo_blocks IS 'Values in memory, as ranges that never overlap';
 COMMENT ON COLUMN hilo_blocks.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_blocks.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.count IS 'Number of values, in steps of the increment';
-COMMENT ON COLUMN hilo_blocks.tier IS 'slice: a session has it; current: being served; standby: comes next; returned: given back and ready to be taken';
-COMMENT ON COLUMN hilo_blocks.pid IS 'Process of the session that has the slice; null in the other tiers';
+COMMENT ON COLUMN hilo_blocks.tier IS
+    'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
+    'and ready to be taken';
+COMMENT ON COLUMN hilo_blocks.pid IS
+    'Process ID of the session that holds the slice; null in the other tiers';
 
 CREATE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT s.name, g.first_value AS first, g.last_value AS last, g.count, g.reason, g.node AS node_id, g.recorded_at
       FROM hilo.gap g
       JOIN hilo.readable s ON s.id = g.sequence;
-COMMENT ON VIEW hilo_gaps IS 'The values that were reserved, will not be served any more and are not known to have been served, as ranges, and why';
+COMMENT ON VIEW hilo_gaps IS
+    'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
+    'each with the reason';
 COMMENT ON COLUMN hilo_gaps.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';
-COMMENT ON COLUMN hilo_gaps.reason IS 'crash: the server died with them in memory; discarded: given back where nothing could take them; altered: made invalid by alter or setval';
-COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved them';
-COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When it was found that they are lost';
+COMMENT ON COLUMN hilo_gaps.reason IS
+    'crash: the server died with the values in memory; discarded: the values were returned where nothing '
+    'could take them; altered: hilo_alter or hilo_setval made the values invalid';
+COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 
 -- Everybody may look: each sees what it may read, and nothing of another database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps TO PUBLIC;

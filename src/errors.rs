@@ -15,8 +15,8 @@ use crate::{citus, gucs};
 
 /// What the worker meets when a sequence is not dealt to this node.
 const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
-const NUMBER_ANEW: &str = "With hilo.node_count greater than every hilo.node_id, number it anew on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
-const NOT_ARRIVED: &str = "Replicate hilo.position with hilo.sequence, and wait until it is copied. If that server is lost, hilo_alter(name, restart_with => ...) with a value beyond all that it can have dealt.";
+const NUMBER_ANEW: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
+const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
@@ -30,7 +30,7 @@ pub enum HiloError {
     #[error("the catalog of extension \"hilo\" lacks {0}")]
     CatalogMismatch(String),
     #[error(
-        "extension \"hilo\" is version {installed} in this database, but the library in the server's memory is version {}",
+        "extension \"hilo\" is version {installed} in this database, but the library that the server has loaded is version {}",
         env!("CARGO_PKG_VERSION")
     )]
     Version { installed: String, newer: bool },
@@ -66,9 +66,9 @@ pub enum HiloError {
     Timeout { name: String, cause: Cause },
     #[error("could not reserve a block of hilo sequence \"{name}\": {message}")]
     Fault { name: String, sqlstate: i32, message: String },
-    #[error("all {0} places for active hilo sequences are taken")]
+    #[error("all {0} slots for active hilo sequences are taken")]
     DirectoryFull(usize),
-    #[error("cannot prepare a transaction that has created, altered or set a hilo sequence")]
+    #[error("cannot prepare a transaction that has created, altered, or set a hilo sequence")]
     Prepare,
     #[error("cannot prepare a transaction that has dropped extension \"hilo\"")]
     PrepareDrop,
@@ -82,24 +82,22 @@ pub enum HiloError {
     RangeTooLarge { name: String, count: i64 },
     #[error("hilo sequence \"{0}\" has no fixed block_size")]
     NeedsBlockSize(String),
-    #[error("setting hilo.node_id = {id} does not fit hilo.node_count = {count}")]
+    #[error("hilo.node_id = {id} must be less than hilo.node_count = {count}")]
     NodeId { id: i32, count: i32 },
     #[error(
-        "hilo sequence \"{name}\" is dealt among {count} nodes, and hilo.node_id = {id} is none of them"
+        "hilo sequence \"{name}\" is numbered for hilo.node_count = {count}, which does not include hilo.node_id = {id}"
     )]
     NotAmongNodes { name: String, id: i32, count: i32 },
     #[error("no position of hilo sequence \"{0}\" has arrived from the server that created it")]
     NoPosition(String),
-    #[error(
-        "hilo sequence \"{0}\" is dealt among several nodes, so that it must be said where it goes on"
-    )]
+    #[error("restart_with is required because hilo sequence \"{0}\" is shared by several nodes")]
     NodesRestart(String),
     #[error(
-        "cannot number hilo sequence \"{name}\" from {base} on: node {node} has reserved up to {value}"
+        "cannot number hilo sequence \"{name}\" starting at {base}: node {node} has reserved up to {value}"
     )]
     Reserved { name: String, node: i32, base: i64, value: i64 },
     #[error(
-        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment or its cycle"
+        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment or cycle"
     )]
     Renumbered(String),
     #[error("cannot find the gaps of hilo sequence \"{0}\" because it cycles")]
@@ -110,7 +108,7 @@ pub enum HiloError {
     NoSuchColumn { column: String, relation: String },
     #[error("permission denied for column \"{column}\" of relation {relation}")]
     NoSelect { column: String, relation: String },
-    #[error("column \"{column}\" of relation {relation} does not hold numbers of a sequence")]
+    #[error("column \"{column}\" of relation {relation} cannot hold values of a sequence")]
     NotANumber { column: String, relation: String },
     #[error("role \"{0}\" does not exist")]
     NoSuchRole(String),
@@ -136,10 +134,10 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::NoWorker => f.write_str("No background worker was free to reserve one."),
+            Cause::NoWorker => f.write_str("No background worker was free to reserve a block."),
             Cause::Slow => f.write_str("The worker has not yet committed the reservation."),
             Cause::Fault { message, .. } => {
-                write!(f, "The worker could not reserve one: {message}.")
+                write!(f, "The worker could not reserve a block: {message}.")
             }
         }
     }
@@ -212,20 +210,20 @@ impl HiloError {
 
     fn detail(&self) -> Option<String> {
         match self {
-            Self::OutOfMemory => Some("The operating system gives no more to this process.".into()),
+            Self::OutOfMemory => Some("The operating system does not give this process more memory.".into()),
             Self::Option(error) => error.detail(),
             Self::Name(error) => error.detail(),
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
-            Self::Cycles(_) => Some("Each of its values comes again, so that none is missing for good.".into()),
-            Self::NotPreloaded => Some("Its shared memory can only be set up then.".into()),
+            Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
+            Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::CatalogMismatch(_) => {
-                Some("Its tables are not as its version made them.".into())
+                Some("The objects in schema hilo are not as this version of the extension created them.".into())
             }
             Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
-            Self::Version { .. } => Some("Nothing is served unless both are of one version.".into()),
-            Self::NoSelect { .. } => Some("The operation needs SELECT.".into()),
-            Self::Permission { needs, .. } => Some(format!("The operation needs {needs}.")),
+            Self::Version { .. } => Some("Nothing is served unless both have the same version.".into()),
+            Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
+            Self::Permission { needs, .. } => Some(format!("The operation requires {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
             Self::HasDependents { name, dependents } => Some(
                 dependents
@@ -237,21 +235,21 @@ impl HiloError {
             Self::RoleHasDependents { dependents, .. } | Self::OwnedHasDependents(dependents) => {
                 Some(some_of(dependents))
             }
-            Self::RangeTooLarge { .. } => Some("A range does not run over the bounds or from one stripe into another.".into()),
-            Self::DirectoryFull(_) => Some("All of them are in use or wait to be put back to the catalog.".into()),
-            Self::NoPosition(_) => Some("It cannot be told which values were dealt there.".into()),
+            Self::RangeTooLarge { .. } => Some("A range cannot cross the bounds of the sequence or run from one stripe into another.".into()),
+            Self::DirectoryFull(_) => Some("Each slot is in use or waits to be flushed to the catalog.".into()),
+            Self::NoPosition(_) => Some("It is not known which values that server has served.".into()),
             Self::NodesRestart(_) => {
-                Some("Each node stands elsewhere in the sequence; all must number it from the same value on.".into())
+                Some("Each node is at a different place in the sequence; all of them must renumber it from the same value.".into())
             }
             Self::Reserved { .. } => {
-                Some("Numbered so, another node could deal values that were dealt before.".into())
+                Some("With this numbering, another node could serve values that have already been served.".into())
             }
-            Self::Renumbered(_) => Some("It continues the numbers of all sessions, which would be served again after a rollback.".into()),
+            Self::Renumbered(_) => Some("The sequence continues the values of all sessions, and values drawn now would be served again after a rollback.".into()),
             Self::PrepareDrop => {
-                Some("Its sequences end in the memory of the server when the session that drops it commits.".into())
+                Some("The sequences of the extension are removed from shared memory when the session that drops the extension commits.".into())
             }
             Self::Prepare => {
-                Some("What it has reserved for itself is kept in this session's memory until it commits.".into())
+                Some("What the transaction has reserved for itself is kept in this session's memory until the transaction commits.".into())
             }
             _ => None,
         }
@@ -261,22 +259,22 @@ impl HiloError {
         Some(match self {
             Self::Option(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
-            Self::NotPreloaded => "Add \"shared_preload_libraries = 'hilo'\" to postgresql.conf (after a comma, if others stand there) and restart the server.".into(),
+            Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
-            Self::CatalogMismatch(_) => "Undo the change that was made to them; hilo's tables are written by its library only.".into(),
-            Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or leave it out.".into(),
-            Self::Version { newer: true, .. } => "Restart the server with the library of that version installed. A server keeps the library that it has loaded at its start.".into(),
+            Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
+            Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
+            Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence(_) => where_to_create().into(),
-            Self::Duplicate(_) => "Choose another name; or keep the one that exists, with if_not_exists => true for hilo_create.".into(),
-            Self::Exhausted { .. } => "Give it a wider data type or bounds with hilo_alter, which take effect when that commits; or let it cycle.".into(),
-            Self::Recovery(_) => "Sequences are served by the primary only.".into(),
-            Self::NotANumber { .. } => "Name a column of type smallint, integer, bigint or numeric.".into(),
+            Self::Duplicate(_) => "Choose another name, or keep the existing sequence with if_not_exists => true in hilo_create.".into(),
+            Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
+            Self::Recovery(_) => "Only the primary serves sequences.".into(),
+            Self::NotANumber { .. } => "Specify a column of type smallint, integer, bigint, or numeric.".into(),
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
             Self::NoLastval => "Call hilo_nextval first.".into(),
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
-            Self::Timeout { cause: Cause::Slow, .. } => "Snapshot what the process \"hilo worker\" waits for in pg_stat_activity; with synchronous replication a reservation waits for the standby.".into(),
+            Self::Timeout { cause: Cause::Slow, .. } => "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With synchronous replication, a reservation waits for the standby.".into(),
             Self::Fault { sqlstate, message, .. }
                 if *sqlstate == NOT_SO_NUMBERED && message.contains("hilo.node_id") =>
             {
@@ -288,21 +286,21 @@ impl HiloError {
                 NOT_ARRIVED.into()
             }
             Self::NoPosition(_) => NOT_ARRIVED.into(),
-            Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "Snapshot last_error in hilo_stat_sequences and the server's log.".into(),
+            Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
-            Self::Renumbered(_) => "Commit the change first; or say with restart_with where this transaction's numbers begin.".into(),
-            Self::Prepare => "Commit the change to the sequence before you prepare a transaction.".into(),
-            Self::PrepareDrop => "Drop it in a transaction that is not prepared. With Citus, on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
+            Self::Renumbered(_) => "Commit the change first, or specify with restart_with where the values of this transaction begin.".into(),
+            Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
+            Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
-            Self::RoleHasDependents { .. } => "Use REASSIGN OWNED and DROP OWNED in each database before.".into(),
+            Self::RoleHasDependents { .. } => "First use REASSIGN OWNED and DROP OWNED in each database.".into(),
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
-            Self::NeedsBlockSize(_) => "Set one with hilo_alter(name, block_size => ...).".into(),
+            Self::NeedsBlockSize(_) => "Set a block_size with hilo_alter(name, block_size => ...).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
             Self::NotAmongNodes { .. } => NUMBER_ANEW.into(),
-            Self::NodesRestart(_) => "Use restart_with, with the same value beyond all that any node has reserved, on every node.".into(),
-            Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it anew.".into(),
-            Self::NodeId { .. } => "Set hilo.node_id to 0 to hilo.node_count - 1.".into(),
-            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE or ALL.".into(),
+            Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
+            Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
+            Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
+            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,
         })
@@ -326,11 +324,11 @@ impl HiloError {
 /// no advice for them.
 fn where_to_create() -> &'static str {
     if citus::is_here() {
-        "Create it with hilo_create on every node of Citus, each of which needs a hilo.node_id of its own."
+        "Create it with hilo_create on every node of Citus. Each node needs its own hilo.node_id."
     } else if gucs::node().1 > 1 {
-        "Create it with hilo_create: on one server where hilo's tables are replicated, else with the same options on every one."
+        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server with the same options."
     } else {
-        "Create it with hilo_create. Where no other server deals the same numbers, hilo.auto_create = on does so at the first use."
+        "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
     }
 }
 

@@ -74,7 +74,8 @@ fn stripes_are_as_they_should_be() {
 fn the_hint_knows_of_other_nodes() {
     let cluster = Cluster::builder().node(0, 2).start_with_hilo();
     let mut client = cluster.connect("postgres");
-    let refusal = client.refusal("SELECT hilo_nextval('none')").is("42704").hints("on every one");
+    let refusal =
+        client.refusal("SELECT hilo_nextval('none')").is("42704").hints("on every server");
     assert!(!refusal.report().hint().unwrap_or_default().contains("auto_create"));
     cluster.finish();
 }

@@ -36,7 +36,7 @@ fn servers_that_replicate_to_each_other() {
         servers.run(vec![block]);
         if connected {
             let mut west = servers.0["west"].connect("postgres");
-            west.refusal("SELECT hilo_nextval('customer')").is("55000").says("among 2 nodes");
+            west.refusal("SELECT hilo_nextval('customer')").is("55000").says("hilo.node_count = 2");
             refused += 1;
         }
     }

@@ -120,7 +120,7 @@ fn a_node_joins_the_numbering_that_is_there() {
         client
             .refusal(&format!("SELECT {call}"))
             .is("55000")
-            .says("among 2 nodes")
+            .says("hilo.node_count = 2")
             .hints("restart_with");
     };
     let mut fresh = cluster.connect("postgres");
@@ -144,7 +144,7 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
     let before = draw(&mut client, "alone", 100);
     reload(&cluster, &mut client, &[("hilo.node_count", "2"), ("hilo.node_id", "1")]);
     let mut fresh = cluster.connect("postgres");
-    fresh.refusal("SELECT hilo_nextval('alone')").is("55000").says("among 1 nodes").helps();
+    fresh.refusal("SELECT hilo_nextval('alone')").is("55000").says("hilo.node_count = 1").helps();
     fresh
         .refusal("SELECT hilo_setval('alone', 50)")
         .is("55000")

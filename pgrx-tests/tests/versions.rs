@@ -122,7 +122,7 @@ fn newer_objects_are_refused() {
         "ALTER EXTENSION hilo UPDATE TO '999.0'",
         "DROP EXTENSION hilo CASCADE; CREATE EXTENSION hilo VERSION '999.0'",
     ] {
-        client.refusal(change).is("55000").says("999.0").details("one version").hints("estart");
+        client.refusal(change).is("55000").says("999.0").details("same version").hints("estart");
     }
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('orders')"), 2);
     client.run("UPDATE pg_extension SET extversion = '999.0' WHERE extname = 'hilo'");
@@ -161,11 +161,11 @@ fn assert_refused(client: &mut Client, hint: &str) {
         "hilo_check()",
     ] {
         let refusal = client.refusal(&format!("SELECT {call}"));
-        refusal.is("55000").says(CURRENT).details("one version").hints(hint);
+        refusal.is("55000").says(CURRENT).details("same version").hints(hint);
     }
     for view in ["hilo_stat_sequences", "hilo_stat_backends", "hilo_blocks"] {
         let refusal = client.refusal(&format!("SELECT * FROM {view}"));
-        refusal.is("55000").says(CURRENT).details("one version").hints(hint);
+        refusal.is("55000").says(CURRENT).details("same version").hints(hint);
     }
     client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
 }

@@ -428,7 +428,7 @@ impl Table {
             (*attribute).attisdropped
         };
         if columns < values.len() || (values.len()..columns).any(|at| !dropped(at)) {
-            HiloError::CatalogMismatch("columns as this library knows them".into()).raise();
+            HiloError::CatalogMismatch("the exact columns that the library expects".into()).raise();
         }
         let mut datums: Vec<_> =
             values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();

@@ -101,19 +101,19 @@ fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
         return;
     }
     let from = match position.is_replicated() {
-        true => "was reserved by another server, of which this one is a replica",
+        true => "was reserved by another server, of which this server is a replica",
         false => "was reserved before this server was promoted, restored or copied",
     };
     let message = format!(
-        "hilo sequence \"{}\" {from}: its next {skipped} values are passed over",
+        "skipping the next {skipped} values of hilo sequence \"{}\", which {from}",
         sequence.name
     );
     ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
         .set_detail(format!(
-            "Values may have been served whose reservation has not arrived here. The same goes for all \
+            "Values may have been served whose reservation has not arrived here. The same applies to all \
              sequences of node {} that this server has not used since.",
             position.node
         ))
-        .set_hint("If the other server still runs, stop it, or give this one a hilo.node_id of its own.")
+        .set_hint("If the other server is still running, stop it, or give this server its own hilo.node_id.")
         .report(PgLogLevel::WARNING);
 }

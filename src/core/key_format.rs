@@ -55,18 +55,18 @@ pub enum KeyFormatError {
 impl KeyFormatError {
     pub fn detail(&self) -> Option<String> {
         match self {
-            KeyFormatError::TooLong { length } => {
-                Some(format!("It has {length} bytes, at most {MAX_LENGTH} are allowed."))
-            }
+            KeyFormatError::TooLong { length } => Some(format!(
+                "The key_format has {length} bytes; at most {MAX_LENGTH} are allowed."
+            )),
             KeyFormatError::NoValue => Some("All values would have the same key.".into()),
             KeyFormatError::SeveralValues | KeyFormatError::SeveralServers => {
                 Some("Two values could have the same key.".into())
             }
             KeyFormatError::Unbalanced { position, .. } => {
-                Some(format!("It is at byte {}.", position + 1))
+                Some(format!("The brace is at byte {}.", position + 1))
             }
             KeyFormatError::Control { code, position } => {
-                Some(format!("There is U+{code:04X} at byte {}.", position + 1))
+                Some(format!("The character U+{code:04X} is at byte {}.", position + 1))
             }
             KeyFormatError::Unknown(_) | KeyFormatError::Width(_) => None,
         }
@@ -76,8 +76,8 @@ impl KeyFormatError {
         Some(match self {
             KeyFormatError::Unbalanced { .. } => "Write {{ or }} for a brace in the key.".into(),
             _ => format!(
-                "A key format is text with {{value}} or {{value:0N}} once, {{server}} at most once \
-                 and {{name}}; the default is \"{DEFAULT}\"."
+                "A key_format is text with {{value}} or {{value:0N}} once, {{server}} at most once, \
+                 and optionally {{name}}; the default is \"{DEFAULT}\"."
             ),
         })
     }
@@ -89,10 +89,12 @@ pub enum PrefixError {
     #[error("server prefix must not contain control characters")]
     Control { code: u32, position: usize },
     #[error(
-        "server prefix must not end with \"{0}\" where only digits or dashes part it from the value"
+        "server prefix must not end with \"{0}\" where only digits or dashes separate it from the value"
     )]
     End(char),
-    #[error("server prefix must not begin with \"{0}\" where only digits part it from the value")]
+    #[error(
+        "server prefix must not begin with \"{0}\" where only digits separate it from the value"
+    )]
     Begin(char),
 }
 
@@ -100,7 +102,7 @@ impl PrefixError {
     pub fn detail(&self) -> Option<String> {
         Some(match self {
             PrefixError::Control { code, position } => {
-                format!("There is U+{code:04X} at byte {}.", position + 1)
+                format!("The character U+{code:04X} is at byte {}.", position + 1)
             }
             PrefixError::End('-') => {
                 "Prefix \"A-\" with value 1 and prefix \"A\" with value -1 could give the same key."
@@ -120,7 +122,7 @@ impl PrefixError {
     pub fn hint(&self) -> Option<String> {
         match self {
             PrefixError::Control { .. } => None,
-            _ => Some("Part it from the value with a character such as \"/\".".into()),
+            _ => Some("Separate the prefix from the value with a character such as \"/\".".into()),
         }
     }
 }

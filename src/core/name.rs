@@ -19,10 +19,10 @@ impl NameError {
         match self {
             NameError::Empty => None,
             NameError::TooLong { length } => {
-                Some(format!("The name has {length} bytes, at most {MAX_LENGTH} are allowed."))
+                Some(format!("The name has {length} bytes; at most {MAX_LENGTH} are allowed."))
             }
             NameError::Control { code, position } => {
-                Some(format!("There is U+{code:04X} at byte {}.", position + 1))
+                Some(format!("The character U+{code:04X} is at byte {}.", position + 1))
             }
         }
     }

@@ -143,7 +143,7 @@ impl OptionError {
                 data_type.max()
             )),
             CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
-                Some("Values were handed out that the changed sequence would not allow.".into())
+                Some("Values that the changed sequence would not allow have been served.".into())
             }
             BlockSizeTooLarge { .. } => Some("No whole block would fit between min_value and max_value.".into()),
             SliceLargerThanBlock { .. } => Some("A session takes its slice from one block.".into()),
@@ -159,11 +159,11 @@ impl OptionError {
         use OptionError::*;
         match self {
             ZeroIncrement => Some(
-                "Use a positive increment for rising values, a negative one for falling values."
+                "Use a positive increment for ascending values, or a negative one for descending values."
                     .into(),
             ),
             MaxOutOfRange { .. } | MinOutOfRange { .. } => {
-                Some("Choose a wider data type, or a bound within this one.".into())
+                Some("Choose a wider data type, or a bound within the range of this one.".into())
             }
             MinNotLessThanMax { .. } => Some("Lower min_value, or raise max_value.".into()),
             RestartBelowMin { min, .. } => {
@@ -179,16 +179,16 @@ impl OptionError {
             StartBelowMin { .. } => Some("Lower min_value, or raise start_value.".into()),
             StartAboveMax { .. } => Some("Raise max_value, or lower start_value.".into()),
             CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
-                Some("Say with restart_with where the sequence should go on.".into())
+                Some("Specify with restart_with where the sequence continues.".into())
             }
             BlockSizeNotPositive(_) => {
-                Some("Leave block_size null to have it follow the rate.".into())
+                Some("Leave block_size null to let it follow the rate.".into())
             }
             SliceSizeOutOfRange(_) => {
-                Some("Leave slice_size null to have slices grow with use.".into())
+                Some("Leave slice_size null to let slices grow with use.".into())
             }
             OrderedWithSlice => Some(
-                "Leave slice_size null, or set it to 0 with hilo_alter; or do without ordered."
+                "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered."
                     .into(),
             ),
             KeyFormat(error) => error.hint(),

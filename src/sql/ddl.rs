@@ -48,7 +48,7 @@ pub(super) fn options(args: Args) -> Options {
         definitions::data_type_from(oid).unwrap_or_else(|| {
             HiloError::Argument(
                 "data type of a hilo sequence must be smallint, integer, or bigint".into(),
-                "Use one of these three.",
+                "Use one of these three types.",
             )
             .raise()
         })
@@ -72,8 +72,11 @@ fn key_format(bytes: &[u8]) -> String {
     name::utf8(bytes)
         .ok_or_else(|| {
             HiloError::Argument(
-                format!("key format \"{}\" has characters beyond ASCII", escape_for_message(bytes)),
-                "Use ASCII, or a database whose encoding is UTF8.",
+                format!(
+                    "key_format \"{}\" contains non-ASCII characters",
+                    escape_for_message(bytes)
+                ),
+                "Use ASCII only, or a database whose encoding is UTF8.",
             )
         })
         .or_raise()
@@ -192,7 +195,8 @@ pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
 /// An argument that a definition cannot do without: it is an error, rather than that nothing happens.
 pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
     args.datum(at).unwrap_or_else(|| {
-        HiloError::Argument(format!("{what} must not be null"), "Say which.").raise()
+        HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
+            .raise()
     })
 }
 

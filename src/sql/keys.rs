@@ -58,9 +58,12 @@ fn check_prefix(
     if !is_text(prefix) {
         return Err(HiloError::Prefix {
             prefix: escape_for_message(prefix),
-            message: "it is not text in the encoding of this database".into(),
+            message: "it is not valid text in the encoding of this database".into(),
             detail: None,
-            hint: Some("Use ASCII, or set it per database: ALTER DATABASE ... SET.".into()),
+            hint: Some(
+                "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET."
+                    .into(),
+            ),
         });
     }
     format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {

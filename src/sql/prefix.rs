@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn check(
 /// What no key can contain.
 fn forbidden(prefix: &[u8]) -> Option<String> {
     match KeyFormat::default().check_prefix(b"", prefix, false) {
-        Err(error @ PrefixError::Control { .. }) => Some(error.to_string()),
+        Err(error @ PrefixError::Control { .. }) => Some(format!("The {error}.")),
         _ => None,
     }
 }
@@ -77,7 +77,7 @@ fn conflict(prefix: &[u8]) -> Option<String> {
         let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value < 0).err();
         found = refusal.map(|error| {
             let detail = error.detail().unwrap_or_default();
-            format!("With the keys of hilo sequence \"{}\": {error}. {detail}", sequence.name)
+            format!("For the keys of hilo sequence \"{}\", the {error}. {detail}", sequence.name)
         });
         found.is_none()
     });

@@ -254,9 +254,11 @@ fn meet_twin(new: &Position) {
     if is_due(&LAST) {
         let node = new.node;
         warn(
-            format!("another server reserves values as node {node}, which this server is"),
-            "A row of hilo.position has arrived by replication for this node, which this server has reserved from. It was kept out.",
-            "Both deal the same numbers, and with the same hilo.server_prefix the same keys. Stop one of them, or give it a hilo.node_id of its own.",
+            format!(
+                "another server reserves values as node {node}, which is the node of this server"
+            ),
+            "A row of hilo.position for this node arrived by replication, but this server has already reserved from that sequence. The row was not applied.",
+            "Both servers serve the same values and, with the same hilo.server_prefix, the same keys. Stop one of them, or give it its own hilo.node_id.",
         );
     }
 }
@@ -265,9 +267,9 @@ fn node_moved(node: i32) {
     static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
     if is_due(&LAST) {
         warn(
-            format!("node {node} is now another server"),
-            "A row of hilo.position has arrived by replication from another server than the one before.",
-            "After a failover of that node this is as it should be. Else hilo.node_id is the same on two servers, which deal the same numbers.",
+            format!("node {node} is now a different server"),
+            "A row of hilo.position arrived by replication from a different server than before.",
+            "After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and serve the same values.",
         );
     }
 }
@@ -314,9 +316,9 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     }
     if definitions::by_name(&new.name)?.is_some() {
         warn(
-            format!("hilo sequence \"{}\" was created on another server too", new.name),
-            "A row of hilo.sequence has arrived by replication whose name is taken here by another sequence. It was kept out.",
-            "Each server goes on with its own. Their numbers stay apart as long as both are defined and numbered alike.",
+            format!("hilo sequence \"{}\" was also created on another server", new.name),
+            "A row of hilo.sequence arrived by replication with a name that another sequence has on this server. The row was not applied.",
+            "Each server continues with its own sequence. Their values stay disjoint as long as both have the same definition and numbering.",
         );
         return Ok(Verdict::KeepOut);
     }
@@ -343,8 +345,8 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
                 "hilo sequence \"{}\" was renamed to \"{}\" on another server",
                 old.name, new.name
             ),
-            "Here that name is taken by another sequence, so it keeps its own.",
-            "Rename one of them.",
+            "Another sequence on this server has the new name, so the sequence keeps its old name here.",
+            "Rename one of the two sequences.",
         );
         kept.push(column::NAME);
     }
@@ -385,8 +387,8 @@ fn tell(new: &Sequence) -> Result<(), HiloError> {
 
 fn differs(name: &Name) {
     warn(
-        format!("hilo sequence \"{name}\" is numbered otherwise on another server"),
-        "A row of hilo.sequence has arrived by replication with another data type, increment, start, bounds, cycle or order. These were kept as they are, since this server has numbered by them.",
+        format!("hilo sequence \"{name}\" is numbered differently on another server"),
+        "A row of hilo.sequence arrived by replication with a different data type, increment, start value, bounds, cycle, or order. This server kept its own, because it has numbered the sequence by them.",
         "Make the same change on every node that serves the sequence.",
     );
 }

@@ -116,7 +116,7 @@ fn parse(input: &CStr) -> pg_sys::Oid {
         WARNING,
         PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
         format!("role \"{}\" does not exist", name.to_string_lossy()),
-        "It is read as \"-\", which is nobody."
+        "The role is read as \"-\", which stands for no role."
     );
     NOBODY
 }
@@ -132,8 +132,8 @@ fn identifier(input: &CStr) -> CString {
             ereport!(
                 ERROR,
                 PgSqlErrorCode::ERRCODE_INVALID_NAME,
-                format!("invalid name of a role: \"{}\"", input.to_string_lossy()),
-                "It is a role's name as an SQL identifier, public, or - for nobody."
+                format!("invalid role name: \"{}\"", input.to_string_lossy()),
+                "The value must be a role name written as an SQL identifier, \"public\", or \"-\" for no role."
             );
         }
         CStr::from_ptr((*(*names).elements).ptr_value.cast()).to_owned()

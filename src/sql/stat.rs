@@ -354,8 +354,11 @@ fn hilo_stat_reset(args: Args) {
     });
     // SAFETY: a catalog look-up.
     if one.is_none() && !unsafe { pg_sys::superuser() } {
-        HiloError::Permission { name: "*".into(), needs: "to be superuser, without a name" }
-            .raise();
+        HiloError::Permission {
+            name: "*".into(),
+            needs: "superuser rights, because no sequence is named",
+        }
+        .raise();
     }
     let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
     for number in each_slot(|number, locked| {

@@ -38,8 +38,8 @@ pub unsafe fn before_row(
     ereport!(
         ERROR,
         PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-        "this function is a trigger of the catalog of hilo",
-        format!("It is called before a row of hilo.{} changes.", table.to_string_lossy())
+        "this function can only be called as a trigger of the catalog of hilo",
+        format!("The trigger runs before a row of hilo.{} changes.", table.to_string_lossy())
     );
 }
 
@@ -58,8 +58,8 @@ pub unsafe fn row_being_inserted(
             ereport!(
                 ERROR,
                 PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                "this function is a trigger of the catalog of hilo",
-                "It is called before a row is inserted."
+                "this function can only be called as a trigger of the catalog of hilo",
+                "The trigger runs before a row is inserted."
             );
         }
         trigger

@@ -111,7 +111,7 @@ impl Worker {
             return;
         }
         let shared = self.shared;
-        let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
+        let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
             let ids = catalog::catalog_oids()?;
             frozen
                 .iter()

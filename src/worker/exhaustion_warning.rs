@@ -47,6 +47,6 @@ pub fn warn(name: &str, level: u8, mapping: &Mapping) {
     let message =
         format!("hilo sequence \"{name}\" has used {level} % of its values, which end at {bound}");
     ErrorReport::new(PgSqlErrorCode::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message, "hilo")
-        .set_hint("Give it a wider data type or bounds with hilo_alter, and the columns that it feeds a wider type.")
+        .set_hint("Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a wider type.")
         .report(PgLogLevel::WARNING);
 }

@@ -45,7 +45,7 @@ impl Worker {
     /// Whether all of them are in the catalog.
     fn write_orphans(&self, batch: &[Orphan]) -> bool {
         let shared = self.shared;
-        let done = transaction::run_within(self.patience(), c"hilo: putting back", || {
+        let done = transaction::run_within(self.patience(), c"hilo: returning slices", || {
             let ids = match catalog::catalog_oids() {
                 // What is of an extension that was dropped is nobody's.
                 Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),

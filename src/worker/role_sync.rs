@@ -20,7 +20,7 @@ impl Worker {
             }
         });
         if let Err(failure) = done {
-            pgrx::log!("could not record the roles of hilo's catalog: {}", failure.message);
+            pgrx::log!("could not record the roles in the catalog of hilo: {}", failure.message);
         }
     }
 }

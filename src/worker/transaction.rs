@@ -71,7 +71,7 @@ pub fn run<T>(
     RUNNING.store(true, SeqCst);
     let result = if is_ending() && !AT_END.load(Relaxed) {
         let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
-        Err(Failure { sqlstate, message: "the worker is ending".into() })
+        Err(Failure { sqlstate, message: "the worker is shutting down".into() })
     } else {
         PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
             .catch_others(|error| Err(failure(error)))

@@ -112,8 +112,8 @@ impl Column {
         (max > high || min < low).then(|| {
             let beyond = if max > high { max } else { min };
             finding(self.object(), WARNING,
-                format!("hilo sequence \"{name}\" goes on to {beyond}, which the column's type cannot hold"),
-                "Make the column a bigint, or give the sequence the column's data_type with hilo_alter, for a clear error in time.")
+                format!("hilo sequence \"{name}\" continues to {beyond}, which the column's type cannot hold"),
+                "Change the column's type to bigint, or give the sequence the column's data type with hilo_alter, so that a clear error is raised in time.")
         })
     }
 
@@ -158,13 +158,13 @@ impl Column {
         let word = if rising { "largest" } else { "smallest" };
         let (name, whose) = match after.nodes {
             1 => (&sequence.name, ""),
-            _ => (&sequence.name, " of this node's"),
+            _ => (&sequence.name, " (among this node's values)"),
         };
         let literal = pgrx::spi::quote_literal(name.to_string());
         let behind = value.checked_add(definition.increment);
         let to_do = match behind.filter(|_| after.nodes > 1) {
             Some(behind) => format!(
-                "SELECT hilo_alter({literal}, restart_with => {behind}) on every node, with a value beyond all that any has reserved"
+                "Run SELECT hilo_alter({literal}, restart_with => {behind}) on every node, with a value beyond all that any node has reserved."
             ),
             None => format!("SELECT hilo_setval({literal}, {value})"),
         };
@@ -172,7 +172,7 @@ impl Column {
             self.object(),
             ERROR,
             format!(
-                "its {word} value{whose} {value} lies beyond what hilo sequence \"{name}\" has reserved: it will be served again"
+                "its {word} value {value}{whose} lies beyond what hilo sequence \"{name}\" has reserved: it will be served again"
             ),
             to_do,
         ))
@@ -196,7 +196,7 @@ impl Column {
                 self.object(),
                 WARNING,
                 format!("its values cannot be read: {message}"),
-                "Snapshot what is wrong with the table's files; REINDEX if it is an index.",
+                "Find out what is wrong with the table's files; if an index is damaged, REINDEX it.",
             ),
             _ => error.rethrow(),
         }

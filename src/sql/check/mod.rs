@@ -73,13 +73,13 @@ fn settings() -> Findings {
     let (node, nodes) = gucs::node();
     if node >= nodes {
         let what = format!(
-            "hilo.node_id = {node} does not fit hilo.node_count = {nodes}: nothing can be reserved"
+            "hilo.node_id = {node} is not less than hilo.node_count = {nodes}: nothing can be reserved"
         );
         add(
             "setting hilo.node_id",
             ERROR,
             what,
-            "Set hilo.node_id to 0 to hilo.node_count - 1 and reload.",
+            "Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.",
         );
     }
     let number = |name: &str| {
@@ -92,7 +92,7 @@ fn settings() -> Findings {
     let (least, most) = (number("hilo.min_block_size"), number("hilo.max_block_size"));
     if least > most {
         let what = format!(
-            "hilo.min_block_size = {least} is more than hilo.max_block_size = {most}, which is used for both"
+            "hilo.min_block_size = {least} is greater than hilo.max_block_size = {most}, which is used for both"
         );
         add(
             "setting hilo.min_block_size",
@@ -103,12 +103,12 @@ fn settings() -> Findings {
     }
     let settings = gucs::refill(None);
     if !settings.prefetch {
-        let what = "with hilo.prefetch = off every block is waited for, and hilo.min_threshold and hilo.buffer mean nothing";
+        let what = "with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect";
         add("setting hilo.prefetch", WARNING, what.into(), "Set hilo.prefetch = on and reload.");
     }
     if settings.prefetch && settings.min_threshold > settings.max_block {
         let what = format!(
-            "hilo.min_threshold = {} is more than hilo.max_block_size = {most}: every block is wanted before the last is begun",
+            "hilo.min_threshold = {} is greater than hilo.max_block_size = {most}: the next block is always requested before the current one is begun",
             settings.min_threshold
         );
         add(
@@ -119,8 +119,7 @@ fn settings() -> Findings {
         );
     }
     if gucs::sample_interval() > gucs::window() {
-        let what =
-            "hilo.sample_interval is longer than hilo.window, so that rates are made of one sample";
+        let what = "hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample";
         add(
             "setting hilo.sample_interval",
             WARNING,
@@ -131,7 +130,7 @@ fn settings() -> Findings {
     let off = "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'";
     for name in spi::rows(off, |row| row.text(1)) {
         let what = format!(
-            "{name} = off: after a crash of the machine reserved values may be served again"
+            "with {name} = off, reserved values may be served again after a crash of the machine"
         );
         add(&format!("setting {name}"), ERROR, what, &format!("Set {name} = on and reload."));
     }
@@ -151,8 +150,8 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             let (free, slots) = (shared.free_slots(), shared.slots.len());
             if free <= slots / 64 {
                 found.push(finding("setting hilo.max_sequences", WARNING,
-                    format!("{} of {slots} places for active sequences are taken", slots - free),
-                    "Raise hilo.max_sequences and restart the server, or see that fewer sequences are in use at a time."));
+                    format!("{} of {slots} slots for active sequences are taken", slots - free),
+                    "Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time."));
             }
             let wanted_at =
                 shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
@@ -162,7 +161,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
                     "setting max_worker_processes",
                     ERROR,
                     format!(
-                        "{} s ago a session found no place for its database's worker",
+                        "{} s ago a session found no free background worker slot for the worker of its database",
                         ago / 1_000_000
                     ),
                     "Raise max_worker_processes and restart the server.",
@@ -186,7 +185,7 @@ fn workers() -> Option<Finding> {
         .copied()?;
     (taken >= limit).then(|| {
         finding("setting max_worker_processes", WARNING,
-            format!("all {limit} places for background workers are taken: a database without a hilo worker cannot get one"),
+            format!("all {limit} background worker slots are taken: a database without a hilo worker cannot get one"),
             "Raise max_worker_processes and restart the server.")
     })
 }
@@ -250,13 +249,13 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
             used % 100
         );
         if let Some(hours) = row.int8(5).filter(|hours| *hours < 24 * DAYS * 100) {
-            what += &format!("; at the rate of now the rest lasts {hours} hours");
+            what += &format!("; at the current rate the rest lasts {hours} hours");
         }
         finding(
             sequence(&name),
             severity,
             what,
-            "Give it a wider data type or bounds with hilo_alter, and the columns that it feeds a wider type.",
+            "Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a wider type.",
         )
     })
 }
@@ -276,7 +275,7 @@ fn without_owner(caller: pg_sys::Oid) -> Findings {
                 sequence(&name),
                 WARNING,
                 format!("{count} sequences, such as this one, belong to no role that exists"),
-                "Give each an owner with hilo_set_owner; until then they are the superusers'.",
+                "Give each of them an owner with hilo_set_owner; until then they belong to the superusers.",
             )
         })
         .collect()
@@ -294,7 +293,7 @@ fn let_in() -> Findings {
             format!("role {role}"),
             ERROR,
             format!(
-                "it may write to the catalog of hilo, such as {table}, and so bring about numbers that are served twice"
+                "the role may write to the catalog of hilo, such as {table}, and so cause values to be served twice"
             ),
             format!("REVOKE ALL ON ALL TABLES IN SCHEMA hilo FROM {role}"),
         )
@@ -327,7 +326,7 @@ fn faults(caller: pg_sys::Oid) -> Findings {
             sequence(&row.text(1)),
             ERROR,
             what,
-            "Remove the cause; hilo tries again by itself. hilo_stat_reset clears the count.",
+            "Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.",
         )
     })
 }

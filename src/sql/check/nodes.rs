@@ -35,7 +35,7 @@ fn triggers() -> Findings {
         finding(
             format!("table hilo.{table}"),
             ERROR,
-            "rows that logical replication brings are not looked at, and may have a number dealt twice",
+            "rows that arrive by logical replication are not checked, and may cause a value to be served twice",
             format!("ALTER TABLE hilo.{table} ENABLE REPLICA TRIGGER replicated"),
         )
     })
@@ -52,10 +52,10 @@ fn twin() -> Findings {
         format!("node {}", gucs::node().0),
         ERROR,
         format!(
-            "{} s ago a position of this node arrived by replication from another server, which deals the same numbers",
+            "{} s ago a position of this node arrived by replication from another server, which serves the same values",
             ago / 1_000_000
         ),
-        "Stop one of the two, or give it a hilo.node_id of its own.",
+        "Stop one of the two servers, or give it its own hilo.node_id.",
     )]
 }
 
@@ -87,26 +87,26 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
         let server = origin as u64;
         let (what, to_do) = match cause.as_str() {
             "replicated" => (
-                format!("{of} have come by replication from another server ({server})"),
-                "If this one is to take over when that one is lost: nothing, the first use of each passes over hilo.failover_skip values. If both are to serve: give each its own hilo.node_id.",
+                format!("{of} arrived by replication from another server ({server})"),
+                "If this server is to take over when that server is lost, do nothing: the first use of each sequence skips hilo.failover_skip values. If both are to serve, give each its own hilo.node_id.",
             ),
             "restored" => (
                 format!(
-                    "{of} were restored from a dump of a server that they had come to by replication"
+                    "{of} were restored from a dump of a server at which they had arrived by replication"
                 ),
-                "If the server that served them is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If it still serves: give this one a hilo.node_id of its own.",
+                "If the server that served them is stopped permanently, do nothing: the first use of each sequence skips hilo.failover_skip values. If it still serves, give this server its own hilo.node_id.",
             ),
             "promoted" => (
                 format!(
                     "{of} were last written on timeline {origin}, before this server was promoted or copied"
                 ),
-                "Once the server that it was copied from is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If that one still serves: give this one a hilo.node_id of its own.",
+                "Once the server that this one was copied from is stopped permanently, do nothing: the first use of each sequence skips hilo.failover_skip values. If that server still serves, give this server its own hilo.node_id.",
             ),
             _ => (
                 format!(
-                    "{of} were last written by the server {server}, from which this one was made by pg_createsubscriber, or by pg_upgrade before it was promoted"
+                    "{of} were last written by the server {server}, from which this server was made by pg_createsubscriber, or by pg_upgrade before it was promoted"
                 ),
-                "Once that server is stopped for good: nothing, the first use of each passes over hilo.failover_skip values. If it still serves: give this one a hilo.node_id of its own.",
+                "Once that server is stopped permanently, do nothing: the first use of each sequence skips hilo.failover_skip values. If it still serves, give this server its own hilo.node_id.",
             ),
         };
         finding(format!("node {node}"), WARNING, what, to_do)
@@ -129,7 +129,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
             "setting hilo.node_id",
             WARNING,
             format!("hilo.node_id is 0 on a worker of Citus (group {group}), as it is on the coordinator"),
-            format!("Set hilo.node_id = {group} here, hilo.node_count to more than there will ever be groups, and number the sequences of this node anew."),
+            format!("Set hilo.node_id = {group} here, set hilo.node_count to more than there will ever be groups, and renumber the sequences of this node."),
         ));
     }
     // Ranges of their own for each node, as Citus's own sequences have them, are as good as stripes.
@@ -145,11 +145,11 @@ fn citus(caller: pg_sys::Oid) -> Findings {
             format!("group {group} of Citus"),
             WARNING,
             format!(
-                "{} sequences, such as \"{}\", are dealt as if this node were alone: another node that has them deals the same numbers",
+                "{} sequences, such as \"{}\", are served as if this node were alone: another node that has them serves the same values",
                 row.int8(1).unwrap_or(0),
                 row.text(2)
             ),
-            "Where distributed tables use them: give each node a hilo.node_id of its own and a hilo.node_count above all of them, then hilo_alter(…, restart_with => …) on every node, with the same value beyond all that any has reserved.",
+            "If distributed tables use them, give each node its own hilo.node_id and a hilo.node_count above all of them, then run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.",
         )
     }));
     found
@@ -176,7 +176,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
         let number = |at| row.int8(at).unwrap_or(0);
         let count = |at| row.int4(at).unwrap_or(0);
         let mut what = format!(
-            "numbered differently: here from {} on among {} nodes, by node {} from {} on among {}",
+            "numbered differently: here from {} with node count {}, by node {} from {} with node count {}",
             number(5),
             count(6),
             count(2),
@@ -185,13 +185,13 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
         );
         let overlap = row.bool(7);
         if overlap {
-            what += "; what the two have reserved may overlap";
+            what += "; the values that the two have reserved may overlap";
         }
         finding(
             sequence(&row.text(1)),
             if overlap { ERROR } else { WARNING },
             what,
-            "hilo_alter(…, restart_with => …) on every node, with the same value beyond all that any has reserved. A node that is gone for good may be left as it is.",
+            "Run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved. A node that is permanently gone can be left as it is.",
         )
     })
 }
@@ -210,10 +210,10 @@ fn other_counts(caller: pg_sys::Oid) -> Findings {
             "setting hilo.node_count",
             WARNING,
             format!(
-                "{sequences} sequences, such as \"{}\", are dealt among {nodes} nodes, and hilo.node_count is {count}",
+                "{sequences} sequences, such as \"{}\", are numbered for hilo.node_count = {nodes}, but the setting is {count}",
                 row.text(3)
             ),
-            "Number them anew, the same on every node: hilo_alter(…, restart_with => …).",
+            "Renumber them, in the same way on every node: hilo_alter(..., restart_with => ...).",
         )
     })
 }
