@@ -93,9 +93,9 @@ pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
 /// It has no conditions; the type of signal handlers asks for the word.
 pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}
 
-#[cfg(not(feature = "pg18"))]
+#[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
 use pg_sys::pqsignal;
-#[cfg(feature = "pg18")]
+#[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
 use pg_sys::pqsignal_be as pqsignal;
 
 /// Sets a signal's handler.

@@ -302,9 +302,9 @@ impl Scan {
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             let slot = pg_sys::table_slot_create(table.0, std::ptr::null_mut());
-            #[cfg(not(feature = "pg18"))]
+            #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
             let scan = pg_sys::index_beginscan(table.0, index.0, snapshot, 1, 0);
-            #[cfg(feature = "pg18")]
+            #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
             let scan =
                 pg_sys::index_beginscan(table.0, index.0, snapshot, std::ptr::null_mut(), 1, 0);
             // The value is read from the index.

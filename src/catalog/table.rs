@@ -413,9 +413,9 @@ impl Table {
         // SAFETY: an open relation has its descriptor, with as many attributes as it says.
         let dropped = |at: usize| unsafe {
             let desc = (*self.relation).rd_att;
-            #[cfg(not(feature = "pg18"))]
+            #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
             let attribute = (*desc).attrs.as_ptr().add(at);
-            #[cfg(feature = "pg18")]
+            #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
             let attribute = pg_sys::TupleDescAttr(desc, at as i32);
             (*attribute).attisdropped
         };

@@ -126,7 +126,7 @@ fn settings() {
         (c"default_transaction_deferrable", c"off"),
         (c"statement_timeout", c"0"),
         (c"lock_timeout", c"0"),
-        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
         (c"transaction_timeout", c"0"),
         // An error is to be caught, and not by another role's rights.
         (c"exit_on_error", c"off"),
