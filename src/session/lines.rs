@@ -17,7 +17,7 @@ use crate::shared::{self, Shared};
 
 /// Never holds anything: where the hot path looks while there is no slice.
 struct Empty(Slice);
-// SAFETY: atomics.
+// SAFETY: a slice consists of atomics only.
 unsafe impl Sync for Empty {}
 static EMPTY: Empty = Empty(Slice::new());
 
@@ -185,7 +185,7 @@ fn find_place(shared: &'static Shared, counting: &Counting, range: Range) -> Opt
         }
         // All lines were left behind: the worker frees them.
         super::wait::wake(shared);
-        // SAFETY: sleeps a millisecond.
+        // SAFETY: it only sleeps, and no lock is held meanwhile.
         unsafe { pg_sys::pg_usleep(1_000) };
     }
     None

@@ -40,7 +40,7 @@ impl Shared {
             if slot.reserving.load(Acquire) == 0 {
                 break;
             }
-            // SAFETY: sleeps a millisecond.
+            // SAFETY: it only sleeps, and no lock is held meanwhile.
             unsafe { pgrx::pg_sys::pg_usleep(1_000) };
         }
         slot.pins.fetch_sub(1, SeqCst);
