@@ -3,20 +3,24 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with; tests default to 15 and 18
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN
+export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture bench bench-refill lint unit build package install clean
+.PHONY: help demo psql test torture bench bench-refill lint unit build package install clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PG=15 selects the major version of PostgreSQL, PG_CONFIG=… an installation of your own."
+	@echo "  CONTRIBUTING.md has all other switches."
 
 demo: ## see hilo at work in a throwaway cluster
 	@scripts/demo
 
-test: ## run every check and every test, on PostgreSQL 15 and 18, in throwaway clusters
+psql: ## open psql on a throwaway cluster with the current build
+	@scripts/psql
+
+test: ## run every check and every test, on PostgreSQL 15 and 18; TEST=crash only that file, CASE=… only these tests of it
 	@scripts/test
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw

@@ -129,7 +129,7 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         GucContext::Userset,
         none,
     );
-    // SAFETY: the hook is guarded.
+    // SAFETY: the check hook is guarded by pgrx: no panic unwinds into Postgres.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
             c"hilo.server_prefix",
@@ -197,7 +197,7 @@ pub fn node() -> (i32, i32) {
 /// The prefix where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
     let prefix = SERVER_PREFIX.as_ptr();
-    // SAFETY: see above
+    // SAFETY: Postgres keeps a null pointer or a C string there, and changes it between statements only.
     unsafe { if (*prefix).is_null() { &[] } else { CStr::from_ptr(*prefix).to_bytes() } }
 }
 

@@ -44,7 +44,7 @@ pub fn name_of(role: pg_sys::Oid) -> String {
 
 /// Roles that cannot be dropped need no looking after.
 pub fn is_lasting(role: pg_sys::Oid) -> bool {
-    // SAFETY: compares numbers.
+    // SAFETY: it compares the oid with constants.
     role == PUBLIC
         || role == NOBODY
         || unsafe { pg_sys::IsPinnedObject(pg_sys::AuthIdRelationId, role) }

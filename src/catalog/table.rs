@@ -187,7 +187,7 @@ pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
 
 /// A text datum in the current memory context.
 pub fn text_datum(bytes: &[u8]) -> pg_sys::Datum {
-    // SAFETY: copies `bytes`.
+    // SAFETY: it copies as many bytes as there are, into palloc'ed memory.
     unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32).into() }
 }
 
@@ -223,7 +223,7 @@ impl Table {
     }
 
     pub fn id(&self) -> pg_sys::Oid {
-        // SAFETY: an open relation.
+        // SAFETY: the relation stays open as long as `self` lives.
         unsafe { (*self.relation).rd_id }
     }
 
@@ -464,6 +464,6 @@ impl Drop for Table {
 
 /// What was written becomes visible to the transaction's next command.
 pub fn next_command() {
-    // SAFETY: inside a transaction.
+    // SAFETY: rows are written inside a transaction, and not in parallel mode.
     unsafe { pg_sys::CommandCounterIncrement() }
 }

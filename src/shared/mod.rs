@@ -238,7 +238,7 @@ impl Layout {
     }
 
     fn map_size(&self) -> usize {
-        // SAFETY: arithmetic.
+        // SAFETY: it computes a size of its arguments and reads no memory of ours.
         unsafe { pg_sys::hash_estimate_size(self.slots as _, size_of::<directory::Entry>()) }
     }
 }
@@ -346,7 +346,7 @@ fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
 /// A random positive number.
 pub fn random_id() -> i64 {
     let mut bytes = [0u8; 8];
-    // SAFETY: writes eight bytes.
+    // SAFETY: it writes as many bytes as the array has.
     let strong =
         unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr() as *mut c_void, bytes.len()) };
     if !strong {

@@ -252,7 +252,7 @@ impl Worker {
             events |= pg_sys::WL_TIMEOUT;
         }
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
-        // SAFETY: our own latch.
+        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's own.
         unsafe {
             pg_sys::WaitLatch(
                 pg_sys::MyLatch,

@@ -4,7 +4,9 @@
 //! `cargo test -p hilo-core --test simulation -- --nocapture` prints block, threshold and refills
 //! over time.
 
-use hilo_core::policy::{Remaining, Settings, next_block, order, shrunk_block, threshold};
+use hilo_core::policy::{
+    Remaining, Settings, next_block, reservation_size, shrunk_block, threshold,
+};
 use hilo_core::rate::Rate;
 
 const SECOND: i64 = 1_000_000;
@@ -117,7 +119,8 @@ impl World {
         self.block = next_block(self.block, &demand, self.room, &self.settings);
         self.threshold = threshold(self.block, &demand, self.room, &self.settings);
         let need = if self.dry { 8 } else { 0 };
-        let count = order(self.available, need, self.block, &demand, self.room, &self.settings);
+        let count =
+            reservation_size(self.available, need, self.block, &demand, self.room, &self.settings);
         if count > 0 {
             self.under_way = Some((now + self.latency, count));
             self.refills.push(now);

@@ -1,0 +1,101 @@
+//! What CONTRIBUTING.md says of the repository is so: its files exist, it lists every switch, and `make test`
+//! says what can be tested.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The system's own, which nobody sets for hilo.
+const FOREIGN: [&str; 3] = ["BASH_SOURCE", "PATH", "VERSION_CODENAME"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The texts of all files below a folder.
+fn texts(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let paths = entries.map(|entry| entry.expect("cannot read an entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => texts(&path),
+            false => fs::read_to_string(path).into_iter().collect(),
+        })
+        .collect()
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// The capital names that directly follow one of `before` in a text.
+fn names<'a>(text: &'a str, before: &[&str]) -> BTreeSet<&'a str> {
+    let capital = |c: char| c.is_ascii_uppercase() || c == '_';
+    before
+        .iter()
+        .flat_map(|before| text.split(before).skip(1))
+        .map(|rest| rest.split(|c| !capital(c)).next().unwrap_or_default())
+        .filter(|name| name.len() > 1 && !FOREIGN.contains(name))
+        .collect()
+}
+
+/// Every path in CONTRIBUTING.md, SECURITY.md and docs/architecture.md leads to something.
+#[test]
+fn files_that_are_named_exist() {
+    let folders = ["src/", "sql/", "docs/", "scripts/", "pgrx-tests/", "monitoring/", ".github/"];
+    let mut found = 0;
+    for document in ["CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"] {
+        let text = read(document);
+        for path in quoted(&text).filter(|path| folders.iter().any(|of| path.starts_with(of))) {
+            found += 1;
+            let pattern = path.contains('*');
+            assert!(pattern || root().join(path).exists(), "{document} names {path}");
+        }
+    }
+    assert!(found > 50, "only {found} paths");
+}
+
+/// Every environment variable that a test or a script reads is in the table.
+#[test]
+fn switches_are_listed() {
+    let page = read("CONTRIBUTING.md");
+    let listed: BTreeSet<&str> = quoted(&page).collect();
+    let mut found = BTreeSet::new();
+    for text in ["src", "tests"].iter().flat_map(|of| texts(&root().join("pgrx-tests").join(of))) {
+        let read = names(&text, &["var(\"", "var_os(\"", "number(\"", "set(\""]);
+        found.extend(read.into_iter().map(str::to_owned));
+    }
+    for text in texts(&root().join("scripts")) {
+        found.extend(names(&text, &["${"]).into_iter().map(str::to_owned));
+    }
+    let exported = read("Makefile");
+    let exported = exported.lines().find_map(|line| line.strip_prefix("export "));
+    found.extend(exported.expect("switches").split(' ').map(str::to_owned));
+    let missing: Vec<&String> =
+        found.iter().filter(|name| !listed.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "CONTRIBUTING.md lacks {missing:?}");
+    assert!(found.len() > 20, "{found:?}");
+}
+
+/// A test that does not exist is answered with those that do, before anything is built.
+#[test]
+fn an_unknown_test_is_answered_with_the_known_ones() {
+    let run = |switches: &[(&str, &str)]| {
+        let mut command = Command::new(root().join("scripts/test"));
+        command.env_remove("TEST").env_remove("CASE").envs(switches.iter().copied());
+        let output = command.output().expect("cannot run scripts/test");
+        assert!(!output.status.success(), "{switches:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let unknown = run(&[("TEST", "crush")]);
+    for said in ["there is no test crush", "crash", "parity", "contributing"] {
+        assert!(unknown.contains(said), "{unknown}");
+    }
+    assert!(run(&[("CASE", "kill")]).contains("set that too"));
+}
