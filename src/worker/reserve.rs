@@ -137,7 +137,7 @@ pub fn reserve(
 }
 
 /// A node that has not drawn from this sequence before gets its position. The definition is locked
-/// until that is there: see `sql::replicated`.
+/// until that is there: see `sql::replication_triggers`.
 fn first_on_node(
     ids: &CatalogOids,
     shared: &'static Shared,
