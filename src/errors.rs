@@ -13,10 +13,18 @@ use hilo_core::options::OptionError;
 
 use crate::{citus, gucs};
 
-/// What the worker meets when a sequence is not dealt to this node.
-const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
 const NUMBER_ANEW: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
+
+/// What kind of error the worker has met, for the hint of the session that it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FaultKind {
+    #[default]
+    Other,
+    NotAmongNodes,
+    NoPosition,
+}
 
 /// Messages are lower case without a full stop, details and hints are sentences.
 #[derive(Debug, Error)]
@@ -65,7 +73,7 @@ pub enum HiloError {
     #[error("timed out waiting for a block of hilo sequence \"{name}\"")]
     Timeout { name: String, cause: Cause },
     #[error("could not reserve a block of hilo sequence \"{name}\": {message}")]
-    Fault { name: String, sqlstate: i32, message: String },
+    Fault { name: String, sqlstate: i32, kind: FaultKind, message: String },
     #[error("all {0} slots for active hilo sequences are taken")]
     DirectoryFull(usize),
     #[error("cannot prepare a transaction that has created, altered, or set a hilo sequence")]
@@ -275,16 +283,8 @@ impl HiloError {
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With synchronous replication, a reservation waits for the standby.".into(),
-            Self::Fault { sqlstate, message, .. }
-                if *sqlstate == NOT_SO_NUMBERED && message.contains("hilo.node_id") =>
-            {
-                NUMBER_ANEW.into()
-            }
-            Self::Fault { sqlstate, message, .. }
-                if *sqlstate == NOT_SO_NUMBERED && message.starts_with("no position of ") =>
-            {
-                NOT_ARRIVED.into()
-            }
+            Self::Fault { kind: FaultKind::NotAmongNodes, .. } => NUMBER_ANEW.into(),
+            Self::Fault { kind: FaultKind::NoPosition, .. } => NOT_ARRIVED.into(),
             Self::NoPosition(_) => NOT_ARRIVED.into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
@@ -304,6 +304,14 @@ impl HiloError {
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,
         })
+    }
+
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Self::NotAmongNodes { .. } => FaultKind::NotAmongNodes,
+            Self::NoPosition(_) => FaultKind::NoPosition,
+            _ => FaultKind::Other,
+        }
     }
 
     /// Raises it as a Postgres ERROR.

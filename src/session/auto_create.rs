@@ -76,7 +76,12 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
                         continue;
                     }
                     let message = fault.message().to_string();
-                    break Err(HiloError::Fault { name: shown, sqlstate: fault.sqlstate, message });
+                    break Err(HiloError::Fault {
+                        name: shown,
+                        sqlstate: fault.sqlstate,
+                        kind: fault.kind,
+                        message,
+                    });
                 }
             }
         }

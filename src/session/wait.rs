@@ -263,7 +263,12 @@ pub fn until<T>(
         if slot.faults.load(Acquire) != faults {
             let fault = shared.lock_slot(number).fault;
             let message = fault.message().to_string();
-            break Err(HiloError::Fault { name: name.into(), sqlstate: fault.sqlstate, message });
+            break Err(HiloError::Fault {
+                name: name.into(),
+                sqlstate: fault.sqlstate,
+                kind: fault.kind,
+                message,
+            });
         }
         if patience.is_over() {
             break Err(HiloError::Timeout {

@@ -25,6 +25,7 @@ use hilo_core::rate::Rate;
 
 use super::key::Key;
 use super::{Condition, Lock};
+use crate::errors::FaultKind;
 
 /// The epoch of a slot whose row nobody has read yet.
 pub const UNKNOWN: Epoch = Epoch(-1);
@@ -174,6 +175,7 @@ pub const HELD: usize = 1 + QUEUE + RETURNED + LEAVING;
 #[repr(C)]
 pub struct Fault {
     pub sqlstate: i32,
+    pub kind: FaultKind,
     len: u32,
     text: [u8; 240],
     /// Microseconds since 2000; 0: there was none.
@@ -181,16 +183,17 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub const NONE: Fault = Fault { sqlstate: 0, len: 0, text: [0; 240], at: 0 };
+    pub const NONE: Fault =
+        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: 0 };
 
-    pub fn new(sqlstate: i32, message: &str, at: i64) -> Fault {
+    pub fn new(sqlstate: i32, kind: FaultKind, message: &str, at: i64) -> Fault {
         let mut end = message.len().min(240);
         while !message.is_char_boundary(end) {
             end -= 1;
         }
         let mut text = [0; 240];
         text[..end].copy_from_slice(&message.as_bytes()[..end]);
-        Fault { sqlstate, len: end as u32, text, at }
+        Fault { sqlstate, kind, len: end as u32, text, at }
     }
 
     pub fn message(&self) -> &str {

@@ -27,9 +27,9 @@ impl Worker {
                 self.shared.retake_requests(self.database);
                 return any;
             }
-            let fault = done
-                .err()
-                .map(|failure| Fault::new(failure.sqlstate, &failure.message, ffi::now()));
+            let fault = done.err().map(|failure| {
+                Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now())
+            });
             self.shared.answer_request(taken.at, fault);
             self.shared.control.answered.broadcast();
         }

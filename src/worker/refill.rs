@@ -15,6 +15,7 @@ use super::reserve::{self, Outcome, Plan, Reserved};
 use super::transaction::{self, Failure};
 use super::{Worker, exhaustion_warning};
 use crate::catalog;
+use crate::errors::FaultKind;
 use crate::ffi;
 use crate::gucs;
 use crate::shared::pin::Pinned;
@@ -241,6 +242,7 @@ impl Worker {
                     plan,
                     Failure {
                         sqlstate: LOCKED,
+                        kind: FaultKind::Other,
                         message: "its row in hilo.position is locked by another transaction".into(),
                     },
                 ),
@@ -325,7 +327,7 @@ impl Worker {
         }
         let known = locked.fault.at != 0 && locked.fault.message() == failure.message;
         let since = ffi::now() - locked.fault.at;
-        locked.fault = Fault::new(failure.sqlstate, &failure.message, ffi::now());
+        locked.fault = Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now());
         locked.errors += 1;
         drop(locked);
         if (!known || since > 60_000_000) && !transaction::is_ending() {

@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::errors::HiloError;
+use crate::errors::{FaultKind, HiloError};
 use crate::ffi;
 
 /// This process has been told to end.
@@ -50,12 +50,13 @@ pub fn begin_end() {
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub sqlstate: i32,
+    pub kind: FaultKind,
     pub message: String,
 }
 
 impl From<HiloError> for Failure {
     fn from(error: HiloError) -> Failure {
-        Failure { sqlstate: error.sqlstate(), message: error.to_string() }
+        Failure { sqlstate: error.sqlstate(), kind: error.kind(), message: error.to_string() }
     }
 }
 
@@ -71,7 +72,11 @@ pub fn run<T>(
     RUNNING.store(true, SeqCst);
     let result = if is_ending() && !AT_END.load(Relaxed) {
         let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
-        Err(Failure { sqlstate, message: "the worker is shutting down".into() })
+        Err(Failure {
+            sqlstate,
+            kind: FaultKind::Other,
+            message: "the worker is shutting down".into(),
+        })
     } else {
         PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
             .catch_others(|error| Err(failure(error)))
@@ -160,6 +165,7 @@ fn failure(error: CaughtError) -> Failure {
         | CaughtError::ErrorReport(report)
         | CaughtError::RustPanic { ereport: report, .. } => Failure {
             sqlstate: report.sql_error_code() as i32,
+            kind: FaultKind::Other,
             message: report.message().to_string(),
         },
     }
