@@ -68,6 +68,11 @@ impl Shared {
         self.control.free.load(Relaxed) as usize
     }
 
+    /// Whether sessions will soon find no free slot.
+    pub fn is_nearly_full(&self) -> bool {
+        self.free_slots() <= self.slots.len() / 64
+    }
+
     /// Frees a slot that nobody is in the middle of using and that is done. Whether it could be freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |slot, locked| {

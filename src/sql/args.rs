@@ -25,6 +25,7 @@ impl Args {
     pub fn datum(&self, at: usize) -> Option<pg_sys::Datum> {
         // SAFETY: `fcinfo` is live during the call and has as many arguments as the function declares.
         unsafe {
+            debug_assert!(at < (*self.0).nargs as usize);
             let arg = (*self.0).args.as_ptr().add(at);
             if (*arg).isnull { None } else { Some((*arg).value) }
         }

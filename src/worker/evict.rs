@@ -69,7 +69,7 @@ impl Worker {
     pub(super) fn make_room(&mut self) {
         let slots = self.shared.slots.len();
         let wanted = self.shared.control.slots_wanted.load(Acquire) != 0;
-        if !wanted && self.shared.free_slots() > slots / 64 {
+        if !wanted && !self.shared.is_nearly_full() {
             return;
         }
         let mut idle: Vec<(i64, usize)> = self

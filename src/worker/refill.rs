@@ -24,6 +24,9 @@ use crate::shared::slot::{DROPPED, Fault, Locked};
 
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
+/// The log says again that the same reservation fails after so many microseconds.
+const REPEAT_AFTER: i64 = 60_000_000;
+
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
 
@@ -330,7 +333,7 @@ impl Worker {
         locked.fault = Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now());
         locked.errors += 1;
         drop(locked);
-        if (!known || since > 60_000_000) && !transaction::is_ending() {
+        if (!known || since > REPEAT_AFTER) && !transaction::is_ending() {
             log!(
                 "hilo could not reserve a block of sequence {}: {}",
                 plan.index_space.key.sequence,

@@ -2,6 +2,10 @@
 
 use pgrx::pg_sys;
 
+/// Microseconds.
+pub(super) const SECOND: i64 = 1_000_000;
+pub(super) const HOUR: i64 = 3600 * SECOND;
+
 /// From bad to less so.
 pub(super) const ERROR: &str = "error";
 pub(super) const WARNING: &str = "warning";

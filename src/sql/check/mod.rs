@@ -12,7 +12,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use columns::{Column, columns};
-use finding::{ERROR, Finding, Findings, WARNING, finding, readable, sequence};
+use finding::{ERROR, Finding, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
 
 use super::{spi, stat};
 use crate::catalog::catalog_oids;
@@ -148,7 +148,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
         )),
         Ok(shared) => {
             let (free, slots) = (shared.free_slots(), shared.slots.len());
-            if free <= slots / 64 {
+            if shared.is_nearly_full() {
                 found.push(finding("setting hilo.max_sequences", WARNING,
                     format!("{} of {slots} slots for active sequences are taken", slots - free),
                     "Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time."));
@@ -156,13 +156,13 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             let wanted_at =
                 shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
             let ago = ffi::monotonic() - wanted_at;
-            if wanted_at != 0 && ago < 3_600_000_000 {
+            if wanted_at != 0 && ago < HOUR {
                 found.push(finding(
                     "setting max_worker_processes",
                     ERROR,
                     format!(
                         "{} s ago a session found no free background worker slot for the worker of its database",
-                        ago / 1_000_000
+                        ago / SECOND
                     ),
                     "Raise max_worker_processes and restart the server.",
                 ));
@@ -202,9 +202,9 @@ fn sequences(caller: pg_sys::Oid) -> Findings {
 
 /// How much of its range a sequence may use before it is reported; half of that where the rest, at the
 /// rate of now, lasts for less than some days.
-const FULL: f64 = 0.8;
-const NEARLY_EMPTY: f64 = 0.95;
-const DAYS: i64 = 7;
+const WARN_AT_USED: f64 = 0.8;
+const ERROR_AT_USED: f64 = 0.95;
+const WARN_WITHIN_DAYS: i64 = 7;
 
 fn exhaustion(caller: pg_sys::Oid) -> Findings {
     let rates = match shared::get() {
@@ -235,20 +235,20 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
                     -- What is far from its end is sorted out before anything is computed of it.
                     AND (CASE WHEN s.increment > 0 THEN p.base::float8 - s.min_value ELSE s.max_value::float8 - p.base END
                          + p.next_index::float8 * abs(s.increment::float8) * p.nodes)
-                        >= {FULL} / 2 * (s.max_value::float8 - s.min_value)) f
-          WHERE used >= {FULL} OR (used >= {FULL} / 2 AND days < {DAYS})",
+                        >= {WARN_AT_USED} / 2 * (s.max_value::float8 - s.min_value)) f
+          WHERE used >= {WARN_AT_USED} OR (used >= {WARN_AT_USED} / 2 AND days < {WARN_WITHIN_DAYS})",
         readable = readable(caller)
     );
     spi::rows(&sql, |row| {
         let (name, used, bound) = (row.text(1), row.int8(2).unwrap_or(0), row.int8(4).unwrap_or(0));
-        let severity = if used as f64 >= NEARLY_EMPTY * 10_000.0 { ERROR } else { WARNING };
+        let severity = if used as f64 >= ERROR_AT_USED * 10_000.0 { ERROR } else { WARNING };
         let end = if row.bool(3) { "maximum" } else { "minimum" };
         let mut what = format!(
             "{}.{:02} % of its values are reserved, up to its {end} {bound}",
             used / 100,
             used % 100
         );
-        if let Some(hours) = row.int8(5).filter(|hours| *hours < 24 * DAYS * 100) {
+        if let Some(hours) = row.int8(5).filter(|hours| *hours < 24 * WARN_WITHIN_DAYS * 100) {
             what += &format!("; at the current rate the rest lasts {hours} hours");
         }
         finding(

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
-use super::finding::{ERROR, Findings, WARNING, finding, readable, sequence};
+use super::finding::{ERROR, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
 use crate::memory::Grow;
@@ -45,7 +45,7 @@ fn triggers() -> Findings {
 fn twin() -> Findings {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let ago = ffi::now() - shared.control.twin_seen_at.load(Relaxed);
-    if ago >= 3_600_000_000 {
+    if ago >= HOUR {
         return Vec::new();
     }
     vec![finding(
@@ -53,7 +53,7 @@ fn twin() -> Findings {
         ERROR,
         format!(
             "{} s ago a position of this node arrived by replication from another server, which serves the same values",
-            ago / 1_000_000
+            ago / SECOND
         ),
         "Stop one of the two servers, or give it its own hilo.node_id.",
     )]
