@@ -83,7 +83,7 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     twin.subscribe("own", &original, "own", "");
     draw(&mut there, "copied", 20_000);
     original.wait_for_apply("own");
-    let warning = "another server reserves values as node 0, which this server is";
+    let warning = "another server reserves values as node 0, which is the node of this server";
     wait_until("it is said", LONG, || twin.logged(warning) > 0);
     let found = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'node 0'";
     let found = here.one::<String>(found);
