@@ -1,5 +1,5 @@
-//! What every part of hilo in this process shares: its statics, and when all that it remembers of names is
-//! out of date.
+//! What every part of hilo shares in this process: its statics, and a counter that tells when all it
+//! remembers of names is out of date.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::ops::Deref;
 /// A static of this process. A backend has one thread.
 pub struct Global<T>(T);
 
-// SAFETY: only the backend's one thread reaches it.
+// SAFETY: a backend has one thread, so no two threads access it.
 unsafe impl<T> Sync for Global<T> {}
 
 impl<T> Global<T> {
@@ -24,8 +24,8 @@ impl<T> Deref for Global<T> {
     }
 }
 
-/// Raised when a memo of this backend may be wrong for a reason that no slot tells: a change of roles,
-/// the end of a transaction that has defined something, DROP EXTENSION.
+/// Raised when a memo of this backend may be wrong for a reason that no slot shows: a change of roles, the
+/// end of a transaction that has defined something, DROP EXTENSION.
 static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
 
 /// Changes whenever [`forget_names`] is called.
@@ -34,7 +34,7 @@ pub fn names_version() -> u64 {
     NAMES_VERSION.get()
 }
 
-/// All memos of this backend are to be made anew.
+/// Makes all memos of this backend out of date.
 pub fn forget_names() {
     NAMES_VERSION.set(NAMES_VERSION.get() + 1);
 }

@@ -1,9 +1,9 @@
-//! Core's hooks: statements and catalog changes that concern our sequences as they do core's own.
+//! Core's hooks: for statements and catalog changes that concern our sequences as they concern core's own.
 //!
-//! DISCARD SEQUENCES and DISCARD ALL: currval and lastval are undefined after. The slices stay: a pooler's
-//! reset query throws no number away. DROP OWNED, REASSIGN OWNED and DROP ROLE: see `sql/owners.rs`.
-//! CREATE and ALTER EXTENSION to a version that the library does not know are refused before the script
-//! runs. DROP EXTENSION: see `session/invalidation.rs`.
+//! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
+//! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
+//! `sql/owners.rs`. CREATE and ALTER EXTENSION to a version that the library does not know are refused before
+//! the script runs. For DROP EXTENSION, see `session/invalidation.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -21,9 +21,9 @@ use crate::sql::owners;
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
 
-/// Sets the hooks. To be called once, from `_PG_init`.
+/// Sets the hooks. Called once, from `_PG_init`.
 pub fn init() {
-    // SAFETY: one thread, when the library is loaded.
+    // SAFETY: this runs once, when the library is loaded, on the process's one thread.
     unsafe {
         PREV_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(process_utility);
@@ -34,7 +34,7 @@ pub fn init() {
 
 mod raw {
     use super::*;
-    // SAFETY: as utility.h declares it.
+    // SAFETY: the declaration is that of core's utility.h.
     unsafe extern "C-unwind" {
         pub fn standard_ProcessUtility(
             statement: *mut pg_sys::PlannedStmt,
@@ -49,9 +49,9 @@ mod raw {
     }
 }
 
-/// Without pgrx's guard, here and around what it calls: a guard raises each error of every utility
-/// statement on the server again, and loses its constraint's name, its position and its context. An error
-/// may therefore jump over this frame: nothing in it is ever dropped.
+/// Neither this function nor the hook that it calls is run under pgrx's guard: a guard would raise each error
+/// of every utility statement on the server again, without its constraint's name, its position and its
+/// context. An error may therefore jump over this frame: nothing in it needs to be dropped.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -64,8 +64,8 @@ unsafe extern "C-unwind" fn process_utility(
     completion: *mut pg_sys::QueryCompletion,
 ) {
     use pg_sys::DiscardMode::{DISCARD_ALL, DISCARD_SEQUENCES};
-    // SAFETY: a utility statement has a node; the hook before ours, or core's own, does the work. It
-    // may free the statement, so that is looked at first.
+    // SAFETY: a utility statement has a node. The hook before ours, or core's own function, gets the same
+    // arguments and does the work. It may free the statement, so the node is read first.
     unsafe {
         let node = (*statement).utilityStmt;
         let belongings = match (*node).type_ {
@@ -113,7 +113,7 @@ unsafe extern "C-unwind" fn object_access(
     arg: *mut c_void,
 ) {
     use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_ALTER, OAT_POST_CREATE};
-    // SAFETY: the hook that was there before ours.
+    // SAFETY: this is the hook that was set before ours, called with the same arguments.
     unsafe {
         if let Some(prev) = PREV_ACCESS.get() {
             prev(access, class, object, part, arg);
@@ -133,8 +133,8 @@ unsafe extern "C-unwind" fn object_access(
     }
 }
 
-/// Its tables have gone before it, so it is known by its name alone.
+/// Whether this is our extension. Its tables are dropped before it, so only its name identifies it.
 fn is_hilo(extension: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up inside a transaction.
+    // SAFETY: the catalog look-up runs inside a transaction.
     extension == unsafe { pg_sys::get_extension_oid(c"hilo".as_ptr(), true) }
 }

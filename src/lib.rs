@@ -1,4 +1,4 @@
-//! hilo: Hi/Lo sequences inside PostgreSQL. `docs/architecture.md` leads through it.
+//! hilo: Hi/Lo sequences inside PostgreSQL. `docs/architecture.md` gives an overview.
 
 use pgrx::prelude::*;
 
@@ -23,11 +23,11 @@ extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["type"])
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["catalog"]);
 extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"], finalize);
 
-/// Runs once in the postmaster when preloaded, else in each backend that loads the library; then there
-/// is no shared memory, and the functions say how to have it.
+/// Runs once in the postmaster if the library is preloaded. Otherwise it runs in each backend that loads the
+/// library: then there is no shared memory, and the functions say how to get it.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    // SAFETY: statics of the server's start.
+    // SAFETY: both are statics that the server has set before it loads a library.
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
     gucs::init(preloaded, sql::prefix::check); // the sizes below come from here

@@ -1,17 +1,17 @@
-//! A subtransaction around a piece of work, ended whatever becomes of it.
+//! Runs a piece of work in a subtransaction, which ends on every way out.
 
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-/// Runs `work` in a subtransaction. What it has done stays if it returns; an error, be it Postgres's, ours,
-/// a cancellation or a panic, undoes it, ends the subtransaction and is given back. Who does not mean
-/// to catch it rethrows it, and the caller's transaction is as core would have left it.
+/// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it Postgres's, ours,
+/// a cancellation or a panic, undoes it, ends the subtransaction and is returned. A caller that does not mean
+/// to catch the error rethrows it, and the transaction is then as core would have left it.
 pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
-    // SAFETY: as PL/pgSQL does for a block with exceptions. Both ends of the subtransaction are here and
-    // one of them is reached on every way out; context and resource owner are put back behind either,
-    // before anybody else can run.
+    // SAFETY: this is what PL/pgSQL does for a block with exceptions. Both ends of the subtransaction are
+    // here, and one of them is reached on every way out. After either, the memory context and the resource
+    // owner are restored before any other code runs.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         let put_back = || {
@@ -19,7 +19,7 @@ pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
             pg_sys::CurrentResourceOwner = owner;
         };
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        // What the work leaves in memory is the caller's.
+        // What the work allocates belongs to the caller.
         pg_sys::MemoryContextSwitchTo(context);
         PgTryBuilder::new(AssertUnwindSafe(|| {
             let done = work();
@@ -28,7 +28,7 @@ pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
             Ok(done)
         }))
         .catch_others(|error| {
-            // By now nothing of the work's frames is left, and the error is a copy of Rust's.
+            // None of the work's frames is left by now, and the error is a copy in Rust's memory.
             pg_sys::MemoryContextSwitchTo(context);
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
             put_back();

@@ -1,5 +1,5 @@
-//! `hilo.auto_create`: the first use of an unknown name has the worker create the sequence, in a
-//! transaction of its own, so it stays when the caller rolls back.
+//! `hilo.auto_create`: at the first use of an unknown name, the worker creates the sequence. It does so in
+//! its own transaction, so the sequence stays if the caller rolls back.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::shared::auto_create::Answer;
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::{self, Condition};
 
-/// The request that this backend waits for; given up at exit.
+/// The request that this backend waits for. It is given up at exit.
 static ASKED: Global<Cell<Option<usize>>> = Global::new(Cell::new(None));
 
 struct Asked;
@@ -27,18 +27,18 @@ impl Drop for Asked {
     }
 }
 
-/// Gives up the request under way, if there is one.
+/// Gives up the pending request, if there is one.
 pub fn give_up() {
     if let (Some(at), Ok(shared)) = (ASKED.take(), shared::get()) {
         shared.abandon(at);
     }
 }
 
-/// Has a sequence of this name created, with the default options, owned by the current user. Nothing
-/// happens where another session was first.
+/// Has the worker create a sequence of this name, with the default options, owned by the current user. If
+/// another session was first, nothing happens.
 ///
 /// # Errors
-/// `Timeout`, `Fault` with what the worker met.
+/// `Timeout`, and `Fault` with the worker's error.
 pub fn create(name: &[u8]) -> Result<(), HiloError> {
     const AGAIN: Duration = Duration::from_millis(200);
     const PASSING: [i32; 2] = [
@@ -46,7 +46,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION as i32,
     ];
     let shared = shared::get()?;
-    // SAFETY: a static set when the backend connected.
+    // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
     let shown = escape_for_message(name);
     let began = Instant::now();
@@ -68,7 +68,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
                 }
                 Answer::Failed(fault) => {
                     ASKED.set(None);
-                    // Somebody who has not committed yet creates it: wait, as for a row lock.
+                    // A session that has not committed yet is creating it: wait, as for a row lock.
                     if PASSING.contains(&fault.sqlstate)
                         && began.elapsed() < gucs::reserve_timeout()
                     {

@@ -15,20 +15,21 @@ use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Slot;
 
-/// Who may draw.
+/// The privileges that allow drawing; a caller needs one of them.
 pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
 
-/// The value of a hit: the memo is good and its slice is not used up.
+/// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single value for
+/// it.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
     hit_or_want(memo, want_block)
 }
 
-/// The same, for a caller outside pgrx's guard.
+/// Like [`hit`], for a caller outside pgrx's guard.
 #[inline(always)]
 pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
-    // SAFETY: the guard turns what goes wrong into an error of Postgres, and no frame between it and
-    // the caller's has a destructor.
+    // SAFETY: the callee has a guard of its own, which turns a panic into a Postgres error. No frame between
+    // that guard and the caller's has a destructor, so the error may jump over them.
     hit_or_want(memo, |slot| unsafe { want_block_guarded(slot) })
 }
 
@@ -46,11 +47,11 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
     Some(value)
 }
 
-/// One value straight from the pool, of an ordered sequence or of one that this session draws from too
-/// seldom to hold a slice: the usual case only.
+/// Takes one value straight from the pool, for an ordered sequence or one that this session draws from too
+/// seldom to hold a slice. Handles the usual case only.
 #[inline(always)]
 fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
-    // SAFETY: nothing below sets the terms.
+    // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot.get()?;
     if !terms.ordered
@@ -72,8 +73,8 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     }
     let value = terms.mapping.value(range.start);
     if value.is_none() {
-        // The bounds have just been changed, and this session has not heard of it.
-        // SAFETY: as with `want_block_guarded`.
+        // The bounds have just changed, and this session has not learned of it yet.
+        // SAFETY: as for `want_block_guarded`.
         unsafe { put_away(entry, range.start) };
     }
     value
@@ -94,13 +95,13 @@ pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
     next_of_many(name, 1)
 }
 
-/// The next value, where `count` are going to be drawn one after the other.
+/// The next value, when `count` values will be drawn one after the other.
 ///
 /// # Errors
 /// Those of [`next`].
 #[cold]
 pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), HiloError> {
-    /// The most that a slice holds on such a promise.
+    /// The most values that a slice takes for such a caller.
     const MOST: i64 = 65_536;
     loop {
         pgrx::check_for_interrupts!();
@@ -115,8 +116,8 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
     }
 }
 
-/// Takes a slice, of at least `least` values where they can be had at once, and serves its first
-/// value. `None`: the memo must be made again, or the slice is now filled.
+/// Takes a slice, of at least `least` values if that many are available at once, and serves its first value.
+/// `None`: the caller tries again, because the memo must be renewed or there are values to take now.
 pub fn draw(
     memo: &'static Memo,
     entry: &'static Entry,
@@ -129,7 +130,7 @@ pub fn draw(
         return uncommitted::more(memo, entry);
     };
     if !entry.slice.get().rest().is_empty() {
-        // Bounds that have just been changed end before it does.
+        // The bounds have just changed, and end before the slice does.
         slice_table::return_slice(entry);
     }
     let single = entry.terms.get().ordered || !memo.is_good();
@@ -153,7 +154,7 @@ pub fn draw(
     }
     let value = entry.mapping().value(range.start);
     if value.is_none() {
-        // Beyond the bounds that this transaction has set and not committed.
+        // The value lies beyond the bounds that this transaction has set and not committed.
         slice_table::return_range(entry, range);
         if slot.version.load(SeqCst) != memo.version() {
             memo.forget();
@@ -164,8 +165,8 @@ pub fn draw(
     Ok(value)
 }
 
-/// Takes up to `want` indexes, into `slice` where there is one, else one. What does not belong into the
-/// slice goes back.
+/// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the slice
+/// cannot serve is returned.
 pub fn take_into(
     entry: &'static Entry,
     slot: &'static Slot,
@@ -195,7 +196,7 @@ pub fn take_into(
     }
 }
 
-/// Goes on to the next run of the range in hand, if there is one.
+/// Moves the slice on to the next run of its range, if there is one.
 fn next_run(entry: &Entry) -> bool {
     let slice = entry.slice.get();
     let rest = slice.rest();
@@ -216,8 +217,8 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
     run.is_some()
 }
 
-/// How many values to take: twice as many as last time, up to the limit, and not more than a quarter of
-/// what is there for all.
+/// How many values to take: twice as many as last time, up to the limit, and no more than a quarter of what
+/// the pool has for all sessions.
 pub fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
     let busy = slice_table::is_busy(entry);
@@ -232,7 +233,7 @@ pub fn size(entry: &Entry, slot: &Slot) -> i64 {
     (grown as i64).min(there / 4).max(1)
 }
 
-/// Takes from what was given back, else from the pool.
+/// Takes from the returned ranges, else from the cursor.
 fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     if slot.has_returned() && !entry.terms.get().ordered {
         let taken = returned(entry, slot, want);
@@ -260,7 +261,7 @@ fn returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     Some(range)
 }
 
-/// Tells the worker that a slot runs low.
+/// Tells the worker that a slot is running low.
 #[cold]
 fn want_block(slot: &'static Slot) {
     if let Ok(shared) = shared::get()

@@ -1,5 +1,5 @@
-//! What this transaction has changed of the definitions, and how the others learn of it once it is
-//! committed.
+//! What this transaction has changed in the definitions, and how the other sessions learn of it after the
+//! commit.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -19,16 +19,16 @@ use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
 
-/// What the others must learn.
+/// What the other sessions must learn.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// A node has renumbered the sequence.
     Renumbered { node: i32, epoch: Epoch },
-    /// It was dropped.
+    /// The sequence was dropped.
     Dropped,
-    /// Its name, its owner, its key format or its privileges are other ones.
+    /// Its name, its owner, its key format or its privileges have changed.
     Outdated,
-    /// Its bounds, its order or its sizes are other ones; its indexes mean what they meant.
+    /// Its bounds, its order or its sizes have changed; each index keeps its value.
     Terms,
 }
 
@@ -39,48 +39,48 @@ struct Noted {
 }
 
 static NOTED: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
-/// The extension that this transaction has dropped, and at which level.
+/// The extension that this transaction has dropped, and the nesting level at which it did.
 static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-/// The extension is dropped by this transaction: its slots serve nothing any more from the moment that the
-/// commit returns.
+/// Notes that this transaction drops the extension: its slots serve nothing from the moment that the commit
+/// returns.
 pub fn extension_dropped(extension: pg_sys::Oid) {
     begin();
-    // SAFETY: both read statics of this backend.
+    // SAFETY: both read statics of this backend, which is connected.
     let (level, database) =
         unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
     let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
     EXTENSION.set(Some((key, level)));
 }
 
-/// Registers the callbacks. To be called once a process.
+/// Registers the callbacks. Called once per process.
 pub fn init_process() {
-    // SAFETY: both callbacks stay for the life of the process.
+    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
     unsafe {
         pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
         pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
     }
 }
 
-/// Whether this transaction has defined anything: then it may have to serve itself.
+/// Whether this transaction has defined anything. If so, it may have to serve itself.
 pub fn in_progress() -> bool {
     DEFINED.get()
 }
 
-/// This transaction has written a definition: its names are looked up anew.
+/// Notes that this transaction has written a definition: names are looked up again.
 pub fn begin() {
     super::prepare();
     DEFINED.set(true);
     forget_names();
 }
 
-/// To be told to the others at commit.
+/// Notes a change that the other sessions learn of at commit.
 pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     begin();
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    // Before the borrow: a FATAL in there would find it at the abort.
+    // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows `NOTED` too.
     let key = memo::key_of(id)?;
     NOTED.borrow_mut().grow(Noted { key, change, level })
 }
@@ -92,7 +92,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
-        // Its commit could be anybody's, of another session or after a restart, and would end no slot.
+        // Any session could commit it, even after a restart, and that commit would end no slot.
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() => HiloError::PrepareDrop.raise(),
         XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
@@ -125,10 +125,10 @@ unsafe extern "C-unwind" fn at_subtransaction(
     if !DEFINED.get() {
         return;
     }
-    // SAFETY: reads a static of xact.c; still the level of the subtransaction that ends.
+    // SAFETY: reads a static of xact.c, which still has the level of the subtransaction that ends.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     let mut noted = NOTED.borrow_mut();
-    // In the order of their levels, so those of the one that ends are the last.
+    // The changes are in the order of their levels, so those of the subtransaction that ends are the last.
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
             while noted.pop_if(|change| change.level >= level).is_some() {}
@@ -145,7 +145,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
     }
 }
 
-/// After the commit: every session sees the change from now on. Nothing in here can fail.
+/// Tells the slots after the commit: every session sees the changes from now on. Nothing in here can fail.
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
@@ -165,7 +165,7 @@ fn publish() {
     }
 }
 
-/// Tells all slots of the extension that it is gone.
+/// Ends all slots of the extension.
 fn drop_all(shared: &'static Shared, key: &Key) {
     for (number, slot) in shared.slots.iter().enumerate() {
         if slot.database.load(Acquire) != key.database {
@@ -193,7 +193,7 @@ fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {
     drop(locked);
     slot.refilled.broadcast();
     drop(slot);
-    // Where somebody is in the middle of using it, it is reaped when its place is needed.
+    // A slot that a session has pinned is not freed here. It is reaped when its place is needed.
     if dropped {
         shared.free(number);
     }

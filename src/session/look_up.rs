@@ -1,5 +1,5 @@
-//! Looking a name up: finds the sequence in the catalog and attaches to its slot, or to what this
-//! transaction has defined.
+//! Looks a name up: finds the sequence in the catalog, and attaches to its slot or to what this transaction
+//! has defined.
 
 use std::sync::atomic::Ordering::*;
 
@@ -20,11 +20,11 @@ use crate::gucs;
 use crate::shared;
 use crate::shared::slot::Slot;
 
-/// The memo of a name, good for the user of now, who has one of `needs`.
+/// The memo of a name, good for the current user, who has one of the privileges in `needs`.
 ///
 /// # Errors
-/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and what waiting for the
-/// worker can end with.
+/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
+/// the worker.
 pub fn look_up(
     name: &[u8],
     needs: Privileges,
@@ -53,12 +53,12 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
 fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {
     let shared = shared::get()?;
     super::prepare();
-    // SAFETY: reads a flag of shared memory.
+    // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
         return Err(HiloError::Recovery("hilo_nextval"));
     }
     loop {
-        // Read before the look-up: a definition that changes meanwhile raises it.
+        // Read before the look-up: a definition that changes meanwhile raises the counter.
         let definitions_at = shared.control.definitions.load(SeqCst);
         let names_at = names_version();
         let user = ffi::current_user();
@@ -88,7 +88,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             entry,
             version_at,
             version,
-            // One that is narrowed is good for this call alone.
+            // A narrowed memo is good for this call only.
             names_version: if narrowed { 0 } else { names_at },
             user,
             privileges,
@@ -98,16 +98,16 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
     }
 }
 
-/// Where a memo that is served from the pool has attached to.
+/// What a memo that is served from the pool is attached to.
 struct Attached {
     slot: &'static Slot,
     version: u64,
-    /// The definition allows less than the pool deals, as that of a transaction that has changed the
-    /// bounds and has not committed: each value must be looked at.
+    /// The definition allows less than the pool serves, as in a transaction that has changed the bounds and
+    /// not committed: each value must be checked.
     narrowed: bool,
 }
 
-/// Finds the sequence's slot, waits until the worker has read its terms, and takes them over.
+/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry.
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
     wait::wake_once(shared);
@@ -116,7 +116,8 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
         wait::for_terms(shared, slot, &sequence.name.to_string())?;
     let narrowed = narrow(&mut terms.mapping, &sequence.definition);
     let known = entry.terms.get().mapping;
-    // The slot may have been put back and filled again meanwhile: the numbers are the same ones.
+    // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the numbers
+    // are the same.
     let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
     if slice_table::has_slice(entry)
         && (!same || narrowed || terms.ordered || known != terms.mapping)
@@ -134,7 +135,7 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
     Ok(Attached { slot, version, narrowed })
 }
 
-/// Leaves of a mapping what a definition allows, too. Whether that is less.
+/// Narrows a mapping to what a definition allows too. Returns whether that is less.
 fn narrow(mapping: &mut Mapping, definition: &Definition) -> bool {
     let before = *mapping;
     if !mapping.cycle {

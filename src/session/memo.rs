@@ -19,20 +19,20 @@ use crate::shared::key::Key;
 use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
 
-/// A sequence that this backend has used. Made once and never freed: what a session was told last is
-/// remembered for as long as it lasts, as core does. What a call needs lies together, since who uses
-/// thousands of sequences pays for each cache line.
+/// A sequence that this backend has used. An entry is made once and never freed: like core, hilo remembers
+/// the value that a session was given last for as long as the session lasts. What a call needs is stored
+/// together, because a session that uses thousands of sequences pays for each cache line.
 #[repr(C, align(64))]
 pub struct Entry {
-    /// Where it is served from; `None` while the transaction that defined it serves itself.
+    /// Where the sequence is served from; `None` while the transaction that defined it serves itself.
     pub slot: Cell<Option<&'static Slot>>,
     pub serial: Cell<Serial>,
-    /// Where the next value comes from; an empty one where this backend holds no slice.
+    /// Where the next value comes from: an empty slice while this backend holds none.
     pub slice: Cell<&'static Slice>,
     pub last: Cell<Option<i64>>,
-    /// The smallest index that this session may still be served of the epoch.
+    /// The smallest index of the epoch that this session may still be served.
     pub floor: Cell<i64>,
-    /// When it last took from the pool, counted in draws of this backend.
+    /// When this backend last drew from the pool, counted in its draws; 0: never.
     pub drawn_at: Cell<u64>,
     pub terms: Cell<Terms>,
     /// The size of the last slice.
@@ -42,7 +42,7 @@ pub struct Entry {
     pub id: SequenceId,
 }
 
-/// A name, as looked up by one user. Laid out as an entry is.
+/// A name as one user has looked it up. Its layout follows the same rule as an entry's.
 #[repr(C, align(64))]
 pub struct Memo {
     pub name: Box<[u8]>,
@@ -53,7 +53,7 @@ pub struct Memo {
     user: Cell<pg_sys::Oid>,
     privileges: Cell<Privileges>,
     pub key_format: RefCell<KeyFormat>,
-    /// The prefix, and all of a key but its value.
+    /// The server prefix, and all of a key but its value.
     keys: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
@@ -68,7 +68,7 @@ pub struct Meaning {
     pub key_format: KeyFormat,
 }
 
-/// The version of what only this transaction knows.
+/// The version that memos of this transaction's own definitions point to. It never changes.
 pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
 type Memos = FxHashMap<&'static [u8], &'static Memo>;
@@ -79,11 +79,11 @@ static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None
 static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
 
 impl Memo {
-    /// Whether it still holds, for the user of now.
+    /// Whether the memo is still good, for the current user.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
-        // SAFETY: points to a slot's version or to `OWN_VERSION`, both there for good; null only while
-        // the names' version is 0.
+        // SAFETY: the pointer is to a slot's version or to `OWN_VERSION`. Shared memory and statics are valid
+        // for the life of the process.
         self.names_version.get() == names_version()
             && self.user.get() == ffi::current_user()
             && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
@@ -103,25 +103,27 @@ impl Memo {
         escape_for_message(&self.name)
     }
 
-    /// What the keys are made with under this server prefix, if that was asked for last.
+    /// The frame of the keys under this server prefix, if that prefix was the last one asked for.
     #[inline(always)]
     pub fn key_frame(&'static self, prefix: &[u8]) -> Option<&'static Frame> {
-        // SAFETY: replaced by `frame_keys` and `resolve` only, and no caller keeps it as far as there.
+        // SAFETY: only `frame_keys` and `renew` replace it, and no caller keeps the result until either is
+        // called.
         let (made_with, frame) = unsafe { self.keys.try_borrow_unguarded() }.ok()?.as_ref()?;
         (**made_with == *prefix).then_some(frame)
     }
 
-    /// Makes what the keys are made with under this prefix, which has been checked.
+    /// Makes the frame of the keys under this prefix, which has been checked.
     pub fn frame_keys(&self, format: &KeyFormat, prefix: &[u8]) {
         self.keys.replace(Some((prefix.into(), format.frame(&self.name, prefix))));
     }
 
-    /// The version of the slot that it was made with; for a pin to be compared with.
+    /// The version of the slot that the memo was made with. A session compares it after it has pinned the
+    /// slot.
     pub fn version(&self) -> u64 {
         self.version.get()
     }
 
-    /// What the name has been found to mean.
+    /// Enters what the name has been found to mean.
     pub fn renew(&self, found: Meaning) {
         self.entry.set(Some(found.entry));
         self.version_at.set(found.version_at);
@@ -133,12 +135,12 @@ impl Memo {
         self.names_version.set(found.names_version);
     }
 
-    /// The next call looks the name up again.
+    /// Makes the next call look the name up again.
     pub fn forget(&self) {
         self.names_version.set(0);
     }
 
-    /// Remembers a value as the last of this session.
+    /// Remembers a value as the last one of this session.
     #[inline(always)]
     pub fn served(&'static self, entry: &'static Entry, value: i64) {
         entry.last.set(Some(value));
@@ -146,18 +148,19 @@ impl Memo {
     }
 }
 
-/// What `hilo_lastval` asks for.
+/// What `hilo_lastval` refers to.
 pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
     LAST.get()
 }
 
-/// The value that this session was given last of a sequence.
+/// The last value of a sequence that this session was given.
 pub fn last_of(id: SequenceId) -> Option<i64> {
     let key = (crate::catalog::catalog_oids().ok()?.extension, id);
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
-/// Remembers a value as the one given last, as setval does; `hilo_lastval` does not tell it.
+/// Remembers a value as the last one of a sequence, as core's setval does. The sequence that `hilo_lastval`
+/// refers to stays the same.
 pub fn set_last(id: SequenceId, value: i64) {
     let Ok(ids) = crate::catalog::catalog_oids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {
@@ -165,7 +168,7 @@ pub fn set_last(id: SequenceId, value: i64) {
     }
 }
 
-/// As DISCARD SEQUENCES: currval and lastval are undefined again.
+/// Makes currval and lastval undefined again, as DISCARD SEQUENCES does.
 pub fn forget_last() {
     LAST.set(None);
     if let Some(entries) = ENTRIES.borrow().as_ref() {
@@ -173,16 +176,17 @@ pub fn forget_last() {
     }
 }
 
-/// The memo of a name, which may be out of date. Calls nothing of Postgres.
+/// The memo of a name, which may be out of date. Calls no function of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Memo> {
     MEMOS.try_borrow().ok()?.as_ref()?.get(name).copied()
 }
 
-/// Memory that is never freed. The standard library would end the process, and so the server, where
-/// there is none.
+/// Places a value in memory that is never freed. If memory runs out, it returns an error; the standard
+/// library would end the process, and so the server.
 fn kept<T>(value: T) -> Result<&'static T, HiloError> {
-    // SAFETY: neither type that is kept is of size 0; what was allocated is written before it is read.
+    // SAFETY: neither type that is kept has size 0, so the layout may be allocated. The memory is written
+    // before it is read.
     unsafe {
         let place = std::alloc::alloc(std::alloc::Layout::new::<T>()) as *mut T;
         if place.is_null() {
@@ -238,7 +242,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
 
 /// The key of a sequence of this database.
 pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
-    // SAFETY: a static set when the backend connected.
+    // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     Ok(Key {
         database,
@@ -257,10 +261,10 @@ impl Entry {
         self.terms.get().mapping
     }
 
-    /// How the indexes are counted that it is dealt from its slot.
+    /// The index space of what the entry's slot serves; `None` while it has no slot.
     pub fn index_space(&self) -> Option<IndexSpace> {
         self.slot.get()?;
-        // SAFETY: a static set when the backend connected.
+        // SAFETY: this static is set when the backend connects.
         let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
         Some(IndexSpace {
             key: Key { database, extension: self.extension.to_u32(), sequence: self.id },

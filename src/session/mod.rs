@@ -1,8 +1,9 @@
 //! This backend: what it remembers of the sequences that it uses, and how it draws from them.
 //!
-//! `memo` finds what a name means, `draw` gets the next value, `wait` waits for the worker, `own` serves
-//! a sequence that the current transaction has defined, `change` tells the others what was committed,
-//! `exit` gives back what is left.
+//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
+//! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
+//! create a sequence. `uncommitted` serves a sequence that the current transaction has defined, and
+//! `invalidation` tells the other sessions what was committed. `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;

@@ -15,15 +15,15 @@ use crate::gucs;
 use crate::shared;
 use crate::shared::slot::{Locked, Terms};
 
-/// What a run of consecutive indexes has to offer.
+/// What a run of consecutive indexes offers.
 enum Fit {
     Here(Range),
-    /// It would have to reach up to this index.
+    /// The run would have to reach up to this index.
     Needs(i64),
     Never,
 }
 
-/// `count` values that step evenly. Returns the run and the increment.
+/// Takes `count` values that step evenly. Returns the run and the increment.
 ///
 /// # Errors
 /// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
@@ -39,7 +39,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
         |terms, run| even(&terms.mapping, count, run),
         |name| HiloError::RangeTooLarge { name, count },
     )?;
-    // What this transaction serves itself is of an epoch that others may never see.
+    // A transaction that serves itself counts in an epoch that other sessions may never see.
     if entry.slot.get().is_some() {
         entry.floor.set(range.end);
     }
@@ -50,11 +50,11 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     Ok((run, increment))
 }
 
-/// The first of `count` values from this session's slice, or from a new one where the one in hand is too
-/// short: what is left over then serves the next calls. `None`: where it draws too seldom to hold a slice,
-/// or the range does not fit into one.
+/// The first of `count` values from this session's slice, or from a new one if the current slice is too
+/// short; what is left of the new one serves the next calls. `None`: the session draws too seldom to hold a
+/// slice, or the range does not fit into one.
 fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
-    /// In slices of the usual size.
+    /// The most values to take this way, in slices of `hilo.max_slice_size`.
     const MOST: i64 = 4;
     let slot = entry.slot.get()?;
     let increment = entry.increment();
@@ -99,7 +99,7 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
     }
 }
 
-/// The next block of classic Hi/Lo.
+/// The hi of the next block of classic Hi/Lo.
 ///
 /// # Errors
 /// `NeedsBlockSize`, `Exhausted`, and those of [`look_up::look_up`] and of waiting.
@@ -130,8 +130,8 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
 
 type Claimed = (&'static Memo, &'static Entry, Range);
 
-/// `never` is the error where something is left that does not fit; where nothing is, the sequence is
-/// exhausted.
+/// Takes the range that `fit` chooses. `never` makes the error for the case that something is left but does
+/// not fit; if nothing is left, the sequence is exhausted.
 fn claim(
     name: &[u8],
     mut fit: impl FnMut(&Terms, Range) -> Fit,
@@ -155,7 +155,7 @@ fn claim(
             let range = claimed.ok_or(error)?;
             return Ok((memo, entry, range));
         };
-        // What this session still holds lies before the range, and goes to the others.
+        // What this session still holds lies before the range, and is returned for the other sessions.
         slice_table::return_slice(entry);
         let shared = shared::get()?;
         let Some(_pin) = wait::Pin::of(slot, memo) else {
@@ -173,18 +173,18 @@ fn claim(
     }
 }
 
-/// What became of a claim.
+/// The result of a claim.
 enum Claim {
     Here(Range),
     /// The entry is out of date.
     Outdated,
-    /// Something is left that does not fit.
+    /// Something is left, but it does not fit.
     Never,
     /// Nothing is left.
     Exhausted,
 }
 
-/// `None`: wait for more.
+/// `None`: the caller waits for more.
 fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
@@ -212,8 +212,8 @@ fn try_claim(
         return Some(Claim::Here(range));
     }
     if impossible || locked.is_at_end() {
-        // Nothing more comes in order: only what was given back, and is not below what this session was
-        // served. Of what lies in the catalog the worker brings some at a time.
+        // Nothing more comes in order. Only returned ranges are left, and of these only what is not below the
+        // values that this session was served. The worker reloads a few at a time of those in the catalog.
         let mut seen = *floor;
         let fits = |run: Range| {
             seen = seen.max(run.end);

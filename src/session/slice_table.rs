@@ -1,4 +1,4 @@
-//! This backend's slices: which sequences it may hold more than one value of.
+//! This backend's slices, and the sequences that it holds them of.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::*;
@@ -16,17 +16,18 @@ use crate::shared::{self, Shared};
 
 struct SliceTable {
     slices: &'static [Slice],
-    /// Who holds each, and what was left in it when the clock hand last passed.
+    /// The entry that holds each slice, and what was left in the slice when the clock hand last passed.
     owners: Vec<Option<(&'static Entry, i64)>>,
     hand: usize,
 }
 
 static TABLE: Global<RefCell<Option<SliceTable>>> = Global::new(RefCell::new(None));
-/// Draws from the pool so far: the clock by which an entry is found busy or idle.
+/// Draws from the pools so far: the clock that tells whether an entry is busy or idle.
 static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
-/// Enters this backend among the sessions of its database: the worker stays, and when the server stops it
-/// waits until this one has given back what it holds, and has rolled back what keeps a row locked.
+/// Registers this backend among the sessions of its database. The worker stays for them. When the server
+/// stops, the worker waits until each session has returned what it holds, and has rolled back what keeps a
+/// row locked.
 pub fn register_session(shared: &'static Shared) {
     let mut table = TABLE.borrow_mut();
     if table.is_some() {
@@ -35,18 +36,19 @@ pub fn register_session(shared: &'static Shared) {
     let backend = &shared.backends[my_number()];
     let slices = shared.slices_of(my_number());
     *table = Some(SliceTable { slices, owners: vec![None; slices.len()], hand: 0 });
-    // SAFETY: both are set in a connected backend.
+    // SAFETY: both statics are set in a connected backend.
     unsafe {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
         backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
     }
 }
 
-/// Takes this backend out again; its slices have been let go. The database that it was in.
+/// Takes this backend out of the sessions again, after its slices were returned. Returns the database that it
+/// was in.
 pub fn leave_session(shared: &'static Shared) -> Option<u32> {
     let table = TABLE.borrow_mut().take()?;
     let backend = &shared.backends[my_number()];
-    // What was left behind stays to be seen.
+    // Orphaned slices stay visible.
     let used = table.slices.iter().rposition(|slice| !slice.is_free()).map_or(0, |last| last + 1);
     backend.used.store(used as u32, Release);
     backend.pid.store(0, Relaxed);
@@ -67,13 +69,13 @@ pub fn count_draw(entry: &Entry) {
     entry.drawn_at.set(DRAWS.get());
 }
 
-/// Whether the entry has a slice, with something in it or not.
+/// Whether the entry has a slice, be it empty or not.
 #[inline]
 pub fn has_slice(entry: &Entry) -> bool {
     !std::ptr::eq(entry.slice.get(), Slice::empty())
 }
 
-/// The entry's slice, or a new one for it; `None` while all are held by sequences that are busier.
+/// The entry's slice, or a new one for it; `None` while busier sequences hold all slices.
 pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
     if has_slice(entry) {
         return Some(entry.slice.get());
@@ -91,15 +93,15 @@ pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
     Some(slice)
 }
 
-/// A free slice, made free if need be: the hand passes over a slice whose slice has been used since it
-/// came by last (the second-chance algorithm).
+/// A free slice, freed first if necessary by the second-chance algorithm: the hand skips a slice that was
+/// used since it last came by.
 fn free_place() -> Option<usize> {
     const STEPS: usize = 2;
     let mut victim = None;
     {
         let mut table = TABLE.borrow_mut();
         let table = table.as_mut()?;
-        // A slice that nobody owns may still hold what was left behind.
+        // A slice without an entry may be an orphaned one, with something left in it.
         let free = |at: &usize| table.owners[*at].is_none() && table.slices[*at].is_free();
         if let Some(at) = (0..table.slices.len()).find(free) {
             return Some(at);
@@ -122,7 +124,7 @@ fn free_place() -> Option<usize> {
     TABLE.borrow().as_ref()?.slices[at].is_free().then_some(at)
 }
 
-/// Gives back what this session holds of a sequence, and its slice.
+/// Returns what this session's slice of a sequence holds, and gives the slice up.
 pub fn return_slice(entry: &'static Entry) {
     let slice = entry.slice.replace(Slice::empty());
     let Ok(shared) = shared::get() else { return };
@@ -144,13 +146,13 @@ pub fn return_slice(entry: &'static Entry) {
     }
 }
 
-/// The worker takes to the catalog what has no place in memory.
+/// Orphans a slice whose rest finds no room in the pool. The worker writes it to the catalog.
 fn leave_behind(shared: &'static Shared, slice: &Slice) {
     shared.orphan(slice);
     super::wait::wake(shared);
 }
 
-/// Gives back a range that was taken from the pool and cannot be served.
+/// Returns a range that was taken from the pool and cannot be served.
 pub fn return_range(entry: &'static Entry, range: Range) {
     let (Some(index_space), Ok(shared)) = (entry.index_space(), shared::get()) else { return };
     let Some(at) = find_place(shared, &index_space, range) else { return };
@@ -162,7 +164,8 @@ pub fn return_range(entry: &'static Entry, range: Range) {
     leave_behind(shared, slice);
 }
 
-/// A free slice for a range that the pool has no place for; `None` once it has.
+/// A free slice for a range that finds no room in the pool. `None`: it has found room there, or neither that
+/// nor a free slice was found in about five seconds.
 fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -> Option<usize> {
     const TRIES: u32 = 5_000;
     for _ in 0..TRIES {
@@ -172,9 +175,9 @@ fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -
         if let Some(at) = free_place() {
             return Some(at);
         }
-        // All slices were left behind: the worker frees them.
+        // No slice is free yet. The worker frees those that are orphaned.
         super::wait::wake(shared);
-        // SAFETY: sleeps a millisecond.
+        // SAFETY: it only sleeps, for a millisecond.
         unsafe { pg_sys::pg_usleep(1_000) };
     }
     None
@@ -186,7 +189,7 @@ pub fn holders() -> Vec<&'static Entry> {
     table.iter().flat_map(|table| table.owners.iter().flatten()).map(|(entry, _)| *entry).collect()
 }
 
-/// Lets go of every slice of this backend that `chosen` picks.
+/// Returns every slice of this backend that `chosen` picks.
 pub fn return_slices(chosen: impl Fn(&Entry) -> bool) {
     for entry in holders() {
         if chosen(entry) {

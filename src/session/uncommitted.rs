@@ -1,14 +1,14 @@
-//! The transaction that has created, set or restarted a sequence serves itself.
+//! A transaction that has created, set or restarted a sequence serves itself.
 //!
-//! It has written a position that nobody else sees, so all indexes from `next_index` on are its own. It
-//! counts in its own memory and writes how far it came just before it commits. A row version is known by
-//! its epoch and the (sub)transaction that wrote it, so after a ROLLBACK TO the count of the version that
-//! is in force again continues where it stood.
+//! It has written a position that no other session sees, so all indexes from `next_index` on are its own. It
+//! counts in its own memory, and writes how far it came just before it commits. The epoch and the
+//! (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK TO the count of the
+//! version that is in force again continues where it stood.
 //!
-//! A transaction that only changes the increment, or whether the sequence cycles, continues the numbers
-//! of everybody, who would be served them again after its rollback: it draws nothing until it commits.
-//! Where it continues numbers of its own, the version that it continues is moved behind each number that
-//! is about to leave, so that a ROLLBACK TO gives none of them back.
+//! A transaction that only changes the increment, or whether the sequence cycles, continues the numbers that
+//! all sessions share. After its rollback they would be served again, so it draws nothing until it commits.
+//! If it continues numbers of its own, it moves the version that it continues past each number that is about
+//! to leave, so that no ROLLBACK TO brings one back.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,17 +29,19 @@ use crate::gucs;
 use crate::memory::Grow;
 use crate::shared::slices::Slice;
 
-/// Indexes loaded at a time. Nothing is lost by a large number: the rest is written back.
+/// The most indexes loaded at a time. A large number loses nothing: what is not served is not written as
+/// served.
 const CHUNK: i64 = 1 << 20;
 
-/// What the numbers of a version are.
+/// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
-    /// Its own: they begin where the statement says.
+    /// They are its own, and begin where the statement says.
     New,
-    /// Those of another version that this transaction has written, from where that stands.
+    /// They continue those of another version that this transaction has written, from where that version
+    /// stands.
     Continues(Version, Mapping),
-    /// Everybody's, from where they stand.
+    /// They continue those that all sessions share, from where these stand.
     Shared,
 }
 
@@ -52,14 +54,14 @@ struct Own {
 }
 
 impl Own {
-    /// Goes past what a version that continues this one has served.
+    /// Moves past what a version that continues this one has served.
     fn rise_to(&self, floor: i64) {
         if floor > self.next() {
             self.slice.move_to(floor.min(self.limit));
         }
     }
 
-    /// The first index that it has not served.
+    /// The first index that this version has not served.
     fn next(&self) -> i64 {
         self.slice.rest().start
     }
@@ -68,11 +70,11 @@ impl Own {
 #[derive(Default)]
 struct State {
     served: HashMap<Version, Own>,
-    /// Versions whose numbers are not their own.
+    /// The origins of those versions whose numbers are not their own.
     origins: HashMap<Version, Origin>,
     /// The smallest index that a version may still serve.
     floors: HashMap<Version, i64>,
-    /// What was passed over under a version, to reach what was asked for.
+    /// What was skipped under a version, to reach what was asked for.
     passed: HashMap<Version, Vec<Range>>,
     /// The version of each sequence that is in force.
     current: HashMap<SequenceId, Version>,
@@ -83,7 +85,8 @@ impl State {
         self.floors.get(version).copied().unwrap_or(0)
     }
 
-    /// `run` is about to be served under `version`: those that it continues do not come to it again.
+    /// Notes that `run` is about to be served under `version`: the versions that it continues will not serve
+    /// the same values.
     fn serve(&mut self, version: Version, run: Run, increment: i64) {
         let mut at = version;
         while let Some(Origin::Continues(before, mapping)) = self.origins.get(&at).copied() {
@@ -101,7 +104,7 @@ impl State {
 
 static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 
-/// Notes what the numbers of a version are that this transaction has just written.
+/// Notes where the numbers of a version that this transaction has just written come from.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -116,18 +119,18 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
         (Origin::New, _) => {
             state.origins.remove(&version);
         }
-        // What continues everybody's numbers still does.
+        // A version that continues one with shared numbers has shared numbers too.
         (_, Some(Origin::Shared)) => state.origins.grow((version, Origin::Shared))?,
         _ => state.origins.grow((version, origin))?,
     };
     Ok(())
 }
 
-/// Takes a sequence over if this transaction, which has defined something, has written its position. Whether
-/// it is ours.
+/// Attaches the entry to this transaction's own count if the transaction, which has defined something, has
+/// written the sequence's position. Returns whether it has.
 ///
 /// # Errors
-/// `Renumbered` where it continues everybody's numbers.
+/// `Renumbered` if the version continues the numbers that all sessions share.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
     let found = positions::find_written(sequence.id, gucs::node().0)?;
     let Some((position, version)) = found else {
@@ -151,12 +154,12 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let own = state.served.entry(version).or_insert_with(|| {
         let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
         slice.move_to(position.next_index);
-        // What is loaded counts as served where it continues another version: no more than is likely
-        // to be drawn.
+        // If it continues another version, what is loaded counts as served there, so no more is loaded than
+        // is likely to be drawn.
         let chunk = if matches!(origin, Origin::New) { CHUNK } else { 1 };
         Own { entry, slice, limit, chunk }
     });
-    // The bounds may be others than when it was loaded.
+    // The bounds may have changed since it was loaded.
     own.limit = limit;
     own.slice.move_to(own.next().max(floor));
     entry.slot.set(None);
@@ -174,13 +177,13 @@ pub fn reached(version: &Version) -> Option<i64> {
     served.into_iter().chain(state.floors.get(version).copied()).max()
 }
 
-/// What was passed over under a version, and not served.
+/// What was skipped under a version, and not served.
 pub fn passed(version: &Version) -> Vec<Range> {
     let state = STATE.borrow();
     state.as_ref().and_then(|state| state.passed.get(version)).cloned().unwrap_or_default()
 }
 
-/// Loads the next indexes of a sequence that is ours. `None`: there are some now.
+/// Loads the next indexes of a sequence that this transaction serves itself. `None`: the caller tries again.
 ///
 /// # Errors
 /// `Exhausted`.
@@ -196,7 +199,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
         let Some(run) = mapping.run(range) else {
             return Some(Err(HiloError::exhausted(memo.name(), &mapping)));
         };
-        // One run at a time, so that no other part of the range is taken for served.
+        // One run at a time, so that no other part of the range counts as served.
         own.slice.load(Range::new(next, next + run.count), run);
         state.serve(version, run, mapping.increment);
         Some(Ok(None))
@@ -207,7 +210,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     })
 }
 
-/// Takes the part that `fit` chooses of what is left of a sequence that is ours.
+/// Takes the part that `fit` chooses of what is left of a sequence that this transaction serves itself.
 pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
     let mut state = STATE.borrow_mut();
     let state = state.as_mut()?;
@@ -224,9 +227,10 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     Some(claimed)
 }
 
-/// Before the commit: writes how far each sequence was served.
+/// Writes how far each sequence was served. Called just before the commit.
 pub fn write_back() {
-    // Its node is the one that it began as, whatever a reload has made of this server meanwhile.
+    // A version keeps the node that it was written under, even if a reload has made this server another node
+    // since.
     let mut served: HashMap<Version, i64> = HashMap::new();
     if let Some(state) = STATE.borrow().as_ref() {
         served.extend(&state.floors);
@@ -235,7 +239,7 @@ pub fn write_back() {
             *reached = own.next().max(*reached);
         }
     }
-    // Whoever draws after this, in a later callback, would draw what is not written down.
+    // A later callback that draws would get numbers that are not written down, so nothing is left to draw.
     for own in STATE.borrow_mut().iter_mut().flat_map(|state| state.served.values_mut()) {
         own.limit = own.next();
         own.slice.move_to(own.limit);
@@ -250,7 +254,8 @@ pub fn write_back() {
     }
 }
 
-/// Moves a version to `next`. What it has passed over is not served: this session has got later values.
+/// Moves a version to `next`. What it has skipped is recorded as a gap: this session has already been given
+/// later values.
 fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloError> {
     let Some(position) = positions::advance(version, next)? else { return Ok(()) };
     if passed.is_empty() {
@@ -264,7 +269,8 @@ fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloErr
     })
 }
 
-/// The transaction has ended: what was ours is everybody's.
+/// Discards this state when the transaction has ended: its sequences are served from their slots from then
+/// on.
 pub fn forget() {
     let Some(state) = STATE.borrow_mut().take() else { return };
     for own in state.served.into_values() {
@@ -272,7 +278,8 @@ pub fn forget() {
             own.entry.slice.set(Slice::empty());
             own.entry.serial.set(Serial::default());
         }
-        // SAFETY: leaked by `adopt`; the entry, which alone pointed to it, has just let go of it.
+        // SAFETY: `adopt` leaked it, and only its entry has pointed to it. An entry without a slot has just
+        // dropped that reference; `adopt` has made one with a slot drop it before the slot was set.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(own.slice).cast_mut()) });
     }
 }

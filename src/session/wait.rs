@@ -20,23 +20,24 @@ use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
 use crate::shared::{Condition, Shared};
 
-/// The slot that this backend keeps from being reused, and whether it waits there. An ERROR drops the
-/// guards; a FATAL one leaves them to [`leave`].
+/// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards; a FATAL
+/// error does not, and leaves them to [`leave`].
 static PINNED: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
 static WAITING: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
 
-/// Keeps a slot from being reused.
+/// Keeps a slot from being reused, until it is dropped.
 pub struct Pin(());
 
 impl Pin {
-    /// Keeps a slot that was found.
+    /// Keeps the pin of a slot that was found.
     pub fn found(pinned: Pinned) -> Pin {
         debug_assert!(PINNED.get().is_none());
         PINNED.set(Some(pinned.into_slot()));
         Pin(())
     }
 
-    /// Keeps the slot of a good memo. `None`: the slot is no longer what the memo says.
+    /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer what the
+    /// memo says.
     pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
         let pin = Pin::found(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
@@ -51,7 +52,7 @@ impl Drop for Pin {
     }
 }
 
-/// Counts this backend among those who wait for a block.
+/// Counts this backend among those that wait for a block.
 struct Waiting(());
 
 impl Waiting {
@@ -70,21 +71,21 @@ impl Drop for Waiting {
     }
 }
 
-/// At exit: gives up what a wait that was cut short has left.
+/// Releases at exit what an interrupted wait has left.
 pub fn leave() {
     drop(Waiting(()));
     drop(Pin(()));
 }
 
-/// How long to sleep before looking whether the worker is still there.
+/// How long to sleep before checking whether the worker is still running.
 const NAP: Duration = Duration::from_millis(100);
 
-/// One wait: until when, and what is known of why it lasts.
+/// One wait: how long it may last, and what is known of why it lasts.
 struct Patience {
     began: Instant,
     timeout: Duration,
     no_worker: bool,
-    /// Whether none could be had at some time meanwhile.
+    /// Whether there was no worker, and none could be registered, at some point of the wait.
     starved: bool,
 }
 
@@ -108,7 +109,7 @@ impl Patience {
         self.starved |= self.no_worker;
     }
 
-    /// Sleeps until `condition` is broadcast, or a while.
+    /// Sleeps until `condition` is broadcast, or for a while.
     fn sleep(&self, condition: &Condition, event: WaitEvent) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
@@ -116,9 +117,9 @@ impl Patience {
     }
 }
 
-/// Wakes the worker of this database, or registers one. `false`: none could be had.
+/// Wakes the worker of this database, or registers one. `false`: there is none, and none could be registered.
 pub fn wake(shared: &'static Shared) -> bool {
-    // SAFETY: a static set when the backend connected.
+    // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
     let registered = match shared.wake(database) {
         Wake::Woken => true,
@@ -138,8 +139,8 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
-/// The same, when this backend is about to hold numbers for the first time: what is in memory is put away
-/// at a stop only where there is a worker.
+/// Like [`wake`], but once, when this backend is about to hold numbers for the first time: at a stop, what is
+/// in memory is flushed only if there is a worker.
 pub fn wake_once(shared: &'static Shared) {
     static WOKEN: Global<Cell<bool>> = Global::new(Cell::new(false));
     if !WOKEN.replace(true) {
@@ -147,7 +148,7 @@ pub fn wake_once(shared: &'static Shared) {
     }
 }
 
-/// The slot of a sequence, pinned; waits for one to become free where all are taken.
+/// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
 pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
     if let Some(pinned) = shared.find_or_add(key) {
         return Ok((pinned.slot(), Pin::found(pinned)));
@@ -174,7 +175,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
 
 fn database_exists(database: u32) -> bool {
     let none = pg_sys::Datum::null();
-    // SAFETY: a catalog look-up inside a transaction, under no lock.
+    // SAFETY: the catalog look-up runs inside a transaction and under none of our locks.
     unsafe {
         pg_sys::SearchSysCacheExists(
             pg_sys::SysCacheIdentifier::DATABASEOID as _,
@@ -211,8 +212,8 @@ pub fn for_terms(
     until(shared, slot, name, read)?.ok_or_else(|| HiloError::NoSuchSequence(name.into()))
 }
 
-/// Waits until a pinned slot has something to take under `serial`, or its serial is another. The caller
-/// may be served no index below `floor`.
+/// Waits until a pinned slot has something to take under `serial`, or has another serial or no terms. The
+/// caller may be served no index below `floor`.
 ///
 /// # Errors
 /// `Exhausted` when nothing is left, `Fault` when the worker has given up, `Timeout`.
@@ -241,7 +242,8 @@ pub fn for_block(
     }
 }
 
-/// Asks the worker for what `ready` looks for in the slot, under its lock, and waits for it.
+/// Asks the worker for what `ready` looks for in the slot, and waits for it. `ready` runs under the slot's
+/// lock.
 pub fn until<T>(
     shared: &'static Shared,
     slot: &'static Slot,

@@ -1,7 +1,7 @@
-//! What the catalog says of a server's memory. Everything below `settled_index` is served, free, recorded
-//! as a gap, or has a row in `hilo.free_range` that says whose memory holds it; from there to `next_index`
-//! it may be in the memory of the server life `incarnation`. So a crash is written off by what the catalog
-//! says alone, each index once.
+//! Keeps the catalog up to date with a server's memory. Every index below `settled_index` is served, free,
+//! recorded as a gap, or in a row of `hilo.free_range` that says whose memory holds it. From there to
+//! `next_index`, any index may be in the memory of the life that `incarnation` names. So after a crash the
+//! catalog alone says what to write off, each index once.
 
 use hilo_core::range::Range;
 
@@ -13,9 +13,10 @@ use crate::shared::inventory::InMemory;
 
 /// Brings a locked position up to date with what memory holds of it.
 ///
-/// `settled_index` follows the lowest range that is held. One that a session keeps for long would hold it
-/// back, and let a crash write off all that was served since: then the ranges below the pool's get rows of
-/// their own. With `exactly` they do in any case.
+/// `settled_index` follows the lowest range that is held. A range that a session keeps for long would hold it
+/// back, and a crash would then write off all that was served since. In that case `settled_index` rises to
+/// the first index that the pool has not handed out, and the ranges below that get rows of their own. With
+/// `exactly` this is done in any case.
 pub fn account(
     ids: &CatalogOids,
     incarnation: i64,
@@ -42,7 +43,7 @@ pub fn account(
     }
 }
 
-/// What memory will hold once the ranges `leaving` it are in the catalog.
+/// What memory will hold once the ranges in `leaving` are in the catalog.
 pub fn without(held: InMemory, leaving: &[Range]) -> InMemory {
     let leaving = Range::union(leaving.to_vec());
     let ranges = held.ranges.iter().flat_map(|range| range.without(&leaving)).collect();

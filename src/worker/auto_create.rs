@@ -1,4 +1,4 @@
-//! Creating the sequences that sessions have asked for.
+//! Creates the sequences that sessions have asked for.
 
 use pgrx::pg_sys;
 
@@ -16,14 +16,14 @@ use crate::shared::random_id;
 use crate::shared::slot::Fault;
 
 impl Worker {
-    /// Serves all requests. Whether there were any.
+    /// Serves all requests. Returns whether there were any.
     pub(super) fn create(&self) -> bool {
         let mut any = false;
         while let Some(taken) = self.shared.take_request(self.database) {
             any = true;
             let done = create(taken.name(), taken.owner);
             if done.is_err() && transaction::is_ending() {
-                // The next worker's to do.
+                // The next worker serves this request.
                 self.shared.retake_requests(self.database);
                 return any;
             }

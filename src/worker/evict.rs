@@ -1,8 +1,8 @@
-//! Putting a pool away: what it holds goes to the catalog, as free ranges, and the position is lowered as
-//! far as those reach down from it. Then its slot is free.
+//! Flushes and evicts pools: what a pool holds goes to the catalog as free ranges, and the position is
+//! lowered as far as those reach down from it. After that the slot is freed.
 //!
-//! Until the catalog has a range, memory does: the pool is frozen, and its returned ranges wait among
-//! those that are leaving. Where the transaction fails all of it is dealt again as before.
+//! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges are among
+//! those that are leaving. If the transaction fails, all of it is served from memory again.
 
 use std::sync::atomic::Ordering::*;
 
@@ -24,35 +24,35 @@ use crate::shared::{Shared, slot};
 /// The most slots in one transaction.
 const BATCH: usize = 512;
 
-/// A pool that is being put away.
+/// A pool that is being flushed.
 struct Frozen {
     number: usize,
     index_space: IndexSpace,
     serial: Serial,
     freezes: u64,
-    /// A session had frozen it: only who can lock the row may thaw it.
+    /// A session had frozen the pool: only a worker that can lock the row may unfreeze it.
     was_frozen: bool,
     ranges: Vec<Range>,
 }
 
-/// What became of what was to be written.
+/// What became of the ranges that were to be written.
 pub(super) enum Outcome {
-    /// The catalog has it; the position is here now.
+    /// The catalog has them; the position is at this index now.
     Written(i64),
-    /// Its row is held by another transaction, or it cannot be told just now what is held.
+    /// Another transaction has locked the row, or it cannot be told right now what memory holds.
     RowLocked,
-    /// The sequence was numbered anew, or is gone: whoever did that has written it off.
+    /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
     Outdated,
 }
 
 impl Worker {
-    /// Puts away all that this database's slots hold and frees them. Whether all are free.
+    /// Flushes and frees all slots of this database. Returns whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
         self.evict(&slots) == slots.len()
     }
 
-    /// Puts away and frees. How many were freed.
+    /// Flushes slots and frees them. Returns how many were freed.
     fn evict(&mut self, numbers: &[usize]) -> usize {
         let mut freed = 0;
         for batch in numbers.chunks(BATCH) {
@@ -65,7 +65,7 @@ impl Worker {
         freed
     }
 
-    /// Where sessions wait for a slot, or soon would, the longest idle ones are put away.
+    /// Evicts the longest idle slots if sessions wait for a slot, or soon would.
     pub(super) fn make_room(&mut self) {
         let slots = self.shared.slots.len();
         let wanted = self.shared.control.slots_wanted.load(Acquire) != 0;
@@ -82,7 +82,7 @@ impl Worker {
         let numbers: Vec<usize> = idle.into_iter().map(|(_, number)| number).collect();
         let enough = (slots / 32).max(1);
         let mut freed = 0;
-        // Another one in the place of each whose row is locked.
+        // For each slot whose row is locked, another one is evicted.
         for some in numbers.chunks(enough) {
             freed += self.evict(some);
             if freed >= enough {
@@ -121,8 +121,8 @@ impl Worker {
         self.conclude(frozen, done);
     }
 
-    /// Stops a pool, and says what it holds. A caller that finds it empty asks for a block, and is served
-    /// after this.
+    /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for a block,
+    /// and is served after the flush.
     fn freeze(&self, number: usize) -> Option<Frozen> {
         let mut locked = self.shared.lock_slot(number);
         let ours = locked.key.database == self.database.to_u32();
@@ -136,7 +136,7 @@ impl Worker {
         let freezes = locked.freeze();
         locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
-        // What is returned from here on is told the next time.
+        // The catalog learns the next time of what is returned from here on.
         locked.untold = false;
         let ranges = locked.outgoing();
         let index_space = locked.index_space();
@@ -176,16 +176,16 @@ impl Worker {
     }
 }
 
-/// What is to be written, and where it comes from.
+/// Where the ranges to be written come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
-    /// A pool that is frozen.
+    /// A frozen pool.
     Pool,
-    /// A slice that was left behind.
+    /// An orphaned slice.
     Slice,
 }
 
-/// Writes down `ranges`, which nobody else has.
+/// Writes `ranges`, which have no other owner, to the catalog.
 pub(super) fn write(
     ids: &CatalogOids,
     shared: &'static Shared,
@@ -206,10 +206,11 @@ pub(super) fn write(
     if position.epoch != epoch || position.incarnation != shared.life() {
         return Ok(Outcome::Outdated);
     }
-    // Returned ranges may have come since the pool was frozen; they stay in memory.
+    // Ranges may have been returned since the pool was frozen; they stay in memory.
     let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
     let held = account::without(held, ranges);
-    // Where there is a slot, it must learn of a position that is lowered.
+    // If the sequence has a slot, that must learn of a lowered position, so an orphaned slice then does not
+    // lower it.
     let lower = from == From::Pool || !held.has_slot;
     if sequence.definition.ordered {
         let mapping = position.mapping(&sequence.definition);
@@ -232,8 +233,8 @@ pub(super) fn write(
     Ok(Outcome::Written(position.next_index))
 }
 
-/// Lowers an ordered sequence's position by what is at its top. It never goes back to the rest, which is
-/// returned.
+/// Lowers an ordered sequence's position by the range at its top. Returns the other ranges, to which the
+/// sequence never goes back.
 fn lower_ordered(position: &mut Position, ranges: &[Range], lower: bool) -> Vec<Range> {
     let mut ranges = Range::union(ranges.to_vec());
     if let Some(top) = ranges.pop_if(|last| lower && last.end == position.next_index) {

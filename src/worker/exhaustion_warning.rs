@@ -1,4 +1,4 @@
-//! A line in the server's log when a sequence comes near its end.
+//! Warns in the server's log when a sequence comes near its end.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -7,10 +7,10 @@ use hilo_core::mapping::Mapping;
 
 use crate::shared::slot::Locked;
 
-/// Percent of the range, each reported once.
+/// Percentages of the range; each is reported once.
 const LEVELS: [u8; 3] = [80, 90, 95];
 
-/// How much of a sequence's range is reserved where `next` is the next index, rounded down.
+/// The percentage of a sequence's range that is reserved if `next` is the next index, rounded down.
 fn percent(mapping: &Mapping, next: i64) -> u8 {
     let Some(value) = mapping.value(next) else { return 100 };
     let whole = mapping.max_value as i128 - mapping.min_value as i128 + 1;
@@ -25,8 +25,8 @@ fn level(percent: u8) -> u8 {
     LEVELS.into_iter().rev().find(|level| percent >= *level).unwrap_or(0)
 }
 
-/// What a block that reaches from index `start` to `end` makes worth a warning: the level that it
-/// passes. What lies below `start` was reported when it was reserved, maybe in an earlier life.
+/// The level that a block from index `start` to `end` passes, if that is worth a warning. What lies below
+/// `start` was reported when it was reserved, perhaps in an earlier life.
 pub fn passed(locked: &mut Locked, mapping: &Mapping, start: i64, end: i64) -> Option<u8> {
     if mapping.cycle || start >= end {
         return None;
@@ -41,7 +41,7 @@ pub fn passed(locked: &mut Locked, mapping: &Mapping, start: i64, end: i64) -> O
     Some(now)
 }
 
-/// To be called outside of any lock.
+/// Must be called under no lock.
 pub fn warn(name: &str, level: u8, mapping: &Mapping) {
     let bound = if mapping.increment > 0 { mapping.max_value } else { mapping.min_value };
     let message =

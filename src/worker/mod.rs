@@ -1,7 +1,7 @@
-//! The worker of one database: reserves blocks in its own transactions, puts back what is left.
+//! The worker of one database: it reserves blocks in its own transactions, and flushes what is left.
 //!
-//! It is registered by the first session that needs it, sleeps on its latch while nothing happens, and
-//! leaves when the last session has gone and everything is put back.
+//! The first session that needs the worker registers it. The worker sleeps on its latch while nothing
+//! happens, and leaves when the last session has gone and everything is flushed.
 
 mod account;
 mod auto_create;
@@ -27,18 +27,18 @@ use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
 use crate::shared::{self, Shared, slices};
 
-/// What the worker keeps for itself.
+/// The worker's own state.
 pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
     retries: refill::Retries,
     came_at: Instant,
-    /// Since when no session has been there.
+    /// Since when the database has had no session.
     alone_since: Option<Instant>,
-    /// When it last tried in vain to put all away.
+    /// When it last tried to flush everything without success.
     kept_at: Option<Instant>,
-    /// When something was last dealt or wanted.
+    /// When something was last taken or wanted.
     busy_at: Instant,
     sampled_at: Instant,
     active: bool,
@@ -46,25 +46,26 @@ pub struct Worker {
     roles_recorded: bool,
 }
 
-/// After so long a worker that could not put all away tries again.
+/// How long a worker that could not flush everything waits before it tries again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A worker that others wait for stays at least so long: what it came for is done by then.
+/// How long a worker stays at least while other databases wait for one: what it came for is done by then.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Where Postgres starts the worker. `argument` is the database's oid.
+/// The function in which Postgres starts the worker. `argument` is the database's oid.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
     let Ok(shared) = shared::get() else { return };
     let Some(place) = shared.enter(database, slices::my_number()) else { return };
-    // Registered before the connection is made, so that it runs when core has cleaned up behind that.
+    // The exit callback is registered before the connection is made, so that it runs after core has cleaned
+    // up the connection.
     shutdown::init(place);
     signals();
-    // As the bootstrap superuser; also where new connections are not allowed any more: those that are
-    // there go on drawing.
-    // SAFETY: as every background worker connects.
+    // The worker connects as the bootstrap superuser, and also if new connections are no longer allowed: the
+    // existing ones continue to draw.
+    // SAFETY: this is how every background worker connects; it is registered as one that does.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(
             database,
@@ -79,8 +80,9 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
 }
 
 fn signals() {
-    // SAFETY: a cancel would end a wait for the synchronous standby as if it had answered, so it is
-    // ignored.
+    // A cancel would end a wait for the synchronous standby as if it had answered, so SIGINT is ignored.
+    // SAFETY: each handler may run at any moment: it sets flags and the latch of this process, or does
+    // nothing.
     unsafe {
         ffi::set_handler(pg_sys::SIGTERM, transaction::request_end);
         ffi::set_handler(pg_sys::SIGHUP, ffi::SignalHandlerForConfigReload);
@@ -89,11 +91,11 @@ fn signals() {
     }
 }
 
-/// What of the database's and the server's settings must not reach the worker's transactions.
+/// Overrides those settings of the database and of the server that must not reach the worker's transactions.
 fn settings() {
     for (name, value) in [
         (c"search_path", c"pg_catalog"),
-        // A block is flushed, and acknowledged by the synchronous standby, before it is served.
+        // A reservation is on disk, and acknowledged by the synchronous standby, before its block is served.
         (c"synchronous_commit", c"on"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_isolation", c"read committed"),
@@ -102,11 +104,11 @@ fn settings() {
         (c"lock_timeout", c"0"),
         #[cfg(not(any(feature = "pg15", feature = "pg16")))]
         (c"transaction_timeout", c"0"),
-        // An error is to be caught, and not by another role's rights.
+        // The worker must be able to catch errors, and acts with no other role's privileges.
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
     ] {
-        // SAFETY: literals; these settings exist in all versions.
+        // SAFETY: the strings are literals, and each setting exists in every version that it is compiled for.
         unsafe {
             pg_sys::SetConfigOption(
                 name.as_ptr(),
@@ -154,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Does what sessions have asked for. Whether that was anything.
+    /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
         let created = self.create();
         self.adopt_orphans();
@@ -186,7 +188,7 @@ impl Worker {
         ours.filter(|(_, slot)| slot.database.load(Acquire) == database).map(|(at, _)| at).collect()
     }
 
-    /// Makes room, and leaves when it is time. Whether this worker has left.
+    /// Makes room, and leaves when it is time. Returns whether this worker has left.
     fn leave(&mut self) -> bool {
         self.make_room();
         let alone = self.shared.sessions_in(self.database) == 0;
@@ -201,14 +203,15 @@ impl Worker {
             return false;
         }
         let empty = self.adopt_orphans() & self.evict_all();
-        // What is kept in memory is its own: a worker comes for it when it is needed.
+        // A worker that others wait for leaves even if something stays in memory: its database gets a worker
+        // again when it needs one.
         let left =
             (empty || crowded_out) && self.shared.leave_unless(self.place, || self.is_wanted());
         self.kept_at = (!left && !empty).then(Instant::now);
         left
     }
 
-    /// Whether another database waits for a worker, and this one has had its turn.
+    /// Whether another database waits for a worker, and this one has had its turn and is not wanted.
     fn is_crowded_out(&self) -> bool {
         self.shared.is_contended() && self.came_at.elapsed() >= TURN && !self.is_wanted()
     }
@@ -220,12 +223,12 @@ impl Worker {
             .any(|number| self.shared.slots[number].database.load(Acquire) == database)
     }
 
-    /// How long a transaction that puts ranges away waits for a lock on the tables.
+    /// How long a transaction that flushes ranges waits for a lock on the tables.
     fn patience(&self) -> Duration {
         Duration::from_millis(if transaction::is_ending() { 200 } else { 1_000 })
     }
 
-    /// Until something is wanted, a sample is due, a retry is due, or it is time to leave.
+    /// Sleeps until something is wanted, a sample is due, a retry is due, or it is time to leave.
     fn sleep(&self) {
         let mut due: Option<Duration> = self.retries.next();
         let mut at = |wait: Duration| due = Some(due.map_or(wait, |due| due.min(wait)));
@@ -245,7 +248,7 @@ impl Worker {
         self.nap(due);
     }
 
-    /// Sleeps until it is woken, or `due`.
+    /// Sleeps until the worker is woken, or for as long as `due` says.
     fn nap(&self, due: Option<Duration>) {
         let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
         if due.is_some() {

@@ -1,4 +1,5 @@
-//! What sessions have left behind for want of a place: to the pool, or else to the catalog.
+//! Takes up the orphaned slices, whose sessions found no room to return them: what is left in them goes to
+//! the pool, or else to the catalog.
 
 use hilo_core::range::Range;
 
@@ -12,11 +13,12 @@ use crate::shared::slices::{IndexSpace, Slice};
 /// The most slices in one transaction.
 const BATCH: usize = 256;
 
-/// A slice that was left behind, and what is in it.
+/// An orphaned slice, its index space, and what is left in it.
 type Orphan = (&'static Slice, IndexSpace, Range);
 
 impl Worker {
-    /// Takes over the slices that were left behind in this database. Whether none is left.
+    /// Returns or writes what the orphaned slices of this database hold, and frees them. Returns whether none
+    /// is left.
     pub(super) fn adopt_orphans(&mut self) -> bool {
         let mut rest: Vec<Orphan> = Vec::new();
         for slice in self.shared.orphans() {
@@ -42,12 +44,12 @@ impl Worker {
         self.shared.orphans().any(|slice| slice.index_space().key.database == database)
     }
 
-    /// Whether all of them are in the catalog.
+    /// Writes orphaned slices to the catalog, and frees those that are done. Returns whether all of them are.
     fn write_orphans(&self, batch: &[Orphan]) -> bool {
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: returning slices", || {
             let ids = match catalog::catalog_oids() {
-                // What is of an extension that was dropped is nobody's.
+                // What a slice holds of a dropped extension belongs to no sequence any more.
                 Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),
                 found => found?,
             };
@@ -56,7 +58,8 @@ impl Worker {
                 if done[at].is_some() {
                     continue;
                 }
-                // All of one sequence together: until the commit each of its slices is still held.
+                // All slices of one index space are written together: until the commit, each of them still
+                // counts as held.
                 let same = |(_, (_, other, _)): &(usize, &Orphan)| other == index_space;
                 let (places, ranges): (Vec<usize>, Vec<Range>) = batch
                     .iter()

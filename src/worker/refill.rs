@@ -1,5 +1,5 @@
-//! From the slots that want something to published blocks: look again what each needs, reserve for all
-//! of them in one transaction, publish, wake who waits.
+//! Refills the slots that want something: checks again what each needs, reserves for all of them in one
+//! transaction, publishes the blocks, and wakes the sessions that wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -30,7 +30,7 @@ const REPEAT_AFTER: i64 = 60_000_000;
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
 
-/// So many of the returned ranges stay in memory when there are too many of them, and so many come back
+/// How many returned ranges stay in memory when there are too many of them, and up to how many are reloaded
 /// from the catalog.
 const KEPT: usize = RETURNED / 2;
 
@@ -39,7 +39,7 @@ const KEPT: usize = RETURNED / 2;
 pub struct Retries(HashMap<usize, Retry>);
 
 struct Retry {
-    /// The slot's: another sequence in the same slot starts afresh.
+    /// The slot's serial: another sequence in the same slot starts from the beginning.
     serial: Serial,
     failed: u32,
     at: Instant,
@@ -51,7 +51,7 @@ impl Retries {
         self.0.values().map(|retry| retry.at.saturating_duration_since(Instant::now())).min()
     }
 
-    /// Forgets those that `due` says nothing is to be done about any more.
+    /// Keeps only those that `due` says are still to be retried.
     pub fn retain(&mut self, due: impl Fn(usize, Serial) -> bool) {
         self.0.retain(|number, retry| due(*number, retry.serial));
     }
@@ -61,10 +61,10 @@ impl Retries {
         retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
 
-    /// Notes a failure. Whether it was the last that is tolerated. One that is `passing`, as a row
-    /// lock is, is retried for as long as somebody waits: each caller's own patience ends it.
+    /// Notes a failure. Returns whether it was the last one that is tolerated. A `passing` failure, such as a
+    /// row lock, is retried for as long as a session waits: each caller's own timeout ends its wait.
     fn failed(&mut self, number: usize, serial: Serial, passing: bool) -> bool {
-        /// No later than some 160 ms after a lock has gone.
+        /// Retries no later than about 160 ms after a lock is released.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
         let failed = before.map_or(0, |retry| retry.failed) + 1;
@@ -80,7 +80,7 @@ impl Retries {
 }
 
 impl Worker {
-    /// Serves the slots that want something now. Whether there were any.
+    /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
         for batch in self.wanted().chunks(BATCH) {
@@ -109,7 +109,7 @@ impl Worker {
         shared.all_wanted().filter(is_due).collect()
     }
 
-    /// Takes a slot's flag and looks again what it needs.
+    /// Takes a slot's flag, and checks again what the slot needs.
     fn look_again(&mut self, number: usize) -> Option<Plan> {
         self.shared.take_want(number);
         if !self.leave_node(number) {
@@ -147,7 +147,7 @@ impl Worker {
         let waited_for = slot.waiting.load(SeqCst) > 0;
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64);
         let known = locked.terms().is_some();
-        // Nothing more can be reserved: what is free in the catalog is all there is.
+        // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
         let crowded = locked.pool.returned().is_crowded();
         let content = available >= threshold.max(need) && !(at_end && waited_for);
@@ -158,7 +158,8 @@ impl Worker {
             return None;
         }
         if at_end && waited_for && !frozen {
-            // Who waits can be served none of these: see what the catalog has.
+            // The sessions that wait can be served none of these: they leave for the catalog, which may have
+            // others.
             locked.clear_returned(0);
         } else if crowded {
             locked.clear_returned(KEPT);
@@ -187,8 +188,8 @@ impl Worker {
         Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
     }
 
-    /// What is held for another node than this server is now (`hilo.node_id` has changed) goes to the
-    /// catalog, as that node's. Whether nothing is held any more.
+    /// Flushes what a slot holds for another node than this server is now (`hilo.node_id` has changed), as
+    /// that node's. Returns whether nothing is held for it any more.
     pub(super) fn leave_node(&mut self, number: usize) -> bool {
         let here = gucs::node().0;
         let database = self.database.to_u32();
@@ -207,8 +208,8 @@ impl Worker {
         left
     }
 
-    /// Reserves for all in one transaction; where that fails, for each in one of its own, so that no
-    /// fault takes another sequence down with it.
+    /// Reserves for all plans in one transaction. If that fails, reserves for each in its own transaction, so
+    /// that a fault with one sequence does not affect another.
     fn reserve(&mut self, plans: Vec<Plan>) {
         match self.reserve_together(&plans) {
             Ok(outcomes) => self.settle(plans, outcomes),
@@ -268,8 +269,8 @@ impl Worker {
         });
     }
 
-    /// What was committed while this process was told to end may not have been acknowledged by the
-    /// standby: it is put away again instead.
+    /// Publishes what was reserved. What was committed while this process was told to end may not have been
+    /// acknowledged by the standby: it goes back to the catalog instead.
     fn publish(&self, plan: &Plan, reserved: Reserved, ending: bool) {
         let mapping = reserved.terms.mapping;
         let mut passed = None;
@@ -321,7 +322,8 @@ impl Worker {
         }
     }
 
-    /// Notes why a reservation failed; tries again later, or tells who waits.
+    /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of the
+    /// failure.
     fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;

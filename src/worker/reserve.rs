@@ -28,21 +28,22 @@ pub struct Plan {
     /// How often the pool had been frozen.
     pub freezes: u64,
     pub available: i64,
-    /// Somebody waits for so many.
+    /// How many indexes a session waits for.
     pub need: i64,
     pub demand: Demand,
     pub block: i64,
-    /// How many ranges the slot can take back from the catalog, and from which index on they are of use.
+    /// How many ranges the slot can reload from the catalog, and from which index on they are of use.
     pub room: usize,
     pub from: i64,
-    /// Ranges to be put into the catalog for want of room.
+    /// Ranges on their way to the catalog.
     pub leaving: Vec<Range>,
     pub _pin: Pinned,
 }
 
-/// What came of it.
+/// The result of a reservation.
 pub enum Outcome {
-    /// Its row is held by another transaction.
+    /// Another transaction has locked the row or the definition, or the row has an earlier epoch than the
+    /// slot.
     RowLocked,
     /// There is no such sequence.
     Gone,
@@ -50,20 +51,19 @@ pub enum Outcome {
 }
 
 pub struct Reserved {
-    /// The sequence's.
+    /// The sequence's name.
     pub name: String,
     pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: i64,
-    /// The end of the highest free range that stays in the catalog, where nothing more can be reserved;
-    /// else 0.
+    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else 0.
     pub free_end: i64,
-    /// Empty where none was needed.
+    /// Empty if none was needed.
     pub block: Range,
-    /// Free ranges that came back from the catalog.
+    /// Free ranges that were reloaded from the catalog.
     pub free: Vec<Range>,
-    /// The block size that was settled on.
+    /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
     /// See [`Position::skip`].
@@ -84,8 +84,8 @@ pub fn reserve(
         RowLock::Missing => return first_on_node(ids, shared, plan),
         RowLock::Locked(locked) => locked,
     };
-    // Read after the row was locked: who changes what the indexes mean holds that lock. Until the
-    // position is ours, replication may change that, which locks the definition.
+    // Read after the row was locked: a session that changes what the indexes mean holds that lock. Until the
+    // position is ours, replication may change that too, and it locks the definition.
     let sequence = match locked.position.is_ours() {
         true => definitions::by_id(ids, id)?,
         false => match definitions::lock(ids, id, LockWait::Skip)? {
@@ -103,7 +103,7 @@ pub fn reserve(
     take_over(ids, incarnation, &sequence, &mut position)?;
     let same = plan.index_space.node == position.node && plan.index_space.epoch == position.epoch;
     let leaving: &[Range] = if same { &plan.leaving } else { &[] };
-    // Where somebody is just taking some, what is held is told next time.
+    // If a session is just taking a range, the catalog learns the next time of what memory holds.
     let (node, epoch) = (position.node, position.epoch);
     let held = shared.in_memory(&IndexSpace { key: plan.index_space.key, node, epoch });
     let told = held.is_some();
@@ -119,7 +119,7 @@ pub fn reserve(
     let mut reserved = decide(&sequence, &position, plan, same, free);
     position.next_index = reserved.block.end.max(position.next_index);
     if !reserved.block.is_empty() {
-        // After a restart the rate is not known yet: it falls by no more than is reserved meanwhile.
+        // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
         position.skip = reserved.skip.max(position.skip - reserved.block.len());
     }
     reserved.next_index = position.next_index;
@@ -129,15 +129,16 @@ pub fn reserve(
         next_command();
         reserved.free_end = ranges::free_end(ids, &position)?;
     }
-    // A commit of something also where a block that was not acknowledged is published after all.
+    // If ranges are leaving, the row is written even if it has not changed: a block among them that was not
+    // acknowledged may be served after this commit.
     if position != locked.position || !leaving.is_empty() {
         locked.update(&position);
     }
     Ok(Outcome::Reserved(reserved))
 }
 
-/// A node that has not drawn from this sequence before gets its position. The definition is locked
-/// until that is there: see `sql::replication_triggers`.
+/// Makes the position of a node that has not drawn from this sequence before. The definition is locked until
+/// the position exists: see `sql::replication_triggers`.
 fn first_on_node(
     ids: &CatalogOids,
     shared: &'static Shared,
@@ -154,8 +155,8 @@ fn first_on_node(
     }
 }
 
-/// Ranges that found no place in memory: kept for later, or for an ordered sequence, which never goes
-/// back, written off.
+/// Writes ranges that found no room in memory: they are kept for later, or, for an ordered sequence, which
+/// never goes back, written off.
 fn put(
     ids: &CatalogOids,
     position: &Position,
@@ -171,7 +172,7 @@ fn put(
     })
 }
 
-/// How much to reserve.
+/// Decides how much to reserve.
 fn decide(
     sequence: &Sequence,
     position: &Position,

@@ -1,5 +1,4 @@
-//! Once in the worker's life: the roles that the catalog mentions and those that the cluster knows of are
-//! the same.
+//! Once per worker, makes the roles that the catalog mentions the same as those that the cluster knows of.
 
 use super::Worker;
 use super::transaction::{self, BRIEFLY};
@@ -7,8 +6,8 @@ use crate::catalog::role_references;
 use crate::errors::HiloError;
 
 impl Worker {
-    /// Rows may have come without their roles' dependencies, by pg_upgrade or replication. What fails is
-    /// left to the next worker.
+    /// Rows may have come by pg_upgrade or replication, without the dependencies on their roles. If this
+    /// fails, it is left to the next worker.
     pub(super) fn record_roles(&mut self) {
         if std::mem::replace(&mut self.roles_recorded, true) {
             return;

@@ -1,4 +1,4 @@
-//! The rates of the sequences, sampled while there is traffic.
+//! Samples the rates of the sequences while there is traffic.
 
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use crate::ffi;
 use crate::gucs;
 
 impl Worker {
-    /// Samples the slots of this database when it is time. Once a whole window has been empty, nothing
-    /// is sampled until something is wanted again.
+    /// Samples the slots of this database when it is time. After a whole window without activity, nothing is
+    /// sampled until something is wanted again.
     pub(super) fn sample(&mut self) {
         if !self.active || self.sampled_at.elapsed() < gucs::sample_interval() {
             return;
@@ -20,13 +20,13 @@ impl Worker {
         self.active = active || self.busy_at.elapsed() < gucs::window();
     }
 
-    /// Samples all slots now, as when the settings have changed. Whether any is active.
+    /// Samples all slots now, also after the settings have changed. Returns whether any is active.
     pub(super) fn sample_all(&mut self) -> bool {
         self.sampled_at = Instant::now();
         self.slots().into_iter().fold(false, |active, number| self.sample_slot(number) | active)
     }
 
-    /// Whether anything was dealt within the window.
+    /// Samples one slot. Returns whether anything was taken from it within the window.
     fn sample_slot(&mut self, number: usize) -> bool {
         let now = ffi::now();
         let window = gucs::window().as_micros() as i64;

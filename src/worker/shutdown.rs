@@ -1,8 +1,8 @@
-//! The worker's end: on SIGTERM, between two transactions, what memory holds goes to the catalog.
+//! The worker's end: on SIGTERM, between two transactions, it flushes what memory holds.
 //!
-//! When the server stops its sessions are ended at the same time, and the worker waits until they have
-//! given back. When it alone is ended, another worker comes after it, where sessions are there or
-//! something is left in memory: what fails here is that one's to do.
+//! When the server stops, its sessions are ended at the same time, and the worker waits until they have
+//! returned what they hold. When only the worker is ended, another one follows it if there are sessions or
+//! something is left in memory: what fails here is left to that one.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ use crate::backend::Global;
 use crate::shared;
 use crate::shared::workers::{Place, register};
 
-/// How long a stopping server's worker waits for the sessions to give back their slices.
+/// How long a stopping server's worker waits for the sessions to return their slices.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a worker waits for the one that comes after it.
+/// How long a worker waits for the next one to start.
 const SUCCESSION: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(5);
 
 static PLACE: Global<Cell<Option<Place>>> = Global::new(Cell::new(None));
 
-/// Has this process leave its place at its end, whatever brings that.
+/// Has this process leave its place when it ends, for whatever reason.
 pub fn init(place: Place) {
     PLACE.set(Some(place));
-    // SAFETY: the callback only changes our own shared memory, under our own locks.
+    // SAFETY: the callback only changes our own shared memory, under our own locks, which the process can
+    // still take then.
     unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
 }
 
@@ -38,11 +39,11 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
 }
 
 impl Worker {
-    /// Puts all away and leaves.
+    /// Flushes everything and leaves.
     pub(super) fn end(mut self) {
-        // A silent standby must not hold up the end: one that misses what is put away has only the
-        // higher position.
-        // SAFETY: the variable behind the setting, on this process's one thread.
+        // A standby that does not answer must not hold up the end: if it misses what is flushed, it only has
+        // a higher position.
+        // SAFETY: this is the variable behind the setting, written on this process's one thread.
         unsafe {
             pg_sys::synchronous_commit =
                 pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
@@ -62,8 +63,8 @@ impl Worker {
         }
     }
 
-    /// Brings the worker that comes next. Should the server be stopped before that has come, its work is
-    /// still this one's.
+    /// Registers the next worker and waits until it has started. If the server stops before that, this worker
+    /// does the work of the next one.
     fn hand_over(mut self) {
         let at = self.shared.hand_over(self.place);
         if !register(self.database) {

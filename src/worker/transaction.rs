@@ -1,5 +1,6 @@
-//! A transaction of the worker's own, and what becomes of an error in it. And the worker's SIGTERM, which
-//! ends what a transaction waits for, and then, between two transactions, the worker.
+//! Runs the worker's own transactions, and turns an error in one into a [`Failure`]. This file also has the
+//! worker's handler of SIGTERM, which first ends what a transaction waits for and then, between two
+//! transactions, the worker.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -14,18 +15,18 @@ use crate::ffi;
 
 /// This process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// This process does what it has to do at its end, and is not told again.
+/// This process does what is left to do at its end: transactions run again.
 static AT_END: AtomicBool = AtomicBool::new(false);
-/// A transaction is under way, so that a cancel is caught.
+/// A transaction is running, so a cancel is caught.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// The handler of SIGTERM. The first one cuts short what a transaction waits for: a lock, or the
-/// synchronous standby. What the worker does at its end is not cut short by another.
+/// The handler of SIGTERM. The first signal cuts short what a transaction waits for: a lock, or the
+/// synchronous standby. A later signal does not cut short what the worker does at its end.
 ///
 /// # Safety
-/// It stores to flags of this process and sets its latch, which can be done at any moment.
+/// It may run at any moment: it only stores to flags of this process and sets its latch.
 pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
-    // SAFETY: flags that core's own handlers set, and our latch.
+    // SAFETY: core's own handlers set these flags, and the latch is this process's own.
     unsafe {
         if !ENDING.swap(true, Relaxed) && RUNNING.load(Relaxed) {
             (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
@@ -35,13 +36,13 @@ pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
     }
 }
 
-/// Whether this process has been told to end. That cuts the wait for the synchronous standby short, so
+/// Whether this process has been told to end. The signal cuts short the wait for the synchronous standby, so
 /// nothing that was committed since may be served before another commit.
 pub fn is_ending() -> bool {
     ENDING.load(Relaxed)
 }
 
-/// From here on transactions are run although this process has been told to end.
+/// Lets transactions run from here on, although this process has been told to end.
 pub fn begin_end() {
     AT_END.store(true, Relaxed);
 }
@@ -60,15 +61,14 @@ impl From<HiloError> for Failure {
     }
 }
 
-/// Runs `work` in a transaction and commits it; with an error it is rolled back. When this returns
-/// `Ok`, what was written is flushed, and acknowledged by the synchronous standby if there is one,
-/// unless [`is_ending`].
+/// Runs `work` in a transaction and commits it; an error rolls it back. When this returns `Ok`, what was
+/// written is on disk, and acknowledged by the synchronous standby if there is one, unless [`is_ending`].
 pub fn run<T>(
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
     let work = AssertUnwindSafe(work);
-    // From here on the handler cancels; before, it has been seen.
+    // From here on the handler cancels; an earlier signal is seen below.
     RUNNING.store(true, SeqCst);
     let result = if is_ending() && !AT_END.load(Relaxed) {
         let sqlstate = PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN as i32;
@@ -90,16 +90,16 @@ pub fn run<T>(
     result
 }
 
-/// The same, without waiting for somebody's lock for longer than `patience`: meanwhile nobody else is
-/// served.
+/// Like [`run`], but waits no longer than `patience` for a lock of another transaction: meanwhile the worker
+/// serves no other session.
 pub fn run_within<T>(
     patience: Duration,
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
-    // The timeout is a cancel, which is ignored elsewhere. None must be left over for a reservation's
-    // wait for the synchronous standby: see `run`.
-    // SAFETY: core's own handler and variables, on this process's one thread.
+    // A lock timeout is a cancel, which is ignored elsewhere. None may be left over for a reservation's wait
+    // for the synchronous standby: see `run`.
+    // SAFETY: these are core's own handler and variable, set on this process's one thread.
     unsafe {
         ffi::set_handler(pg_sys::SIGINT, ffi::StatementCancelHandler);
         pg_sys::LockTimeout = patience.as_millis().max(1) as i32;
@@ -114,15 +114,15 @@ pub fn run_within<T>(
     result
 }
 
-/// How long a transaction that can be done again waits for a lock.
+/// How long a transaction that can be repeated waits for a lock.
 pub const BRIEFLY: Duration = Duration::from_millis(20);
 
 fn attempt<T>(
     activity: &std::ffi::CStr,
     work: AssertUnwindSafe<impl FnOnce() -> Result<T, HiloError>>,
 ) -> Result<T, Failure> {
-    // SAFETY: the worker is connected and outside a transaction. No snapshot is pushed: the tables are
-    // read with the newest one each time.
+    // SAFETY: the worker is connected and outside a transaction, so it may start one and then push its
+    // snapshot.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -130,7 +130,7 @@ fn attempt<T>(
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
     }
     let result = work.0();
-    // SAFETY: ends what was begun above. Nothing behind the commit can fail, or what is committed would
+    // SAFETY: ends what was begun above. Nothing after the commit can fail; otherwise what is committed would
     // be taken for rolled back.
     unsafe {
         match result {
@@ -144,10 +144,10 @@ fn attempt<T>(
     result.map_err(Failure::from)
 }
 
-/// Tells the statistics. That can fail, which is of no consequence.
+/// Reports to the statistics. A failure of that has no consequence.
 fn report() {
     PgTryBuilder::new(|| {
-        // SAFETY: outside of a transaction.
+        // SAFETY: both may be called outside a transaction.
         unsafe {
             pg_sys::pgstat_report_stat(false);
             pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
@@ -158,7 +158,8 @@ fn report() {
 }
 
 fn failure(error: CaughtError) -> Failure {
-    // SAFETY: the error was copied and the error state flushed when it was caught.
+    // SAFETY: pgrx copied the error and flushed the error state when it caught it, so the transaction can be
+    // aborted.
     unsafe { pg_sys::AbortCurrentTransaction() };
     match error {
         CaughtError::PostgresError(report)
