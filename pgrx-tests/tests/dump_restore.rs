@@ -14,10 +14,9 @@ const NAMES: [&str; 5] = ["orders", "ordered", "falling", "set", "tenants/42/Gr√
 
 /// Draws from each sequence; no value may come twice.
 #[track_caller]
-fn draw(client: &mut Client, count: usize, seen: &mut Values) {
+fn draw_from_each(client: &mut Client, count: usize, seen: &mut Values) {
     for name in NAMES {
-        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
-        for value in client.all::<i64>(&sql) {
+        for value in client.draw(name, count) {
             assert!(seen.entry(name).or_default().insert(value), "{name}: {value} twice");
         }
     }
@@ -44,13 +43,13 @@ fn shop(cluster: &Cluster) -> Values {
     );
     let mut seen = Values::from([("orders", (1..=100).collect())]);
     drop(client);
-    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 30, &mut seen);
     cluster.crash(cluster.wait_for_worker("shop"));
-    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 30, &mut seen);
     // The first leaves with a slice below what the second was given, which becomes a free range.
     let (mut first, mut second) = (cluster.connect("shop"), cluster.connect("shop"));
-    draw(&mut first, 20, &mut seen);
-    draw(&mut second, 20, &mut seen);
+    draw_from_each(&mut first, 20, &mut seen);
+    draw_from_each(&mut second, 20, &mut seen);
     drop((first, second));
     cluster.restart();
     let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM hilo.free_range");
@@ -142,7 +141,7 @@ fn a_restored_database_repeats_nothing() {
     let cluster = Cluster::builder().preload(true).start();
     let mut seen = shop(&cluster);
     let mut holder = cluster.connect("shop");
-    draw(&mut holder, 7, &mut seen);
+    draw_from_each(&mut holder, 7, &mut seen);
     let other = Cluster::builder().preload(true).start();
     other.connect("postgres").run("CREATE ROLE keeper; CREATE ROLE \"Shop Clerk\"");
     for format in [Format::Plain, Format::Custom, Format::Directory] {
@@ -153,13 +152,13 @@ fn a_restored_database_repeats_nothing() {
             let mut client = target.connect(&database);
             assert_eq!(definitions(&mut client), definitions(&mut holder), "{format:?}");
             let mut copy_seen = seen.clone();
-            draw(&mut client, 400, &mut copy_seen);
-            draw(&mut target.connect(&database), 400, &mut copy_seen);
+            draw_from_each(&mut client, 400, &mut copy_seen);
+            draw_from_each(&mut target.connect(&database), 400, &mut copy_seen);
             let lost = unexplained(&mut client, "orders", &copy_seen["orders"]);
             assert!(lost.is_empty(), "{format:?}: {lost:?} are nowhere");
             client.run("INSERT INTO orders (customer) SELECT 'Grace' FROM generate_series(1, 100)");
             assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%' OR object LIKE 'node%'"), 0);
-            draw(&mut holder, 20, &mut seen);
+            draw_from_each(&mut holder, 20, &mut seen);
         }
     }
     drop(holder);
@@ -187,16 +186,14 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
             Source::seen_of(&sources) > 2_000
         });
         // A session of the test's own knows what it saw before the dump began.
-        let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 5000)";
-        before.extend(cluster.connect("postgres").all::<i64>(sql));
+        before.extend(cluster.connect("postgres").draw("adaptive", 5_000));
         let file = Format::Custom.dump(&cluster, "postgres");
         running.join().expect("the load has failed");
         Format::Custom.restore(&cluster, "copy", &file);
     });
     let mut copy = cluster.connect("copy");
-    let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 50000)";
-    let again: Vec<i64> =
-        copy.all::<i64>(sql).into_iter().filter(|value| before.contains(value)).collect();
+    let drawn = copy.draw("adaptive", 50_000);
+    let again: Vec<i64> = drawn.into_iter().filter(|value| before.contains(value)).collect();
     assert!(again.is_empty(), "{again:?} came again");
     load.run(&cluster, &sources);
     sources.iter().for_each(Source::assert_kept);
@@ -241,7 +238,7 @@ fn missing_roles_cost_a_warning() {
         "postgres"
     );
     assert_eq!(client.all::<String>("SELECT grantee::text FROM hilo.privilege"), ["public"]);
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 1);
     other.finish();
 }
@@ -265,7 +262,7 @@ fn pg_dumpall_brings_all() {
     assert!(errors.is_empty(), "{errors:?}");
     let mut client = other.connect("shop");
     assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     other.finish();
 }
 
@@ -293,7 +290,7 @@ fn schema_and_data_apart() {
     );
     cluster.restore("copy", &data);
     assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     client.run("INSERT INTO orders (customer) VALUES ('Grace')");
     cluster.finish();
 }
@@ -349,10 +346,10 @@ fn data_over_existing_sequences_is_refused() {
     let cluster = Cluster::builder().preload(true).start();
     let mut seen = shop(&cluster);
     let data = cluster.pg_dump("shop", &["--data-only"]);
-    draw(&mut cluster.connect("shop"), 500, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 500, &mut seen);
     restore_over(&cluster, "shop", &data, "is in use and cannot be restored");
     cluster.restart();
-    draw(&mut cluster.connect("shop"), 500, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 500, &mut seen);
 
     cluster.connect("postgres").run("CREATE DATABASE other");
     let mut client = cluster.connect("other");
@@ -361,9 +358,9 @@ fn data_over_existing_sequences_is_refused() {
         client.run(&format!("SELECT hilo_create('{name}')"));
     }
     let mut seen = Values::new();
-    draw(&mut client, 50, &mut seen);
+    draw_from_each(&mut client, 50, &mut seen);
     restore_over(&cluster, "other", &data, "Key (name)=(");
-    draw(&mut client, 500, &mut seen);
+    draw_from_each(&mut client, 500, &mut seen);
     cluster.finish();
 }
 

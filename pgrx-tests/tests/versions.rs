@@ -43,8 +43,7 @@ fn version(client: &mut Client) -> String {
 /// Each sequence of the shop goes on behind what it had served, or with what was free.
 fn assert_serves_on(client: &mut Client) {
     let mut expect = |name: &str, count: usize, free: &[i64], next: i64| {
-        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
-        for value in client.all::<i64>(&sql) {
+        for value in client.draw(name, count) {
             let on = if next < 0 { value <= next } else { value >= next };
             assert!(on || free.contains(&value), "{name} has served {value}");
         }
@@ -131,8 +130,7 @@ fn newer_objects_are_refused() {
     client.run(&format!("UPDATE pg_extension SET extversion = '{CURRENT}' WHERE extname = 'hilo'"));
     let mut seen = BTreeSet::from([1, 2]);
     for session in [&mut another, &mut client] {
-        for value in session.all::<i64>("SELECT hilo_nextval('orders') FROM generate_series(1, 50)")
-        {
+        for value in session.draw("orders", 50) {
             assert!(seen.insert(value), "{value} twice");
         }
     }

@@ -105,7 +105,7 @@ fn every_wait_can_be_left() {
             "SELECT hilo_create('waited', block_size => 10), hilo_create('fresh');
              CREATE TABLE filled (id bigint DEFAULT hilo_nextval('waited'))",
         );
-        seen.extend(holder.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 5)"));
+        seen.extend(holder.draw("waited", 5));
         match obstacle {
             Transaction(sql) => {
                 holder.run(&format!("BEGIN; {sql}"));
@@ -120,7 +120,7 @@ fn every_wait_can_be_left() {
             }
         }
         let mut next = client(&cluster);
-        seen.extend(next.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 50)"));
+        seen.extend(next.draw("waited", 50));
         seen.sort_unstable();
         let drawn = seen.len();
         seen.dedup();
