@@ -1,5 +1,5 @@
-//! No number without a row, no row without a number: what was reserved was seen, is free, or is a gap, and
-//! only one of these.
+//! Every reserved number was seen, is free, or is in a gap, and only one of these: no number without a row, no
+//! row without a number.
 
 use std::thread;
 

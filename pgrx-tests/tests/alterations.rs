@@ -1,5 +1,5 @@
-//! An alteration that numbers nothing anew never touches the position: who makes it draws what everybody
-//! draws. One that does is served from its commit on.
+//! An alteration that does not renumber never touches the position: the session that makes it draws the same
+//! values as every other session. One that renumbers is served from its commit on.
 
 use std::thread;
 

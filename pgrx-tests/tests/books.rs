@@ -1,4 +1,4 @@
-//! What the torture has found, each reduced to what it takes.
+//! What the torture has found: one test for each finding, reduced to what it needs.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! What a role without rights cannot reach, change or hold up: the catalog, the settings, the worker,
-//! others' sequences; and input that is not what it should be.
+//! What a role without rights cannot reach, change or block: the catalog, the settings, the worker and other
+//! roles' sequences; and malformed input.
 
 use std::io::Write;
 

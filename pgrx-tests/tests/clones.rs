@@ -1,4 +1,5 @@
-//! Servers whose data directory was copied while the original goes on: what can be told is told.
+//! Servers whose data directory was copied while the original keeps running: hilo recognises what can be
+//! recognised.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
 

@@ -1,5 +1,5 @@
-//! What CONTRIBUTING.md says of the repository is so: its files exist, it lists every switch, and `make test`
-//! says what can be tested.
+//! What CONTRIBUTING.md says about the repository is true: its files exist, it lists every switch, and
+//! `make test` says what can be tested.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The transaction that defined a sequence serves itself from it.
+//! A transaction that has defined a sequence draws from it before its commit.
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 

@@ -1,4 +1,4 @@
-//! Databases and the extension come and go; numbers do not go with the wrong one.
+//! Databases and the extension are dropped and created; each keeps its own numbers.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 

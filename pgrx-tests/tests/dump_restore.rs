@@ -1,5 +1,5 @@
-//! pg_dump, pg_dumpall and pg_restore: a restored database serves on, without a value that the dumped one
-//! had served when the dump's snapshot was taken.
+//! pg_dump, pg_dumpall and pg_restore: a restored database continues to serve, without a value that the dumped
+//! one had served when the dump's snapshot was taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

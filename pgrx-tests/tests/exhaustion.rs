@@ -1,4 +1,4 @@
-//! A sequence is at its end when no value is left, and not before.
+//! A sequence is exhausted when no value is left, and not before.
 
 use std::thread;
 

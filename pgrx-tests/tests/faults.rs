@@ -1,5 +1,5 @@
-//! Wait, don't fail: a fault in a reservation reaches exactly those who wait for that sequence, with its
-//! cause, and takes nothing else down.
+//! Sessions wait instead of failing: a fault in a reservation reaches exactly those that wait for that sequence,
+//! with its cause, and affects nothing else.
 
 use std::thread;
 use std::time::Duration;

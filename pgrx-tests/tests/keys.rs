@@ -1,4 +1,4 @@
-//! Text keys, the server's prefix, and sequences that come into being at their first use.
+//! Text keys, the server's prefix, and sequences that are created at their first use.
 
 use std::thread;
 

@@ -1,6 +1,6 @@
-//! One test for each way in which systems that cache numbers are known to have given one out twice.
-//! That a bit field or a clock overflows is held against the pure rules: `src/core/tests/cursor.rs`
-//! and `cursor_loom.rs` for the cursor's generation and offset, `mapping.rs` for the bounds.
+//! One test for each way in which systems that cache numbers are known to have served one twice. The overflow of
+//! a bit field or a clock is tested on the pure rules: `src/core/tests/cursor.rs` and `cursor_loom.rs` for the
+//! cursor's generation and offset, `mapping.rs` for the bounds.
 
 use std::collections::HashSet;
 

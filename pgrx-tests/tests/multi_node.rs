@@ -1,4 +1,4 @@
-//! docs/multi-node.md does what it says: its commands for several servers run as printed.
+//! The commands for several servers in docs/multi-node.md run as printed, and do what it says.
 
 use hilo_tests::recipe::{Servers, blocks};
 use hilo_tests::{ClientExt, Mode};

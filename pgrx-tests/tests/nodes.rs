@@ -1,4 +1,4 @@
-//! Several servers deal the numbers of the same sequences, and none of them twice.
+//! Several servers serve the numbers of the same sequences, and none of them twice.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;

@@ -1,4 +1,4 @@
-//! pg_upgrade with hilo in use on both sides. It takes two servers: `make test` runs it on the newer one.
+//! pg_upgrade with hilo in use on both sides. It needs two servers: `make test` runs it on the newer one.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! Nobody's absence and nobody's presence keeps a place from others: neither among the active sequences nor
-//! among the workers.
+//! No session, absent or present, keeps a place from others: neither a slot nor a place among the workers.
 
 use std::thread;
 

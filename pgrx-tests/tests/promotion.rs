@@ -1,4 +1,4 @@
-//! What a standby takes over.
+//! What a promoted standby takes over.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 

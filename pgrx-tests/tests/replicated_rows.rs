@@ -1,4 +1,4 @@
-//! Rows of hilo's own tables that replication brings early, late, again or over a detour.
+//! Rows of hilo's own tables that replication delivers early, late, twice or through another server.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
 

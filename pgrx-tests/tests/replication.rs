@@ -1,4 +1,4 @@
-//! Servers that replicate to each other with core's logical replication, hilo's own tables with them.
+//! Servers that replicate to each other with core's logical replication, including hilo's own tables.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;

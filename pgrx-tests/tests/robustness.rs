@@ -1,4 +1,4 @@
-//! Whatever a client sends, it gets a value or an error that says why, and the server lives.
+//! Whatever a client sends, it gets a value or an error that says why, and the server keeps running.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! One refill at a time: however many sessions want a block at the same moment, one reservation in one
-//! transaction brings it.
+//! One refill at a time: however many sessions need a block at the same moment, one reservation in one
+//! transaction reserves it.
 
 use std::sync::Barrier;
 use std::thread;

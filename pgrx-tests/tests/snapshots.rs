@@ -1,4 +1,4 @@
-//! Old snapshots hide no sequence, and the worker's commits are no conflict.
+//! Old snapshots hide no sequence, and the worker's commits cause no conflict.
 
 use hilo_tests::{ClientExt, Cluster};
 

@@ -1,4 +1,4 @@
-//! What the views, hilo_find_gaps and the log tell is true, at any moment.
+//! What the views, hilo_find_gaps and the log report is true at any moment.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;

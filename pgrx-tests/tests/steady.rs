@@ -1,4 +1,4 @@
-//! Nobody waits: at full speed, with ten thousand sequences, and with more sequences than places for them.
+//! No session waits: at full speed, with ten thousand sequences, and with more sequences than slots.
 //!
 //! `make bench-refill` runs this for longer and prints what it measures; no test here asserts a speed.
 

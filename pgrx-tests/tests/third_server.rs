@@ -1,5 +1,5 @@
-//! "A third server" of docs/multi-node.md loses no row and deals nothing twice, while clients go on
-//! writing to the other two and whatever lags behind.
+//! "A third server" of docs/multi-node.md loses no row and serves nothing twice, while clients continue to write
+//! to the other two, and whatever lags behind.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Versions: an older database becomes a new one, and where library and SQL objects are of different
-//! versions nothing is served.
+//! An older database is upgraded to a new version. If the library and the SQL objects have different versions,
+//! nothing is served.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Every wait can be left: by a cancel, by statement_timeout, by the end of the session. Nothing stays
-//! behind, neither a pin nor a holder nor a lock: the next call is served, what was waited for can be
-//! dropped, and every place among the active sequences can be used again.
+//! Every wait can be ended: by a cancel, by statement_timeout, by the end of the session. Nothing is left behind,
+//! neither a pin nor a holder nor a lock: the next call is served, what was waited for can be dropped, and every
+//! slot can be used again.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! The worker is seen, obeys, and keeps nobody waiting without end.
+//! The worker is visible, responds to signals, and keeps no session waiting without end.
 
 use std::thread;
 use std::time::{Duration, Instant};

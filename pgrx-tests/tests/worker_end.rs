@@ -1,4 +1,4 @@
-//! However a worker ends, it leaves nothing behind but what its successor finds, and keeps nobody waiting.
+//! However a worker ends, it leaves behind only what its successor finds, and keeps no session waiting.
 
 use std::thread;
 use std::time::{Duration, Instant};

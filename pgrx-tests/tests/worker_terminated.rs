@@ -1,4 +1,4 @@
-//! A worker that is ended in the middle of its work takes no number with it.
+//! A worker that is terminated in the middle of its work loses no number.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
-//! Random statements in two sessions taken in turns, on a real server, held against a model of what may
-//! come: which values, in which order, which errors. `HILO_SEED` begins elsewhere, `HILO_SECONDS` goes on
-//! for longer.
+//! Random statements in two sessions that take turns, on a real server, compared with a model of what may be
+//! returned: which values, in which order, which errors. `HILO_SEED` changes the starting point, `HILO_SECONDS`
+//! the duration.
 
 mod expectation;
 mod statement;
