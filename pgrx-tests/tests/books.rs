@@ -11,7 +11,7 @@ const REST: &str = "SELECT count(*) FROM hilo.sequence s JOIN hilo.position p ON
        AND NOT EXISTS (SELECT FROM hilo.gap g WHERE g.sequence = s.id AND p.base + i >= g.first_value AND p.base + i <= g.last_value)
        AND s.name = ";
 
-/// A transaction that has set a sequence passes over numbers to reach a block: they are recorded.
+/// A transaction that has set a sequence skips numbers to reach a block: they are recorded.
 #[test]
 fn what_a_block_passes_over_is_recorded() {
     let cluster = Cluster::with_hilo();

@@ -276,7 +276,7 @@ fn settings_of_a_database_do_not_reach_its_worker() {
     cluster.finish();
 }
 
-/// A refused attempt on another's sequence, in a transaction that stays open, holds nobody up.
+/// A refused attempt on another's sequence, in a transaction that stays open, holds up no other session.
 #[test]
 fn a_refusal_holds_nothing() {
     let cluster = Cluster::with_hilo();

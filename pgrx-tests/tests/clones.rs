@@ -3,7 +3,7 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
 
-/// A base backup that was promoted knows it by its timeline: it passes over what the original may have
+/// A base backup that was promoted knows it by its timeline: it skips what the original may have
 /// reserved since, says so in its log, and hilo_check says it before the first use.
 #[test]
 fn a_promoted_copy_passes_over_what_the_original_may_serve() {
@@ -127,7 +127,7 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
 }
 
 /// A dump of a replica brings positions that lack what its publisher has reserved since: hilo_check says
-/// so, and the first use passes over it.
+/// so, and the first use skips it.
 #[test]
 fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
     let start = || Cluster::builder().logical().config("hilo.failover_skip", "50000");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The system's own, which nobody sets for hilo.
+/// The system's own, which are not set for hilo.
 const FOREIGN: [&str; 3] = ["BASH_SOURCE", "PATH", "VERSION_CODENAME"];
 
 fn root() -> PathBuf {

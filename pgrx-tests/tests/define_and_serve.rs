@@ -3,7 +3,7 @@
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 /// A migration that creates a sequence, a table that defaults to it and a million rows gets them
-/// all in one transaction, without a number missing, and the next transaction goes on behind them.
+/// all in one transaction, without a number missing, and the next transaction continues after them.
 #[test]
 fn a_migration_creates_and_fills_in_one_transaction() {
     let cluster = Cluster::with_hilo();
@@ -183,7 +183,7 @@ fn a_transaction_that_defined_cannot_be_prepared() {
     assert!(client.draw("there", 1)[0] > next);
 }
 
-/// Nobody else sees a sequence, or what was set, before the commit; everybody does right after it.
+/// No other session sees a sequence, or what was set, before the commit; all do right after it.
 #[test]
 fn commits_are_seen_by_every_session_at_once() {
     let cluster = Cluster::with_hilo();

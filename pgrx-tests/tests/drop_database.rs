@@ -28,7 +28,8 @@ fn the_worker_is_in_nobodys_way() {
     cluster.finish();
 }
 
-/// A database with the name of a dropped one begins anew: nothing of the old one's pool is served.
+/// A database with the name of a dropped one starts from the beginning: nothing of the old one's pool is
+/// served.
 #[test]
 fn a_database_of_the_same_name_starts_afresh() {
     let cluster = Cluster::builder().preload(true).start();

@@ -134,7 +134,7 @@ fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64
 }
 
 /// In each format, into another cluster and into the same one, where both databases serve at once: all
-/// definitions, owners and privileges are there, no value that the original had served comes again, and
+/// definitions, owners and privileges are there, no value that the original had served is served again, and
 /// what it had in memory is written down as a gap.
 #[test]
 fn a_restored_database_repeats_nothing() {
@@ -172,7 +172,7 @@ fn a_restored_database_repeats_nothing() {
     }
 }
 
-/// Sessions draw while the dump runs: nothing that was seen before it began comes again. What was seen
+/// Sessions draw while the dump runs: nothing that was seen before it began is served again. What was seen
 /// later may: the dump is of one snapshot, as for the rows of the tables.
 #[test]
 fn a_dump_under_load_repeats_nothing_from_before_it() {
@@ -200,7 +200,7 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
     cluster.finish();
 }
 
-/// A restored database passes over nothing by itself; but an asynchronous standby of it that is promoted may
+/// A restored database skips nothing by itself; but an asynchronous standby of it that is promoted may
 /// lack what was reserved since, as any other.
 #[test]
 fn a_standby_of_a_restored_database_passes_over_what_it_may_lack() {
@@ -316,7 +316,7 @@ fn a_single_table_lacks_its_sequence() {
     cluster.finish();
 }
 
-/// Who is no superuser restores the tables, and is told what the columns need.
+/// A role that is no superuser restores the tables, and is told what the columns need.
 #[test]
 fn restored_without_being_superuser() {
     let cluster = Cluster::builder().preload(true).start();
@@ -340,7 +340,7 @@ fn restored_without_being_superuser() {
 }
 
 /// Data restored over sequences that are there already, the very same ones or others of the same names,
-/// replaces none of them: the restore says so, and nothing that they have served comes again.
+/// replaces none of them: the restore says so, and nothing that they have served is served again.
 #[test]
 fn data_over_existing_sequences_is_refused() {
     let cluster = Cluster::builder().preload(true).start();

@@ -118,8 +118,8 @@ fn a_clone_that_keeps_its_ranges() {
     );
 }
 
-/// Two masters at once: an old primary that goes on behind the promotion of its synchronous standby
-/// cannot reserve any further, so it serves at most what it had reserved, which the new one passes over.
+/// Two masters at once: an old primary that continues after the promotion of its synchronous standby
+/// cannot reserve any further, so it serves at most what it had reserved, which the new one skips.
 #[test]
 fn two_masters_at_once() {
     let old = Cluster::builder().config("hilo.reserve_timeout", "1s").start_with_hilo();

@@ -13,7 +13,7 @@ fn nodes(count: usize) -> Vec<Cluster> {
     (0..count).map(|id| node(id, count)).collect()
 }
 
-/// Makes a server take up other settings, which an open session shows.
+/// Makes a server apply other settings, which an open session shows.
 fn reload(cluster: &Cluster, client: &mut Client, settings: &[(&str, &str)]) {
     settings.iter().for_each(|(name, value)| cluster.configure(name, value));
     cluster.reload();
@@ -33,7 +33,7 @@ fn load(cluster: &Cluster, name: &str, seen: &Seen, stop: &AtomicBool) {
     }
 }
 
-/// Without any connection between them, three nodes never deal the same number, rising or falling, by
+/// Without any connection between them, three nodes never serve the same number, rising or falling, by
 /// rate or in fixed blocks, one by one, as ranges or as hi.
 #[test]
 fn nodes_deal_disjoint_numbers() {
@@ -227,7 +227,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
     }
 }
 
-/// Where several nodes deal a sequence, a change of its numbers names the first one; bounds alone change
+/// Where several nodes serve a sequence, a change of its numbers names the first one; bounds alone change
 /// where it stands, without moving a stripe.
 #[test]
 fn a_change_of_the_numbers_says_where_they_begin() {
@@ -270,7 +270,7 @@ fn a_change_of_the_numbers_says_where_they_begin() {
     cluster.finish();
 }
 
-/// hilo_setval goes on behind its value on all nodes alike, also at the last value and around a cycle.
+/// hilo_setval continues after its value on all nodes alike, also at the last value and around a cycle.
 #[test]
 fn setval_means_the_same_on_every_node() {
     let clusters = nodes(2);

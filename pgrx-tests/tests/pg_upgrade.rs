@@ -31,8 +31,8 @@ fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
 }
 
 /// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types, and
-/// each goes on with the very next number: the old one gave everything back when it stopped. Also when
-/// the old one was on another timeline.
+/// each continues with the very next number: the old one flushed everything when it stopped. This also holds
+/// if the old one was on another timeline.
 #[test]
 fn the_new_server_goes_on_where_the_old_one_stopped() {
     for (mode, promoted) in [("--copy", false), ("--link", true)] {

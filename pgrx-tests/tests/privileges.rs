@@ -269,8 +269,8 @@ fn revoked_by_another_session() {
     cluster.finish();
 }
 
-/// A membership that ends, a role that becomes a superuser or stops being one, and a role that goes
-/// and comes again under its name.
+/// A membership that ends, a role that becomes a superuser or stops being one, and a role that is
+/// dropped and created again under its name.
 #[test]
 fn roles_that_change() {
     let (cluster, mut admin) = two_roles();

@@ -29,15 +29,15 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
     }
 }
 
-/// The publisher is killed under load, and the subscriber goes on: no value that anybody saw comes
-/// again, of sequences old and new, set, altered or never used before; what may have been lost is
+/// The publisher is killed under load, and the subscriber continues: no value that a client saw is
+/// served again, of sequences old and new, set, altered or never used before; what may have been lost is
 /// recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
     take_over(true, false);
 }
 
-/// The same where both servers were made from one image, and cannot be told apart by their identifiers.
+/// The same where both servers were made from one image, and cannot be distinguished by their identifiers.
 #[test]
 fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
     take_over(false, false);
@@ -152,7 +152,7 @@ fn memory_learns_of_replicated_definitions() {
     subscriber.finish();
 }
 
-/// What would have this server deal a number twice, or stop its worker, is kept out, and said.
+/// What would make this server serve a number twice, or stop its worker, is rejected and reported.
 #[test]
 fn what_would_do_harm_is_kept_out() {
     let start = |id| Cluster::builder().logical().node(id, 2).start_with_hilo();
@@ -301,7 +301,7 @@ fn insert(cluster: &Cluster, node: usize, stop: &AtomicBool) -> i64 {
 }
 
 /// Both insert under load, all rows are on both, without a conflict; then one is lost, and the other
-/// goes on. Returns the one that is left.
+/// continues. Returns the one that is left.
 fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -376,7 +376,7 @@ fn two_way_with_striped_numbers() {
     left.finish();
 }
 
-/// A node that is lost and built anew learns from another one how far it had come.
+/// A node that is lost and rebuilt learns from another one how far it had come.
 #[test]
 fn a_node_that_is_built_anew_repeats_nothing() {
     let start = |id| {

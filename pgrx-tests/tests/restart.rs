@@ -21,7 +21,7 @@ fn nothing_comes_twice_over_fast_restarts() {
     cluster.finish();
 }
 
-/// After a clean stop, smart or fast, a sequence goes on with exactly the number that would have
+/// After a clean stop, smart or fast, a sequence continues with exactly the number that would have
 /// come next, of whatever kind it is.
 #[test]
 fn the_next_value_after_a_clean_stop_is_the_next_number() {
@@ -41,8 +41,8 @@ fn the_next_value_after_a_clean_stop_is_the_next_number() {
     cluster.finish();
 }
 
-/// A sequence that nobody has used since it was created starts with its first number after a
-/// restart, and one that was set goes on behind what it was set to.
+/// A sequence that has not been used since it was created starts with its first number after a
+/// restart, and one that was set continues after what it was set to.
 #[test]
 fn definitions_and_positions_survive() {
     let cluster = Cluster::with_hilo();

@@ -125,7 +125,7 @@ impl Run {
 }
 
 /// Eight sessions that draw as fast as they can never wait once they are warm, and need few
-/// reservations; without prefetching somebody waits for every block.
+/// reservations; without prefetching a session waits for every block.
 #[test]
 fn nobody_waits_at_full_speed() {
     let cluster = Cluster::with_hilo();

@@ -65,7 +65,7 @@ impl Book {
         wait_until("there is load", LONG, || self.numbers.count() > before + 200);
     }
 
-    /// Everything that was inserted is on each server, and nobody saw anything twice.
+    /// Everything that was inserted is on each server, and no client saw anything twice.
     fn check(&self, servers: &Servers) {
         self.numbers.assert_unique();
         let invoices = self.invoices.lock().unwrap();

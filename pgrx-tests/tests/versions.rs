@@ -40,7 +40,7 @@ fn version(client: &mut Client) -> String {
     client.one("SELECT extversion FROM pg_extension WHERE extname = 'hilo'")
 }
 
-/// Each sequence of the shop goes on behind what it had served, or with what was free.
+/// Each sequence of the shop continues after what it had served, or with what was free.
 fn assert_serves_on(client: &mut Client) {
     let mut expect = |name: &str, count: usize, free: &[i64], next: i64| {
         for value in client.draw(name, count) {
@@ -70,7 +70,7 @@ fn assert_serves_on(client: &mut Client) {
 }
 
 /// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its
-/// sequences go on.
+/// sequences continue.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
     let cluster = cluster();
@@ -168,7 +168,7 @@ fn assert_refused(client: &mut Client, hint: &str) {
     client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
 }
 
-/// A function of the library keeps its arguments and its result for good: objects of an older version
+/// A function of the library keeps its arguments and its result permanently: objects of an older version
 /// still call it.
 #[test]
 fn a_function_of_the_library_keeps_its_signature() {

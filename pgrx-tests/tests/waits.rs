@@ -153,8 +153,8 @@ fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     user.run("SELECT hilo_drop(name) FROM hilo_sequences");
 }
 
-/// The wait for a place among the active sequences, while somebody waits in each of them for a transaction
-/// that is about to number them all anew.
+/// The wait for a place among the active sequences, while a session waits in each of them for a transaction
+/// that is about to renumber them all.
 #[test]
 fn the_wait_for_a_place_can_be_left() {
     let cluster = Cluster::builder()

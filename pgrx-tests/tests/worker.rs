@@ -47,7 +47,7 @@ fn obeys_terminate_and_comes_back() {
     cluster.finish();
 }
 
-/// Where no background worker is to be had, a caller waits for one up to hilo.reserve_timeout and
+/// If no background worker is free, a caller waits for one up to hilo.reserve_timeout and
 /// then gets an error that says what to raise.
 #[test]
 fn without_a_free_worker_slot_callers_get_an_error() {
@@ -121,7 +121,7 @@ fn waiting_callers_can_leave() {
     thread::scope(|scope| {
         let call = scope.spawn(|| drop(client.refusal("SELECT hilo_nextval('held')").is("57014")));
         wait_until_waiting(&cluster, waiter);
-        // Nobody else is held up by it.
+        // No other session is delayed by it.
         let mut other = cluster.connect("postgres");
         assert_eq!(other.draw("free", 1_000).len(), 1_000);
         other.run(&format!("SELECT pg_cancel_backend({waiter})"));
@@ -137,7 +137,7 @@ fn waiting_callers_can_leave() {
     cluster.finish();
 }
 
-/// A change of hilo's settings is taken up on reload.
+/// A change of hilo's settings takes effect on reload.
 #[test]
 fn obeys_reload() {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();

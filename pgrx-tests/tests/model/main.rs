@@ -34,7 +34,7 @@ fn play(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
             continue;
         }
         let client = &mut clients[who];
-        // Who has to wait does so in vain: the other session stands still.
+        // A session that has to wait does so without success: the other session stands still.
         let patience = if model.is_contested(who, statement) { "60ms" } else { "20s" };
         client.run(&format!(
             "SET hilo.reserve_timeout = '{patience}'; SET lock_timeout = '{patience}'"
