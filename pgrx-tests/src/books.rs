@@ -1,10 +1,10 @@
-//! Where each number went.
+//! Checks that account for every number of a sequence.
 
 use postgres::Client;
 
 use crate::client::ClientExt;
 
-/// Fails the test if a value is there more than once.
+/// Fails the test if a value occurs more than once.
 #[track_caller]
 pub fn assert_unique(what: &str, values: &[i64]) {
     let mut sorted = values.to_vec();
@@ -15,7 +15,7 @@ pub fn assert_unique(what: &str, values: &[i64]) {
     assert!(twice.is_empty(), "{what}: {} values twice: {shown:?} …", twice.len());
 }
 
-/// How many numbers this node has reserved of a sequence that are not free again.
+/// How many numbers of a sequence this node has reserved that are not free.
 pub fn taken(client: &mut Client, name: &str) -> i64 {
     let row = row_of(name);
     client.one(&format!(
@@ -25,8 +25,8 @@ pub fn taken(client: &mut Client, name: &str) -> i64 {
     ))
 }
 
-/// Writes `count` free ranges into the catalog behind the server's back, of the sequence with this id; each
-/// spans `length` indexes from `first` on and is followed by a hole of the same size.
+/// Writes `count` free ranges of the sequence with this id directly into the catalog. The first begins at
+/// `first`; each has `length` indexes and is followed by a hole of the same size.
 pub fn write_free_ranges(client: &mut Client, id: &str, first: i64, length: i64, count: i64) {
     let lent: bool = client.one(
         "SELECT EXISTS (SELECT FROM pg_attribute
@@ -47,8 +47,8 @@ fn row_of(name: &str) -> String {
     format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')")
 }
 
-/// The free ranges of the sequence `row`; one that memory holds is there too, with the life of the server
-/// that has it.
+/// The free ranges of the sequence `row`, without those that are lent to memory: their rows name the life of
+/// the server that has them.
 fn free(row: &str) -> String {
     format!(
         "FROM hilo.free_range AS f
@@ -60,9 +60,9 @@ fn free(row: &str) -> String {
 }
 
 /// Fails the test unless every number that this node has reserved of a sequence, which starts at 1 and
-/// rises by 1, was seen, is free, or is written down as a gap, and only one of these.
+/// rises by 1, was seen, is free, or is recorded as a gap, and only one of these.
 ///
-/// The server's memory must hold nothing of it: it has been started anew and nobody has drawn since.
+/// The server's memory must hold nothing of the sequence: it has been restarted and no session has drawn since.
 #[track_caller]
 pub fn assert_accounted(client: &mut Client, name: &str, seen: &[i64]) {
     assert_unique(name, seen);

@@ -1,4 +1,4 @@
-//! Talking to a server.
+//! Connections to a server, and what tests do with them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::wait::{LONG, wait_until};
 
 impl Cluster {
-    /// Connects, or says why not.
+    /// Connects, or returns the error.
     pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
         Config::new()
             .host_path(self.socket_directory())
@@ -21,7 +21,7 @@ impl Cluster {
             .connect(NoTls)
     }
 
-    /// Connects as superuser as soon as the server, which may be down or recovering, lets it.
+    /// Connects as superuser as soon as the server, which may be down or recovering, allows it.
     #[track_caller]
     pub fn connect_when_up(&self, database: &str) -> Client {
         let mut client = None;
@@ -33,12 +33,12 @@ impl Cluster {
     }
 }
 
-/// What tests ask of a connection; what the server refuses fails the test.
+/// What tests do with a connection; an error of the server fails the test.
 pub trait ClientExt {
-    /// Runs statements that return nothing of interest.
+    /// Runs statements, and ignores what they return.
     fn run(&mut self, sql: &str);
 
-    /// The one value that a query returns.
+    /// The single value that a query returns.
     fn one<T: FromSqlOwned>(&mut self, sql: &str) -> T;
 
     /// A query's first column.
@@ -112,7 +112,7 @@ impl ClientExt for Client {
     }
 }
 
-/// An error report, to be held against what it should say.
+/// An error report, to be compared with what it should say.
 pub struct Refusal {
     sql: String,
     report: DbError,
@@ -127,14 +127,14 @@ impl Refusal {
         self
     }
 
-    /// Checks that the message holds `text`.
+    /// Checks that the message contains `text`.
     #[track_caller]
     pub fn says(self, text: &str) -> Refusal {
         assert!(self.report.message().contains(text), "{}: {:?}", self.sql, self.report);
         self
     }
 
-    /// Checks that the DETAIL holds `text`.
+    /// Checks that the DETAIL contains `text`.
     #[track_caller]
     pub fn details(self, text: &str) -> Refusal {
         let detail = self.report.detail().unwrap_or_default();
@@ -142,7 +142,7 @@ impl Refusal {
         self
     }
 
-    /// Checks that the HINT holds `text`.
+    /// Checks that the HINT contains `text`.
     #[track_caller]
     pub fn hints(self, text: &str) -> Refusal {
         let hint = self.report.hint().unwrap_or_default();
@@ -150,7 +150,7 @@ impl Refusal {
         self
     }
 
-    /// Checks that there is more than the message: a DETAIL or a HINT.
+    /// Checks that the report has a DETAIL or a HINT.
     #[track_caller]
     pub fn helps(self) -> Refusal {
         let helps = self.report.detail().is_some() || self.report.hint().is_some();

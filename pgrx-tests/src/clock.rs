@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::cluster::Cluster;
 
-/// Where Debian's package has it, if it is installed.
+/// The path of the library in Debian's package, if it is installed.
 pub fn clock_library() -> Option<PathBuf> {
     let directories = fs::read_dir("/usr/lib").ok()?;
     directories
@@ -16,7 +16,8 @@ pub fn clock_library() -> Option<PathBuf> {
 }
 
 impl Cluster {
-    /// Sets the server's wall clock to what it is plus `offset`, such as `-1h`. Its monotonic one goes on.
+    /// Sets the server's wall clock to the real time plus `offset`, such as `-1h`. Its monotonic clock is not
+    /// changed.
     pub fn set_clock(&self, offset: &str) {
         let new = self.file("clock.new");
         fs::write(&new, offset).expect("cannot write the clock's file");
@@ -27,7 +28,7 @@ impl Cluster {
         self.file("clock")
     }
 
-    /// Has a server's process, and its children, look at that clock.
+    /// Makes a server's process, and its children, use that clock.
     pub(crate) fn give_clock(&self, postgres: &mut Command) {
         if let Some(library) = self.clock.get() {
             self.set_clock("+0");

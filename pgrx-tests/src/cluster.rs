@@ -1,4 +1,4 @@
-//! A cluster of a test's own: configuration, start and stop.
+//! A cluster that belongs to one test: configuration, start and stop.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,9 +21,9 @@ use crate::wait::{LONG, came_true, wait_until};
 /// How to stop a server, as in `pg_ctl stop --mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Waits until the clients have left.
+    /// Waits until the clients have disconnected.
     Smart,
-    /// Throws the clients out, and shuts down cleanly.
+    /// Disconnects the clients, and shuts down cleanly.
     Fast,
     /// Leaves everything to crash recovery.
     Immediate,
@@ -39,11 +39,11 @@ pub struct Cluster {
     settings: Mutex<BTreeMap<String, String>>,
     postmaster: Mutex<Option<Child>>,
     pub(crate) tolerance: Mutex<Tolerance>,
-    /// What fakes the server's wall clock, where something does.
+    /// The library that sets the server's wall clock, if any.
     pub(crate) clock: OnceLock<PathBuf>,
 }
 
-/// What a cluster is to be like.
+/// The options of a new cluster.
 pub struct Builder {
     settings: BTreeMap<String, String>,
     own_identity: bool,
@@ -66,12 +66,12 @@ impl Builder {
         self.settings
     }
 
-    /// A system identifier of its own, which costs an initdb; the others are copies of one cluster.
+    /// Gives the cluster its own system identifier, which costs an initdb; the others are copies of one cluster.
     pub fn own_identity(self) -> Builder {
         Builder { own_identity: true, ..self }
     }
 
-    /// A wall clock of its own, by the library that [`clock_library`](crate::clock_library) finds.
+    /// Gives the server its own wall clock, with the library that [`clock_library`](crate::clock_library) finds.
     pub fn clock(self, library: PathBuf) -> Builder {
         Builder { clock: Some(library), ..self }
     }
@@ -92,7 +92,7 @@ impl Builder {
         cluster
     }
 
-    /// The same with hilo preloaded, and created in the database `postgres`.
+    /// Does the same with hilo preloaded, and created in the database `postgres`.
     #[track_caller]
     pub fn start_with_hilo(self) -> Cluster {
         let cluster = self.preload(true).start();
@@ -123,13 +123,13 @@ impl Cluster {
         }
     }
 
-    /// A cluster as most tests want it: hilo preloaded, and created in the database `postgres`.
+    /// The cluster that most tests need: hilo preloaded, and created in the database `postgres`.
     #[track_caller]
     pub fn with_hilo() -> Cluster {
         Cluster::builder().start_with_hilo()
     }
 
-    /// A cluster whose data directory is yet to be filled.
+    /// A cluster whose data directory is still empty.
     pub(crate) fn at(
         number: usize,
         directory: PathBuf,
@@ -168,8 +168,7 @@ impl Cluster {
         self.settings.lock().unwrap().clone()
     }
 
-    /// Changes a setting; a running server takes it up with [`Cluster::reload`], or at its next
-    /// start.
+    /// Changes a setting; a running server applies it at [`Cluster::reload`] or at its next start.
     pub fn configure(&self, name: &str, value: &str) {
         self.settings.lock().unwrap().insert(name.to_owned(), value.to_owned());
         self.write_settings();
@@ -201,7 +200,7 @@ impl Cluster {
         wait_until(&format!("{} has started", self.name), LONG, || {
             match child.try_wait().expect("cannot wait for the postmaster") {
                 None => self.is_ready(child.id()),
-                // What a killed postmaster leaves behind: children that have not yet noticed.
+                // Children of a killed postmaster that have not noticed its end yet.
                 Some(_) if self.log()[log_before..].contains("is still in use") => {
                     *child = self.spawn();
                     false
@@ -221,7 +220,7 @@ impl Cluster {
             .arg(self.data_directory())
             .stdout(log.try_clone().expect("cannot use the log twice"))
             .stderr(log)
-            // An interrupt from the terminal is for the tests, whose guardian stops the server.
+            // An interrupt from the terminal must reach only the tests: their guardian stops the server.
             .process_group(0)
             .spawn()
             .expect("cannot start postgres")
@@ -236,7 +235,7 @@ impl Cluster {
             && lines.nth(6).is_some_and(|status| status.trim_end() == "ready")
     }
 
-    /// Stops the server and waits until it is gone. A smart or fast stop that is not clean fails
+    /// Stops the server and waits until it has ended. A smart or fast stop that is not clean fails
     /// the test.
     #[track_caller]
     pub fn stop(&self, mode: Mode) {
@@ -271,7 +270,7 @@ impl Cluster {
         self.postmaster().as_ref().expect("the server is not running").id() as i32
     }
 
-    /// The postmaster's process, which whoever kills it has to take away and reap.
+    /// The postmaster's process; the caller that kills it must remove it here and reap it.
     pub(crate) fn postmaster(&self) -> MutexGuard<'_, Option<Child>> {
         // A test that failed while it started or stopped the server still has to clean up.
         self.postmaster.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -290,8 +289,8 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("cannot connect to {database} as {role}: {error:?}"))
     }
 
-    /// Waits for a clean end if it is not there yet, and checks the log, as leaving the scope
-    /// does; a test that wants to see a clean stop succeed says so by this.
+    /// Stops the server if it is still running, and checks the log, as leaving the scope does. A test
+    /// calls this to check that a clean stop succeeds.
     #[track_caller]
     pub fn finish(self) {
         if self.is_running() {
@@ -321,7 +320,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The postmaster's exit status, or none where it does not end.
+/// The postmaster's exit status; none if it does not end.
 fn exit_of(child: &mut Child) -> Option<ExitStatus> {
     let mut status = None;
     came_true(LONG, || {

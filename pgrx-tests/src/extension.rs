@@ -1,4 +1,4 @@
-//! The extension as a catalog: what it consists of, and older releases of it.
+//! The extension's objects, and its older releases.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use postgres::Client;
 use crate::client::ClientExt;
 use crate::server::SERVER;
 
-/// A line for each property of each object of the extension in this database.
+/// One line for each property of each object of the extension in this database.
 pub fn objects(client: &mut Client) -> BTreeSet<String> {
     client.all::<String>(include_str!("extension.sql")).into_iter().collect()
 }
@@ -29,10 +29,10 @@ pub fn release(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("releases").join(file)
 }
 
-/// Puts a script where the test server looks for the extension's. It must be a copy of a server.
+/// Puts a script into the test server's directory of extension scripts. The server must be a copy.
 pub fn install_script(name: &str, sql: &str) {
     let directory = SERVER.share_directory().join("extension");
-    // Others may be reading it, or doing the same.
+    // Other tests may be reading it, or writing the same.
     let written = directory.join(format!(".{name}.{}", fastrand::u64(..)));
     fs::write(&written, sql).expect("cannot write into the server's directory of extensions");
     fs::rename(&written, directory.join(name)).expect("cannot put the script into its place");

@@ -1,4 +1,4 @@
-//! Accidents.
+//! Accidents: kills, crashes, terminated workers and full disks.
 
 use std::fs;
 use std::path::Path;
@@ -24,8 +24,8 @@ fn parent(pid: i32) -> Option<i32> {
 }
 
 impl Cluster {
-    /// Kills the process `pid` of this cluster with -9. Where it is not the postmaster, the whole
-    /// server restarts: see [`Cluster::crash`].
+    /// Kills the process `pid` of this cluster with -9. If it is not the postmaster, the whole server
+    /// restarts: see [`Cluster::crash`].
     #[track_caller]
     pub fn kill9(&self, pid: i32) {
         self.expect_crash();
@@ -55,13 +55,13 @@ impl Cluster {
         wait_until("the server has recovered", LONG, || self.logged(READY) > before);
     }
 
-    /// Kills the postmaster alone with -9; its children notice it and leave.
+    /// Kills only the postmaster with -9; its children notice that and exit.
     #[track_caller]
     pub fn kill9_postmaster(&self) {
         self.kill9(self.postmaster_pid());
     }
 
-    /// hilo's worker in `database`, if it has one now.
+    /// hilo's worker in `database`, if one is running.
     pub fn worker_pid(&self, database: &str) -> Option<i32> {
         self.connect("postgres")
             .query_opt(
@@ -76,15 +76,15 @@ impl Cluster {
     #[track_caller]
     pub fn wait_for_worker(&self, database: &str) -> i32 {
         let mut pid = None;
-        wait_until("hilo's worker is there", LONG, || {
+        wait_until("hilo's worker is running", LONG, || {
             pid = self.worker_pid(database);
             pid.is_some()
         });
         pid.expect("it was found")
     }
 
-    /// Ends hilo's worker in `database`, once there is one, as an operator would, and waits until it
-    /// has ended.
+    /// Waits for hilo's worker in `database`, terminates it as an operator would, and waits until it has
+    /// ended.
     #[track_caller]
     pub fn terminate_worker(&self, database: &str) {
         let pid = self.wait_for_worker(database);
@@ -92,7 +92,31 @@ impl Cluster {
         self.wait_until_gone(pid);
     }
 
-    /// Lets process `pid` write no file beyond so many bytes, as on a full disk.
+    /// Waits until a worker of hilo waits for a synchronous standby.
+    #[track_caller]
+    pub fn wait_for_worker_awaiting_standby(&self) -> i32 {
+        let mut client = self.connect("postgres");
+        let mut pid = None;
+        wait_until("hilo's worker waits for the standby", LONG, || {
+            let pids: Vec<i32> = client.all(
+                "SELECT pid FROM pg_stat_activity
+                  WHERE backend_type = 'hilo worker' AND wait_event = 'SyncRep'",
+            );
+            pid = pids.first().copied();
+            pid.is_some()
+        });
+        pid.expect("it was found")
+    }
+
+    /// Terminates a worker of hilo once it waits for a synchronous standby, and waits up to ten seconds for
+    /// its end.
+    #[track_caller]
+    pub fn terminate_worker_awaiting_standby(&self) {
+        let pid = self.wait_for_worker_awaiting_standby();
+        self.connect("postgres").run(&format!("SELECT pg_terminate_backend({pid}, 10000)"));
+    }
+
+    /// Lets process `pid` write no file beyond this many bytes, as on a full disk.
     #[track_caller]
     pub fn limit_files(&self, pid: i32, bytes: u64) {
         let mut prlimit = self.server.command_at(Path::new("prlimit"));

@@ -1,4 +1,4 @@
-//! Where the clusters of a test process live, and who clears up behind it.
+//! The directories of a test process's clusters, and the guardian that removes them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ struct Files {
     count: AtomicUsize,
     /// A cluster's data directory as initdb leaves it; copying is faster than initdb.
     template: PathBuf,
-    /// Closed by the kernel when this process ends, in whatever way; the guardian waits for that.
+    /// The kernel closes it when this process ends, however it ends; the guardian waits for that.
     _alive: ChildStdin,
 }
 
@@ -53,7 +53,7 @@ pub fn initialise(data: &Path) {
 
 impl Files {
     fn create() -> Files {
-        // A socket's path has at most 107 bytes, and the server's account must get here: not
+        // A socket's path has at most 107 bytes, and the server's account must have access: so not
         // $TMPDIR, which may be long, or private.
         let root = mkdtemp("/tmp/hilo-tests-XXXXXX").expect("cannot create a directory in /tmp");
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).expect("cannot open it up");
@@ -66,7 +66,7 @@ impl Files {
 }
 
 /// Starts the process that stops every server below `root` and removes `root` as soon as this
-/// process is gone: after its last test, but also when it was interrupted or killed.
+/// process has ended: after its last test, but also when it was interrupted or killed.
 fn guard(root: &Path) -> ChildStdin {
     const SCRIPT: &str = r#"
         trap '' HUP INT TERM

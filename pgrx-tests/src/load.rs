@@ -10,7 +10,7 @@ use crate::client::ClientExt;
 use crate::cluster::Cluster;
 use crate::oracle::{Order, Seen, Session, Way};
 
-/// A sequence under load, and what was seen of it.
+/// A sequence under load, and the values that were seen of it.
 pub struct Source {
     name: String,
     pub seen: Seen,
@@ -42,7 +42,7 @@ impl Source {
         ]
     }
 
-    /// How many values were seen so far, of all of them together.
+    /// How many values of all of them together were seen so far.
     pub fn seen_of(sources: &[Source]) -> usize {
         sources.iter().map(|source| source.seen.count()).sum()
     }
@@ -60,11 +60,11 @@ impl Source {
 /// How much to draw.
 pub struct Load {
     pub sessions: usize,
-    /// By each session, from all its sources together.
+    /// How many values each session draws from all its sources together.
     pub values: usize,
     /// The most that one statement draws.
     pub batch: usize,
-    /// Whether a session that loses its connection connects again and goes on.
+    /// Whether a session that loses its connection connects again and continues.
     pub reconnect: bool,
     /// Makes the choices of a run repeatable.
     pub seed: u64,
@@ -81,7 +81,7 @@ impl Load {
         self.sessions * self.values
     }
 
-    /// [`Load::run`], and `meanwhile` beside it.
+    /// Runs [`Load::run`] and `meanwhile` at the same time.
     pub fn run_during(&self, cluster: &Cluster, sources: &[Source], meanwhile: impl FnOnce()) {
         thread::scope(|scope| {
             scope.spawn(|| self.run(cluster, sources));
@@ -90,8 +90,8 @@ impl Load {
     }
 
     /// Draws in the database `postgres`, in transactions of all isolation levels of which about
-    /// half are rolled back, and returns when every session has had its share. Statements that
-    /// fail fail the test.
+    /// half are rolled back, and returns when every session has drawn its share. A statement that
+    /// fails fails the test.
     pub fn run(&self, cluster: &Cluster, sources: &[Source]) {
         thread::scope(|scope| {
             for number in 0..self.sessions {
@@ -151,7 +151,7 @@ const BEGIN: [&str; 4] = [
     "BEGIN ISOLATION LEVEL SERIALIZABLE",
 ];
 
-/// One connection's way to one sequence.
+/// What one connection uses to draw from one sequence.
 struct Lane<'a> {
     source: &'a Source,
     statement: Statement,
@@ -172,7 +172,7 @@ impl Lane<'_> {
     }
 }
 
-/// Whether `error` is the end of a connection rather than a statement's failure.
+/// Whether `error` means that the connection has ended rather than that a statement has failed.
 fn lost_connection(error: &Error) -> bool {
     error.as_db_error().is_none_or(|report| report.code().code().starts_with("57P"))
 }

@@ -1,10 +1,10 @@
-//! What the server wrote, and what of it no test may leave behind.
+//! The server's log, and the messages in it that fail a test.
 
 use std::fs;
 
 use crate::cluster::Cluster;
 
-/// What a test did on purpose, and may therefore stand in the log.
+/// What a test does on purpose, and may therefore be in the log.
 #[derive(Default)]
 pub struct Tolerance {
     crash: bool,
@@ -18,7 +18,7 @@ impl Tolerance {
     }
 }
 
-/// Nothing of this is ever right: a crash, a failed assertion, a Rust panic, an internal error.
+/// Messages that are always wrong: a crash, a failed assertion, a Rust panic, an internal error.
 const WRONG: [&str; 5] = ["PANIC:", "TRAP:", "was terminated by signal", "panicked at", " XX000 "];
 
 impl Cluster {
@@ -29,7 +29,7 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    /// How often `text` stands in the log.
+    /// How often the log contains `text`.
     pub fn logged(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
@@ -41,12 +41,12 @@ impl Cluster {
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    /// From now on a process that ends by signal 9 is no reason to fail the test: it does that.
+    /// From now on a process that ends by signal 9 does not fail the test, which does that itself.
     pub fn expect_crash(&self) {
         self.tolerance.lock().unwrap().crash = true;
     }
 
-    /// From now on log lines with `text` are no reason to fail the test.
+    /// From now on log lines with `text` do not fail the test.
     pub fn expect_in_log(&self, text: &str) {
         self.tolerance.lock().unwrap().texts.push(text.to_owned());
     }

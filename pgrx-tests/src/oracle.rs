@@ -1,10 +1,10 @@
-//! What the clients saw, kept outside the server and held against what no server may do.
+//! What the clients have seen, kept outside the server, and checks of what no server may do.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Where the values of a sequence go.
+/// The direction of a sequence's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Rising,
@@ -33,7 +33,7 @@ impl Seen {
         Seen { way, count: AtomicUsize::new(0), sessions: Mutex::default() }
     }
 
-    /// What one connection sees. A new connection is a new session.
+    /// Records what one connection sees. A new connection is a new session.
     pub fn session(&self) -> Session<'_> {
         Session { seen: self, values: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl Seen {
         values
     }
 
-    /// Fails the test if anybody saw a value that somebody saw before.
+    /// Fails the test if a value was seen twice.
     #[track_caller]
     pub fn assert_unique(&self) {
         let values = self.sorted();
@@ -65,14 +65,14 @@ impl Seen {
     }
 }
 
-/// The values that one connection sees, each of which must lie beyond the last.
+/// The values that one connection sees; each must lie beyond the one before.
 pub struct Session<'a> {
     seen: &'a Seen,
     values: Vec<i64>,
 }
 
 impl Session<'_> {
-    /// Records `values` in the order in which the connection got them.
+    /// Records `values` in the order in which the connection received them.
     #[track_caller]
     pub fn saw(&mut self, values: &[i64]) {
         for &value in values {
@@ -93,7 +93,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// The calls of an ordered sequence: what returned before another call began has the smaller value.
+/// The calls of an ordered sequence: a call that returned before another one began has the smaller value.
 #[derive(Default)]
 pub struct Order {
     calls: Mutex<Vec<Call>>,

@@ -5,12 +5,12 @@ use crate::cluster::{Builder, Cluster};
 use crate::wait::{LONG, wait_until};
 
 impl Builder {
-    /// As a server that publishes must be.
+    /// Sets what a server that publishes needs.
     pub fn logical(self) -> Builder {
         self.config("wal_level", "logical").config("wal_receiver_status_interval", "1s")
     }
 
-    /// One of several nodes that deal the numbers of the same sequences.
+    /// One of several nodes that serve the same sequences.
     pub fn node(self, id: usize, count: usize) -> Builder {
         self.config("hilo.node_id", &id.to_string()).config("hilo.node_count", &count.to_string())
     }
@@ -29,8 +29,8 @@ impl Cluster {
         format!("host={host} port=5432 user=postgres dbname=postgres")
     }
 
-    /// Subscribes to publication `of` of `publisher`, as `name`, and waits until what is there
-    /// has been copied.
+    /// Subscribes to publication `of` of `publisher`, as `name`, and waits until the existing rows
+    /// have been copied.
     #[track_caller]
     pub fn subscribe(&self, name: &str, publisher: &Cluster, of: &str, options: &str) {
         let mut client = self.connect("postgres");
@@ -52,7 +52,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until subscription `name` has applied all that this server has written so far.
+    /// Waits until subscription `name` has applied everything that this server has written so far.
     #[track_caller]
     pub fn wait_for_apply(&self, name: &str) {
         let mut client = self.connect("postgres");

@@ -1,7 +1,7 @@
 //! The recipes of docs/multi-node.md, run as printed.
 //!
 //! A block of kind ```text that begins with `-- on …` is SQL for these servers, one that begins with
-//! `-- on …, until it gives no row` is asked until it does, one that begins with `# postgresql.conf of …`
+//! `-- on …, until it gives no row` is repeated until it returns none, one that begins with `# postgresql.conf of …`
 //! is their configuration, and one that begins with `# in a shell` is for a shell. `host=north` stands
 //! for that server's address.
 
@@ -24,7 +24,7 @@ pub enum Kind {
     Shell,
 }
 
-/// What a block is for, and its lines.
+/// A block: what it is for, and its lines.
 pub struct Block {
     pub servers: Vec<String>,
     pub kind: Kind,
@@ -51,7 +51,7 @@ impl Block {
         Block { servers: servers.map(str::to_owned).collect(), kind, text: rest.join("\n") }
     }
 
-    /// The settings that it holds, if it is a configuration.
+    /// Its settings, if it is a configuration.
     fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let text = if self.kind == Kind::Configuration { self.text.as_str() } else { "" };
         text.lines()
@@ -83,7 +83,7 @@ pub fn blocks(heading: &str) -> Vec<Block> {
 pub struct Servers(pub BTreeMap<String, Cluster>);
 
 impl Servers {
-    /// Starts those of a block that are not there; a block of settings is their configuration.
+    /// Starts the servers of a block that do not exist yet; a block of settings is their configuration.
     #[track_caller]
     pub fn start(&mut self, block: &Block) {
         for name in &block.servers {
@@ -97,7 +97,7 @@ impl Servers {
         }
     }
 
-    /// Runs a block on each of its servers, and does something after each.
+    /// Runs a block on each of its servers, and a function after each.
     #[track_caller]
     pub fn run_block(&self, block: &Block, after_each: impl Fn(&Servers)) {
         let text = self.0.iter().fold(block.text.clone(), |text, (name, cluster)| {
@@ -125,7 +125,7 @@ impl Servers {
         }
     }
 
-    /// Runs the blocks in order; what one has written has arrived everywhere before the next.
+    /// Runs the blocks in order; what one has written has arrived on all servers before the next one.
     #[track_caller]
     pub fn run(&mut self, blocks: Vec<Block>) {
         for block in blocks {
@@ -134,7 +134,7 @@ impl Servers {
         }
     }
 
-    /// Waits until all that was written has arrived, where a subscription is not disabled.
+    /// Waits until everything that was written has arrived at all subscriptions that are not disabled.
     #[track_caller]
     pub fn settle(&self) {
         let running = || self.0.values().filter(|cluster| cluster.is_running());
@@ -152,14 +152,14 @@ impl Servers {
         }
     }
 
-    /// A query's first column, on one of them.
+    /// A query's first column, on one of the servers.
     #[track_caller]
     pub fn all<T: FromSqlOwned>(&self, name: &str, sql: &str) -> Vec<T> {
         self.0[name].connect("postgres").all(sql)
     }
 }
 
-/// Makes a running server take up the settings of a block.
+/// Makes a running server apply the settings of a block.
 #[track_caller]
 fn reload(cluster: &Cluster, block: &Block) {
     block.settings().for_each(|(name, value)| cluster.configure(name, value));
@@ -167,6 +167,6 @@ fn reload(cluster: &Cluster, block: &Block) {
     let mut client = cluster.connect("postgres");
     for (name, value) in block.settings() {
         let taken = format!("SELECT current_setting('{name}') = '{value}'");
-        wait_until("the settings are taken up", LONG, || client.one::<bool>(&taken));
+        wait_until("the settings are applied", LONG, || client.one::<bool>(&taken));
     }
 }

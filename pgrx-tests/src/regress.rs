@@ -1,4 +1,4 @@
-//! PGXS's regression and isolation test runners, on a cluster of ours.
+//! PGXS's regression and isolation test runners, on one of our clusters.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::server::SERVER;
 pub enum Cases {
     /// `sql/*.sql`, one session each.
     Regress,
-    /// `specs/*.spec`, several sessions whose steps interleave as the case says.
+    /// `specs/*.spec`, several sessions whose steps interleave in the order that the case gives.
     Isolation,
 }
 
 impl Cluster {
-    /// Runs all the cases in `folder`, in the order of their names, in a database of their own
-    /// with hilo in it, and fails the test with the difference from `expected`. With
-    /// `UPDATE_EXPECT=1` in the environment what came out becomes what is expected.
+    /// Runs all the cases in `folder`, in the order of their names, in their own database with
+    /// hilo in it, and fails the test with the difference from `expected`. With
+    /// `UPDATE_EXPECT=1` in the environment the output becomes the expected output.
     #[track_caller]
     pub fn run_cases(&self, kind: Cases, folder: &Path) {
         let (runner, cases, extension) = match kind {
@@ -33,10 +33,10 @@ impl Cluster {
         let expected = |name: &String| folder.join("expected").join(format!("{name}.out"));
         let update = std::env::var_os("UPDATE_EXPECT").is_some();
         if update {
-            // The runners stop where one is missing.
+            // The runners stop if one is missing.
             for name in &names {
                 let file = File::options().append(true).create(true).open(expected(name));
-                file.expect("cannot create what is expected");
+                file.expect("cannot create the expected output");
             }
         }
 

@@ -23,7 +23,7 @@ impl Cluster {
             .args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--pgdata"])
             .arg(standby.data_directory());
         run(&mut backup);
-        // The copy would otherwise wait for a standby of its own after its promotion.
+        // Otherwise the copy would wait for its own standby after its promotion.
         standby.configure("synchronous_standby_names", "");
         standby.start();
         self.wait_for_replication(&standby, "state", "streaming");
@@ -40,7 +40,7 @@ impl Cluster {
         standby
     }
 
-    /// Waits until this server sees `standby` with `column` of pg_stat_replication being `value`.
+    /// Waits until `column` of pg_stat_replication is `value` for `standby` on this server.
     #[track_caller]
     fn wait_for_replication(&self, standby: &Cluster, column: &str, value: &str) {
         let seen = format!(
@@ -54,7 +54,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until `standby` has replayed all that this server has written so far.
+    /// Waits until `standby` has replayed everything that this server has written so far.
     #[track_caller]
     pub fn wait_for_replay(&self, standby: &Cluster) {
         let written: String = self.connect("postgres").one("SELECT pg_current_wal_lsn()::text");
@@ -63,7 +63,7 @@ impl Cluster {
         wait_until("the standby has replayed", LONG, || client.one::<bool>(&replayed));
     }
 
-    /// A copy of this server's data directory, file by file, as a server of its own. This one must be
+    /// A separate server on a copy of this server's data directory, file by file. This one must be
     /// stopped.
     #[track_caller]
     pub fn clone_by_copy(&self) -> Cluster {

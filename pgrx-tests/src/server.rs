@@ -1,4 +1,4 @@
-//! Which Postgres the tests run, and as whom.
+//! The Postgres installation that the tests run, and the account that runs it.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use nix::unistd::{Gid, Uid, User};
 /// The installation that `PG_CONFIG` points to, or that of the major version in `PG` (15).
 pub static SERVER: LazyLock<Server> = LazyLock::new(Server::find);
 
-/// An older one, that `HILO_OLD_PG_CONFIG` points to, for pg_upgrade to come from.
+/// The older installation that `HILO_OLD_PG_CONFIG` points to, from which pg_upgrade upgrades.
 pub static OLDER: LazyLock<Option<Server>> = LazyLock::new(|| {
     let pg_config = std::env::var_os("HILO_OLD_PG_CONFIG").filter(|path| !path.is_empty())?;
     Some(Server::at(PathBuf::from(pg_config)))
@@ -20,7 +20,7 @@ pub static OLDER: LazyLock<Option<Server>> = LazyLock::new(|| {
 pub struct Server {
     pg_config: PathBuf,
     bindir: PathBuf,
-    /// Postgres refuses to run as root; the files of its clusters belong to this account then.
+    /// Postgres refuses to run as root: if the tests do, this account runs it and owns its files.
     account: Option<(Uid, Gid)>,
 }
 
@@ -48,8 +48,8 @@ impl Server {
         Server { pg_config, bindir, account }
     }
 
-    /// A program of PGXS, which has the regression test runners, as ourselves: it reads the
-    /// checkout, where the account of the servers may have no business.
+    /// A program of PGXS, which has the regression test runners. It runs as the tests' own account: it
+    /// reads the checkout, which the account of the servers may not be allowed to read.
     pub fn test_runner(&self, path: &str) -> Command {
         let makefile = PathBuf::from(ask(&self.pg_config, "--pgxs"));
         let source = makefile.parent().and_then(Path::parent).expect("PGXS is in src/makefiles");
@@ -62,17 +62,17 @@ impl Server {
         &self.bindir
     }
 
-    /// Where the installation keeps what does not depend on the machine.
+    /// The installation's directory for files that do not depend on the machine.
     pub fn share_directory(&self) -> PathBuf {
         PathBuf::from(ask(&self.pg_config, "--sharedir"))
     }
 
-    /// One of the installation's programs, as the account that may run a server.
+    /// One of the installation's programs, run by the account that may run a server.
     pub fn command(&self, program: &str) -> Command {
         self.command_at(&self.bindir.join(program))
     }
 
-    /// Any program, as that account.
+    /// Any program, run by that account.
     pub fn command_at(&self, program: &Path) -> Command {
         let mut command = bare(program);
         if let Some((uid, gid)) = self.account {
@@ -90,8 +90,8 @@ impl Server {
     }
 }
 
-/// Neither the caller's PG… variables nor its working directory, which the account may not be able
-/// to enter, decide what a test sees.
+/// Makes a command independent of the caller's PG… variables and of its working directory, which the
+/// account may not be able to enter.
 fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").current_dir("/").stdin(Stdio::null());
@@ -108,8 +108,8 @@ fn ask(pg_config: &Path, question: &str) -> String {
     String::from_utf8(output.stdout).expect("pg_config answers in UTF-8").trim().to_owned()
 }
 
-/// Runs `command` to its end and returns its output; fails the test, with what it printed, where
-/// it fails.
+/// Runs `command` to its end and returns its output; if it fails, fails the test with what it
+/// printed.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
     let output = command

@@ -54,7 +54,7 @@ impl Cluster {
             .arg(file));
     }
 
-    /// A file of the test's own beside the data directory, gone with the cluster.
+    /// A file for the test, beside the data directory; it is removed with the cluster.
     pub fn file(&self, name: &str) -> PathBuf {
         self.socket_directory().join(name)
     }

@@ -5,14 +5,14 @@ use crate::files::new_directory;
 use crate::server::{OLDER, run};
 
 impl Builder {
-    /// A cluster of the older server, with hilo preloaded; none where there is no such server.
+    /// A cluster of the older server, with hilo preloaded; none if there is no such server.
     #[track_caller]
     pub fn start_older(self) -> Option<Cluster> {
         let server = OLDER.as_ref()?;
         let (number, directory) = new_directory();
         let mut cluster = Cluster::at(number, directory, self.preload(true).into_settings());
         cluster.server = server;
-        // Checksums, since newer servers have them unless told otherwise, and both must agree.
+        // With checksums: newer servers have them by default, and both must agree.
         run(server
             .command("initdb")
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
@@ -24,7 +24,7 @@ impl Builder {
 }
 
 impl Cluster {
-    /// Makes of this cluster, which is stopped and empty, what `old` was, which is stopped too.
+    /// Upgrades `old` into this cluster, which is empty. Both are stopped.
     #[track_caller]
     pub fn upgrade_from(&self, old: &Cluster, mode: &str) {
         let mut upgrade = self.server.command("pg_upgrade");

@@ -1,5 +1,5 @@
-//! No number without a row, no row without a number: what was reserved was seen, is free, or is a gap, and
-//! only one of these.
+//! Every reserved number was seen, is free, or is in a gap, and only one of these: no number without a row, no
+//! row without a number.
 
 use std::thread;
 
@@ -30,12 +30,7 @@ fn of_what_many_give_back_while_the_standby_is_silent() {
     cluster.reload();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| cluster.connect("postgres").draw("other", 1));
-        wait_until("the worker waits for the standby", LONG, || {
-            client.one(
-                "SELECT EXISTS (SELECT FROM pg_stat_activity
-                                 WHERE backend_type = 'hilo worker' AND wait_event = 'SyncRep')",
-            )
-        });
+        cluster.wait_for_worker_awaiting_standby();
         drop(sessions);
         wait_until("all have left", LONG, || {
             client

@@ -1,5 +1,5 @@
-//! An alteration that numbers nothing anew never touches the position: who makes it draws what everybody
-//! draws. One that does is served from its commit on.
+//! An alteration that does not renumber never touches the position: the session that makes it draws the same
+//! values as every other session. One that renumbers is served from its commit on.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use hilo_tests::{
     Client, ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, wait_until,
 };
 
-/// What can be altered without numbering anew.
+/// What can be altered without renumbering.
 const KEEPING: [&str; 8] = [
     "max_value => 1000000",
     "min_value => -5",
@@ -42,7 +42,7 @@ fn altering(cluster: &Cluster) -> Vec<(Client, Vec<i64>)> {
     KEEPING.iter().enumerate().map(alter).collect()
 }
 
-/// Every sequence goes on with the number behind the last that was drawn of it, and nothing is lost.
+/// Every sequence continues with the number after the last that was drawn of it, and nothing is lost.
 fn assert_all_go_on(cluster: &Cluster, altered: &[Vec<i64>]) {
     let mut client = cluster.connect("postgres");
     for (number, drawn) in altered.iter().enumerate() {
@@ -95,7 +95,7 @@ fn rolled_back_before_the_worker_is_terminated() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: rolled back in a database of which nobody had drawn before, and a fast stop.
+/// Promises 1 and 5: rolled back in a database from which no session had drawn before, and a fast stop.
 #[test]
 fn rolled_back_where_no_worker_was() {
     let cluster = Cluster::with_hilo();
@@ -112,7 +112,7 @@ fn rolled_back_where_no_worker_was() {
     cluster.finish();
 }
 
-/// Promise 1: on one node of several, whose numbers lie apart.
+/// Promise 1: on one node of several, whose numbers are disjoint.
 #[test]
 fn rolled_back_on_a_node_of_several() {
     let cluster = Cluster::builder().config("hilo.node_count", "2").start_with_hilo();
@@ -150,7 +150,8 @@ fn rolled_back_while_every_place_is_taken() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: alterations rolled back while the worker comes and goes, since nobody else is there.
+/// Promises 1 and 5: alterations rolled back while the worker starts and ends, because no other session is
+/// connected.
 #[test]
 fn rolled_back_while_the_worker_leaves() {
     let cluster = Cluster::builder()
@@ -230,7 +231,7 @@ fn beside_others_that_draw() {
     cluster.finish();
 }
 
-/// Promise 5: a hundred sequences altered in one transaction go on with their very next numbers.
+/// Promise 5: a hundred sequences altered in one transaction continue with their very next numbers.
 #[test]
 fn of_a_hundred_sequences_at_once() {
     let cluster = Cluster::with_hilo();
@@ -252,7 +253,7 @@ fn of_a_hundred_sequences_at_once() {
     cluster.finish();
 }
 
-/// Nobody else waits for an open alteration, also not for a new block.
+/// No other session waits for an open alteration, not even for a new block.
 #[test]
 fn others_do_not_wait() {
     let cluster = with_a_sequence_for_each();
@@ -315,7 +316,7 @@ fn wider_bounds_hold_from_the_commit_on() {
     cluster.finish();
 }
 
-/// What numbers anew, with how the sequence is created and what comes behind its 3.
+/// Alterations that renumber, with how the sequence is created and what comes behind its 3.
 const ANEW: [(&str, &str, i64); 4] = [
     ("increment => 10", "max_value => 100", 13),
     ("cycle => true", "max_value => 100", 4),
@@ -323,7 +324,7 @@ const ANEW: [(&str, &str, i64); 4] = [
     ("max_value => 50", "max_value => 100, cycle => true", 4),
 ];
 
-/// An alteration that numbers anew is served from its commit on, behind the last number dealt, and after
+/// An alteration that renumbers is served from its commit on, behind the last number served, and after
 /// a rollback as before.
 #[test]
 fn that_number_anew_are_served_from_the_commit_on() {
@@ -348,7 +349,8 @@ fn that_number_anew_are_served_from_the_commit_on() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: whatever becomes of what numbers anew, no number comes twice beside others that draw.
+/// Promises 1 and 5: whatever becomes of an alteration that renumbers, no number is served twice while others
+/// draw.
 #[test]
 fn that_number_anew_beside_others_that_draw() {
     let cluster = Cluster::builder().config("hilo.reserve_timeout", "60s").start_with_hilo();
@@ -375,7 +377,7 @@ fn that_number_anew_beside_others_that_draw() {
 }
 
 /// A sequence that the transaction itself has set or restarted is served from its own numbering, also
-/// when it is altered then, and what that gave before a ROLLBACK TO SAVEPOINT does not come again.
+/// when it is altered then, and what it served before a ROLLBACK TO SAVEPOINT is not served again.
 #[test]
 fn of_a_sequence_that_the_transaction_has_set() {
     let cluster = Cluster::with_hilo();

@@ -1,7 +1,6 @@
-//! One trick a test: what a role that owns a schema, and all that can be made in one, does not get.
+//! One attack per test: what a role that owns a schema, and can create any object in it, must not achieve.
 //!
-//! Its traps are functions that fail for everybody but itself: a statement that succeeds has not stepped
-//! into one.
+//! Its traps are functions that fail for every role but itself: a statement that succeeds has not called one.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 

@@ -1,4 +1,4 @@
-//! What is wrong is refused, with an error that says how to put it right.
+//! Wrong input is refused, with an error that says how to correct it.
 
 use hilo_tests::{ClientExt, Cluster};
 

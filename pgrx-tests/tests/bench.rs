@@ -1,4 +1,4 @@
-//! `make bench` works: a run over little measures everything, and what it writes is complete.
+//! `make bench` works: a short run measures everything, and what it writes is complete.
 
 use std::fs;
 use std::path::Path;

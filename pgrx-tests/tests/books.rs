@@ -1,8 +1,8 @@
-//! What the torture has found, each reduced to what it takes.
+//! What the torture has found: one test for each finding, reduced to what it needs.
 
 use std::process::Command;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 /// Of the sequence, all that lies below its position and is neither free nor a gap.
 const REST: &str = "SELECT count(*) FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id,
@@ -11,7 +11,7 @@ const REST: &str = "SELECT count(*) FROM hilo.sequence s JOIN hilo.position p ON
        AND NOT EXISTS (SELECT FROM hilo.gap g WHERE g.sequence = s.id AND p.base + i >= g.first_value AND p.base + i <= g.last_value)
        AND s.name = ";
 
-/// A transaction that has set a sequence passes over numbers to reach a block: they are recorded.
+/// A transaction that has set a sequence skips numbers to reach a block: they are recorded.
 #[test]
 fn what_a_block_passes_over_is_recorded() {
     let cluster = Cluster::with_hilo();
@@ -57,11 +57,10 @@ fn a_promoted_standby_serves_nothing_that_was_free() {
     primary.wait_for_replay(&standby);
     standby.connect("postgres").run("ALTER SYSTEM SET primary_conninfo = ''");
     standby.restart();
-    let draw = "SELECT hilo_nextval('lagging') FROM generate_series(1, 2000)";
-    let served: Vec<i64> = client.all(draw);
+    let served = client.draw("lagging", 2_000);
     primary.kill9_postmaster();
     standby.promote();
-    let again: Vec<i64> = standby.connect("postgres").all(draw);
+    let again = standby.connect("postgres").draw("lagging", 2_000);
     let twice: Vec<&i64> = again.iter().filter(|value| served.contains(value)).collect();
     assert!(twice.is_empty(), "{} values twice, such as {}", twice.len(), twice[0]);
     standby.finish();
@@ -119,16 +118,13 @@ fn a_pool_that_is_used_up_leaves_no_gap() {
     client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 9) i");
     client.run("SELECT hilo_nextval('ten') FROM generate_series(1, 10)");
     // Its place goes to others while this session holds a slice, which it then uses up.
-    let draw = |client: &mut Client| {
-        client.all::<i64>("SELECT hilo_nextval('slice') FROM generate_series(1, 50)")
-    };
-    draw(&mut client);
+    client.draw("slice", 50);
     let mut other = cluster.connect("postgres");
     for number in 1..=9 {
         other.run(&format!("SELECT hilo_nextval('n{number}')"));
     }
     for _ in 0..5 {
-        draw(&mut client);
+        client.draw("slice", 50);
     }
     drop((client, other));
     cluster.restart();

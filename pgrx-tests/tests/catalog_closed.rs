@@ -1,5 +1,5 @@
-//! What a role without rights cannot reach, change or hold up: the catalog, the settings, the worker,
-//! others' sequences; and input that is not what it should be.
+//! What a role without rights cannot reach, change or block: the catalog, the settings, the worker and other
+//! roles' sequences; and malformed input.
 
 use std::io::Write;
 
@@ -276,7 +276,7 @@ fn settings_of_a_database_do_not_reach_its_worker() {
     cluster.finish();
 }
 
-/// A refused attempt on another's sequence, in a transaction that stays open, holds nobody up.
+/// A refused attempt on another's sequence, in a transaction that stays open, holds up no other session.
 #[test]
 fn a_refusal_holds_nothing() {
     let cluster = Cluster::with_hilo();

@@ -1,5 +1,5 @@
-//! hilo_check sees a row that the sequence will yet come to, through any plain index on the column, and
-//! takes none for one that it will not.
+//! hilo_check finds a row that the sequence will still reach, through any plain index on the column, and reports
+//! no row that it will not reach.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 

@@ -1,5 +1,5 @@
-//! On Citus every node calls `hilo_nextval`, so that what is right for a server alone deals numbers twice.
-//! Debian has no Citus: an extension of that name with the two tables that hilo asks stands in for it.
+//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
+//! has no Citus: an extension of that name, with the two tables that hilo reads, replaces it here.
 
 use hilo_tests::extension::install_script;
 use hilo_tests::{Client, ClientExt, Cluster};

@@ -1,4 +1,4 @@
-//! The wall clock decides nothing.
+//! hilo does not depend on the wall clock.
 
 use hilo_tests::{ClientExt, Cluster, clock_library};
 

@@ -1,12 +1,9 @@
-//! Servers whose data directory was copied while the original goes on: what can be told is told.
+//! Servers whose data directory was copied while the original keeps running: hilo recognises what can be
+//! recognised.
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
 
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
-}
-
-/// A base backup that was promoted knows it by its timeline: it passes over what the original may have
+/// A base backup that was promoted knows it by its timeline: it skips what the original may have
 /// reserved since, says so in its log, and hilo_check says it before the first use.
 #[test]
 fn a_promoted_copy_passes_over_what_the_original_may_serve() {
@@ -14,7 +11,7 @@ fn a_promoted_copy_passes_over_what_the_original_may_serve() {
     let mut there = original.connect("postgres");
     there.run("SELECT hilo_create('copied'), hilo_create('unused')");
     let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
-    seen[0].session().saw(&draw(&mut there, "copied", 100));
+    seen[0].session().saw(&there.draw("copied", 100));
     let copy = original.clone_by_base_backup();
     original.wait_for_replay(&copy);
     copy.promote();
@@ -22,9 +19,9 @@ fn a_promoted_copy_passes_over_what_the_original_may_serve() {
     let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
     assert!(here.one::<String>(found).contains("before this server was promoted or copied"));
     for (name, seen) in ["copied", "unused"].into_iter().zip(&seen) {
-        seen.session().saw(&draw(&mut there, name, 10_000));
-        seen.session().saw(&draw(&mut here, name, 10_000));
-        seen.session().saw(&draw(&mut there, name, 10_000));
+        seen.session().saw(&there.draw(name, 10_000));
+        seen.session().saw(&here.draw(name, 10_000));
+        seen.session().saw(&there.draw(name, 10_000));
         seen.assert_unique();
     }
     assert_eq!(copy.logged("was reserved before this server was promoted, restored or copied"), 1);
@@ -41,7 +38,7 @@ fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
     let original = Cluster::builder().node(0, 3).start_with_hilo();
     original.connect("postgres").run("SELECT hilo_create('copied')");
     let seen = Seen::new(Way::Rising);
-    seen.session().saw(&draw(&mut original.connect("postgres"), "copied", 100));
+    seen.session().saw(&original.connect("postgres").draw("copied", 100));
     original.stop(Mode::Fast);
     let copy = original.clone_by_copy();
     copy.configure("hilo.node_id", "1");
@@ -53,7 +50,7 @@ fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
     backup.promote();
     for _ in 0..3 {
         for cluster in [&original, &copy, &backup] {
-            seen.session().saw(&draw(&mut cluster.connect("postgres"), "copied", 3_000));
+            seen.session().saw(&cluster.connect("postgres").draw("copied", 3_000));
         }
     }
     seen.assert_unique();
@@ -69,26 +66,26 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     let mut there = original.connect("postgres");
     there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
     there.run("SELECT hilo_create('copied'); SELECT hilo_grant('copied', 'public', 'USAGE')");
-    draw(&mut there, "copied", 10);
+    there.draw("copied", 10);
     drop(there);
     original.stop(Mode::Fast);
     let twin = original.clone_by_copy();
     original.start();
     twin.start();
     let mut here = twin.connect("postgres");
-    let mine = draw(&mut here, "copied", 5)[0];
+    let mine = here.draw("copied", 5)[0];
     let mut there = original.connect("postgres");
-    assert_eq!(draw(&mut there, "copied", 1)[0], mine, "what nobody can tell from inside");
+    assert_eq!(there.draw("copied", 1)[0], mine, "what nobody can tell from inside");
     assert_eq!(here.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object = 'node 0'"), 0);
     twin.subscribe("own", &original, "own", "");
-    draw(&mut there, "copied", 20_000);
+    there.draw("copied", 20_000);
     original.wait_for_apply("own");
     let warning = "another server reserves values as node 0, which is the node of this server";
     wait_until("it is said", LONG, || twin.logged(warning) > 0);
     let found = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'node 0'";
     let found = here.one::<String>(found);
     assert!(found.starts_with("error: ") && found.contains("serves the same values"), "{found}");
-    assert_eq!(draw(&mut here, "copied", 1)[0], mine + 5, "its position is its own");
+    assert_eq!(here.draw("copied", 1)[0], mine + 5, "its position is its own");
     twin.finish();
     original.finish();
 }
@@ -107,7 +104,7 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
     there.run("SELECT hilo_create('copied'), hilo_create('later')");
     let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
     for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
-        seen.session().saw(&draw(&mut there, name, 100));
+        seen.session().saw(&there.draw(name, 100));
     }
     let copy = original.clone_by_base_backup();
     original.wait_for_replay(&copy);
@@ -120,8 +117,8 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
     let first: String = here.one(found);
     assert!(first.starts_with("2 positions") && first.contains(says), "{first}");
     for (name, seen) in ["copied", "later"].into_iter().zip(&seen) {
-        seen.session().saw(&draw(&mut there, name, 10_000));
-        seen.session().saw(&draw(&mut here, name, 10_000));
+        seen.session().saw(&there.draw(name, 10_000));
+        seen.session().saw(&here.draw(name, 10_000));
         seen.assert_unique();
     }
     assert_eq!(here.all::<String>(found), Vec::<String>::new());
@@ -130,7 +127,7 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
 }
 
 /// A dump of a replica brings positions that lack what its publisher has reserved since: hilo_check says
-/// so, and the first use passes over it.
+/// so, and the first use skips it.
 #[test]
 fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
     let start = || Cluster::builder().logical().config("hilo.failover_skip", "50000");
@@ -140,7 +137,7 @@ fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
     there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
     there.run("SELECT hilo_create('copied')");
     let seen = Seen::new(Way::Rising);
-    seen.session().saw(&draw(&mut there, "copied", 100));
+    seen.session().saw(&there.draw("copied", 100));
     replica.subscribe("own", &publisher, "own", "");
     restored.restore("postgres", &replica.pg_dump("postgres", &["--no-subscriptions"]));
     let found = "SELECT what FROM hilo_check() WHERE object = 'node 0'";
@@ -149,8 +146,8 @@ fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
     let mut here = restored.connect("postgres");
     let of_restored: String = here.one(found);
     assert!(of_restored.contains("were restored from a dump"), "{of_restored}");
-    seen.session().saw(&draw(&mut there, "copied", 10_000));
-    seen.session().saw(&draw(&mut here, "copied", 10_000));
+    seen.session().saw(&there.draw("copied", 10_000));
+    seen.session().saw(&here.draw("copied", 10_000));
     seen.assert_unique();
     assert_eq!(here.all::<String>(found), Vec::<String>::new());
     restored.finish();

@@ -1,4 +1,4 @@
-//! Unique, rising within a session, ordered on demand.
+//! Values are unique, rise within a session, and are ordered on demand.
 
 use hilo_tests::{ClientExt, Cluster, Load, Source};
 

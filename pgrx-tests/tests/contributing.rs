@@ -1,12 +1,12 @@
-//! What CONTRIBUTING.md says of the repository is so: its files exist, it lists every switch, and `make test`
-//! says what can be tested.
+//! What CONTRIBUTING.md says about the repository is true: its files exist, it lists every switch, and
+//! `make test` says what can be tested.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The system's own, which nobody sets for hilo.
+/// The system's own, which are not set for hilo.
 const FOREIGN: [&str; 3] = ["BASH_SOURCE", "PATH", "VERSION_CODENAME"];
 
 fn root() -> PathBuf {

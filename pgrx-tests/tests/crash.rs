@@ -1,4 +1,4 @@
-//! What crashes cannot bring back: no value that anybody has seen.
+//! After a crash no value is served that a client has seen before.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
 

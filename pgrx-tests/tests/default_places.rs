@@ -1,4 +1,4 @@
-//! A default is taken wherever core's is taken.
+//! A default with hilo works wherever one with core's nextval works.
 
 use std::fs;
 use std::io::Write;

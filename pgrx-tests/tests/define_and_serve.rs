@@ -1,9 +1,9 @@
-//! The transaction that defined a sequence serves itself from it.
+//! A transaction that has defined a sequence draws from it before its commit.
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 /// A migration that creates a sequence, a table that defaults to it and a million rows gets them
-/// all in one transaction, without a number missing, and the next transaction goes on behind them.
+/// all in one transaction, without a number missing, and the next transaction continues after them.
 #[test]
 fn a_migration_creates_and_fills_in_one_transaction() {
     let cluster = Cluster::with_hilo();
@@ -30,13 +30,13 @@ fn a_migration_rolled_back_leaves_nothing() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("BEGIN; SELECT hilo_create('orders')");
-    assert_eq!(draw(&mut client, "orders", 1_000), (1..=1_000).collect::<Vec<_>>());
+    assert_eq!(client.draw("orders", 1_000), (1..=1_000).collect::<Vec<_>>());
     client.run("ROLLBACK");
     client.refusal("SELECT hilo_nextval('orders')").is("42704");
     client.refusal("SELECT hilo_currval('orders')").is("42704");
     client.run("SELECT hilo_create('orders', start_value => 5)");
-    assert_eq!(draw(&mut client, "orders", 2), [5, 6]);
-    assert_eq!(draw(&mut cluster.connect("postgres"), "orders", 1).len(), 1);
+    assert_eq!(client.draw("orders", 2), [5, 6]);
+    assert_eq!(cluster.connect("postgres").draw("orders", 1).len(), 1);
 }
 
 /// A savepoint that is rolled back takes definitions back, but no value that was served.
@@ -45,22 +45,22 @@ fn savepoints_take_back_definitions_and_no_values() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("BEGIN; SELECT hilo_create('kept'); SAVEPOINT one");
-    assert_eq!(draw(&mut client, "kept", 3), [1, 2, 3]);
+    assert_eq!(client.draw("kept", 3), [1, 2, 3]);
     client.run("SELECT hilo_create('gone')");
-    assert_eq!(draw(&mut client, "gone", 2), [1, 2]);
+    assert_eq!(client.draw("gone", 2), [1, 2]);
     client.run("ROLLBACK TO one");
-    assert!(draw(&mut client, "kept", 1)[0] > 3);
+    assert!(client.draw("kept", 1)[0] > 3);
     client.run("SAVEPOINT two");
     client.refusal("SELECT hilo_nextval('gone')").is("42704");
     client.run("ROLLBACK TO two; SELECT hilo_create('gone', start_value => 70)");
-    assert_eq!(draw(&mut client, "gone", 2), [70, 71]);
+    assert_eq!(client.draw("gone", 2), [70, 71]);
     client.run("RELEASE one");
-    let last = draw(&mut client, "kept", 1_000)[999];
+    let last = client.draw("kept", 1_000)[999];
     client.run("COMMIT");
 
     let mut other = cluster.connect("postgres");
-    assert!(draw(&mut other, "kept", 1)[0] > last);
-    assert_eq!(draw(&mut other, "gone", 1), [72]);
+    assert!(other.draw("kept", 1)[0] > last);
+    assert_eq!(other.draw("gone", 1), [72]);
 }
 
 /// What a transaction has drawn from a sequence of its own counts when it alters that: also under
@@ -70,18 +70,18 @@ fn altering_ones_own_goes_on_behind_what_was_drawn() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("BEGIN; SELECT hilo_create('own')");
-    assert_eq!(draw(&mut client, "own", 3), [1, 2, 3]);
+    assert_eq!(client.draw("own", 3), [1, 2, 3]);
     client.run("SELECT hilo_alter('own', increment => 10)");
-    assert_eq!(draw(&mut client, "own", 2), [13, 23]);
+    assert_eq!(client.draw("own", 2), [13, 23]);
     client.run("SAVEPOINT one; SELECT hilo_alter('own', increment => 100)");
-    assert_eq!(draw(&mut client, "own", 2), [123, 223]);
+    assert_eq!(client.draw("own", 2), [123, 223]);
     client.run("ROLLBACK TO one");
-    assert!(draw(&mut client, "own", 1)[0] > 223);
+    assert!(client.draw("own", 1)[0] > 223);
     client.run("SELECT hilo_alter('own', increment => 1)");
-    let last = draw(&mut client, "own", 2)[1];
+    let last = client.draw("own", 2)[1];
     assert!(last > 233, "{last}");
     client.run("COMMIT");
-    assert_eq!(draw(&mut cluster.connect("postgres"), "own", 1), [last + 1]);
+    assert_eq!(cluster.connect("postgres").draw("own", 1), [last + 1]);
     cluster.finish();
 }
 
@@ -112,14 +112,14 @@ fn nested_savepoints_never_repeat_a_value() {
             }
             _ => {
                 let count = rng.usize(1..40);
-                inside.extend(draw(&mut client, "inside", count));
-                outside.extend(draw(&mut client, "outside", count));
+                inside.extend(client.draw("inside", count));
+                outside.extend(client.draw("outside", count));
             }
         }
     }
     client.run("COMMIT");
-    inside.extend(draw(&mut client, "inside", 10));
-    outside.extend(draw(&mut client, "outside", 10));
+    inside.extend(client.draw("inside", 10));
+    outside.extend(client.draw("outside", 10));
     for values in [inside, outside] {
         assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{values:?}");
     }
@@ -133,21 +133,21 @@ fn changes_are_transactional() {
     let mut client = cluster.connect("postgres");
     let mut other = cluster.connect("postgres");
     client.run("SELECT hilo_create('changed', ordered => true)");
-    assert_eq!(draw(&mut client, "changed", 2), [1, 2]);
-    assert_eq!(draw(&mut other, "changed", 1), [3]);
+    assert_eq!(client.draw("changed", 2), [1, 2]);
+    assert_eq!(other.draw("changed", 1), [3]);
 
     client.run("BEGIN; SELECT hilo_setval('changed', 1000)");
-    assert_eq!(draw(&mut client, "changed", 2), [1001, 1002]);
+    assert_eq!(client.draw("changed", 2), [1001, 1002]);
     client.run("ROLLBACK");
-    assert_eq!(draw(&mut other, "changed", 1), [4]);
-    assert_eq!(draw(&mut client, "changed", 1), [5]);
+    assert_eq!(other.draw("changed", 1), [4]);
+    assert_eq!(client.draw("changed", 1), [5]);
 
     client.run("BEGIN; SELECT hilo_setval('changed', 1000)");
     client.run("SELECT hilo_alter('changed', increment => 10)");
-    assert_eq!(draw(&mut client, "changed", 2), [1010, 1020]);
+    assert_eq!(client.draw("changed", 2), [1010, 1020]);
     client.run("COMMIT");
-    assert_eq!(draw(&mut other, "changed", 1), [1030]);
-    assert_eq!(draw(&mut client, "changed", 1), [1040]);
+    assert_eq!(other.draw("changed", 1), [1030]);
+    assert_eq!(client.draw("changed", 1), [1040]);
 }
 
 /// PREPARE TRANSACTION after a definition is refused; after mere serving it is not, and the values
@@ -175,15 +175,15 @@ fn a_transaction_that_defined_cannot_be_prepared() {
         client.run("ROLLBACK");
     }
     client.run("BEGIN");
-    let used = draw(&mut client, "there", 3);
+    let used = client.draw("there", 3);
     client.run("PREPARE TRANSACTION 'served'");
-    let next = draw(&mut client, "there", 1)[0];
+    let next = client.draw("there", 1)[0];
     client.run("ROLLBACK PREPARED 'served'");
     assert!(next > used[2]);
-    assert!(draw(&mut client, "there", 1)[0] > next);
+    assert!(client.draw("there", 1)[0] > next);
 }
 
-/// Nobody else sees a sequence, or what was set, before the commit; everybody does right after it.
+/// No other session sees a sequence, or what was set, before the commit; all do right after it.
 #[test]
 fn commits_are_seen_by_every_session_at_once() {
     let cluster = Cluster::with_hilo();
@@ -196,22 +196,18 @@ fn commits_are_seen_by_every_session_at_once() {
     client.run("COMMIT");
     for round in 1..=3 {
         for other in &mut others {
-            draw(other, "new", 5);
+            other.draw("new", 5);
         }
         let floor = round * 1_000_000;
         client.run(&format!("SELECT hilo_setval('new', {floor})"));
         for other in &mut others {
-            assert!(draw(other, "new", 1)[0] > floor);
+            assert!(other.draw("new", 1)[0] > floor);
         }
     }
     client.run("SELECT hilo_drop('new')");
     for other in &mut others {
         other.refusal("SELECT hilo_nextval('new')").is("42704");
     }
-}
-
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
 }
 
 /// Whatever a transaction alters of a sequence that it has created, and whatever of that it rolls back to a

@@ -1,8 +1,8 @@
 //! What the documents print runs as printed.
 //!
-//! Blocks marked ```sql are run, file by file and in order, in one session on a database of the file's
-//! own; blocks marked ```sh of docs/operations.md in a shell that finds the server. Blocks of any other
-//! kind (```text) are not to be run.
+//! Blocks marked ```sql are run in order, in one session per file, on the file's own database; blocks marked
+//! ```sh of docs/operations.md run in a shell that finds the server. Blocks of any other kind (```text) are not
+//! run.
 
 use std::fs;
 use std::path::{Path, PathBuf};

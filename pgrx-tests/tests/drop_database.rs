@@ -1,4 +1,4 @@
-//! Databases and the extension come and go; numbers do not go with the wrong one.
+//! Databases and the extension are dropped and created; each keeps its own numbers.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
@@ -10,41 +10,38 @@ fn new_shop(cluster: &Cluster) -> Client {
     client
 }
 
-fn draw(client: &mut Client, count: i64) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('orders') FROM generate_series(1, {count})"))
-}
-
 /// DROP DATABASE, within the time for which it waits for others to leave, and CREATE DATABASE …
 /// TEMPLATE succeed as soon as the sessions have left: the worker leaves too.
 #[test]
 fn the_worker_is_in_nobodys_way() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = new_shop(&cluster);
-    draw(&mut client, 100);
+    client.draw("orders", 100);
     cluster.wait_for_worker("shop");
     drop(client);
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE DATABASE copy TEMPLATE shop");
-    draw(&mut cluster.connect("shop"), 1);
+    cluster.connect("shop").draw("orders", 1);
     admin.run("DROP DATABASE shop");
-    draw(&mut cluster.connect("copy"), 1);
+    cluster.connect("copy").draw("orders", 1);
     admin.run("DROP DATABASE copy");
     cluster.finish();
 }
 
-/// A database with the name of a dropped one begins anew: nothing of the old one's pool is served.
+/// A database with the name of a dropped one starts from the beginning: nothing of the old one's pool is
+/// served.
 #[test]
 fn a_database_of_the_same_name_starts_afresh() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = new_shop(&cluster);
-    assert_eq!(draw(&mut client, 3), [1, 2, 3]);
+    assert_eq!(client.draw("orders", 3), [1, 2, 3]);
     drop(client);
     let mut admin = cluster.connect("postgres");
     admin.run("DROP DATABASE shop");
     let mut client = new_shop(&cluster);
-    assert_eq!(draw(&mut client, 3), [1, 2, 3]);
+    assert_eq!(client.draw("orders", 3), [1, 2, 3]);
     admin.run("DROP DATABASE shop WITH (FORCE)");
-    assert_eq!(draw(&mut new_shop(&cluster), 3), [1, 2, 3]);
+    assert_eq!(new_shop(&cluster).draw("orders", 3), [1, 2, 3]);
 }
 
 /// Sequences of the same name and id in two databases, one of them the other's copy, have nothing
@@ -53,14 +50,14 @@ fn a_database_of_the_same_name_starts_afresh() {
 fn databases_do_not_share_sequences() {
     let cluster = Cluster::builder().preload(true).start();
     let mut shop = new_shop(&cluster);
-    assert_eq!(draw(&mut shop, 5), [1, 2, 3, 4, 5]);
+    assert_eq!(shop.draw("orders", 5), [1, 2, 3, 4, 5]);
     drop(shop);
     cluster.connect("postgres").run("CREATE DATABASE copy TEMPLATE shop");
     let mut shop = cluster.connect("shop");
     let mut copy = cluster.connect("copy");
     for n in 6..10 {
-        assert_eq!(draw(&mut shop, 1), [n]);
-        assert_eq!(draw(&mut copy, 1), [n]);
+        assert_eq!(shop.draw("orders", 1), [n]);
+        assert_eq!(copy.draw("orders", 1), [n]);
     }
 }
 
@@ -71,24 +68,24 @@ fn what_is_dropped_and_recreated_starts_afresh() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = new_shop(&cluster);
     let mut other = cluster.connect("shop");
-    assert_eq!(draw(&mut client, 3), [1, 2, 3]);
+    assert_eq!(client.draw("orders", 3), [1, 2, 3]);
 
     other.run("SELECT hilo_drop('orders')");
     client.refusal("SELECT hilo_nextval('orders')").is("42704");
     other.run("SELECT hilo_create('orders', start_value => 10)");
-    assert_eq!(draw(&mut client, 2), [10, 11]);
+    assert_eq!(client.draw("orders", 2), [10, 11]);
 
     other.run("DROP EXTENSION hilo");
     client.refusal("SELECT hilo_nextval('orders')").is("42883");
     other.run("CREATE EXTENSION hilo");
     client.refusal("SELECT hilo_nextval('orders')").is("42704");
     other.run("SELECT hilo_create('orders', start_value => 20)");
-    assert_eq!(draw(&mut client, 2), [20, 21]);
+    assert_eq!(client.draw("orders", 2), [20, 21]);
 
     other.run("BEGIN; DROP EXTENSION hilo; CREATE EXTENSION hilo");
     other.run("SELECT hilo_create('orders', start_value => 30)");
-    assert_eq!(draw(&mut other, 2), [30, 31]);
+    assert_eq!(other.draw("orders", 2), [30, 31]);
     other.run("COMMIT");
-    assert_eq!(draw(&mut client, 1), [32]);
+    assert_eq!(client.draw("orders", 1), [32]);
     cluster.finish();
 }

@@ -1,5 +1,5 @@
-//! pg_dump, pg_dumpall and pg_restore: a restored database serves on, without a value that the dumped one
-//! had served when the dump's snapshot was taken.
+//! pg_dump, pg_dumpall and pg_restore: a restored database continues to serve, without a value that the dumped
+//! one had served when the dump's snapshot was taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -14,10 +14,9 @@ const NAMES: [&str; 5] = ["orders", "ordered", "falling", "set", "tenants/42/Gr√
 
 /// Draws from each sequence; no value may come twice.
 #[track_caller]
-fn draw(client: &mut Client, count: usize, seen: &mut Values) {
+fn draw_from_each(client: &mut Client, count: usize, seen: &mut Values) {
     for name in NAMES {
-        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
-        for value in client.all::<i64>(&sql) {
+        for value in client.draw(name, count) {
             assert!(seen.entry(name).or_default().insert(value), "{name}: {value} twice");
         }
     }
@@ -44,13 +43,13 @@ fn shop(cluster: &Cluster) -> Values {
     );
     let mut seen = Values::from([("orders", (1..=100).collect())]);
     drop(client);
-    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 30, &mut seen);
     cluster.crash(cluster.wait_for_worker("shop"));
-    draw(&mut cluster.connect("shop"), 30, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 30, &mut seen);
     // The first leaves with a slice below what the second was given, which becomes a free range.
     let (mut first, mut second) = (cluster.connect("shop"), cluster.connect("shop"));
-    draw(&mut first, 20, &mut seen);
-    draw(&mut second, 20, &mut seen);
+    draw_from_each(&mut first, 20, &mut seen);
+    draw_from_each(&mut second, 20, &mut seen);
     drop((first, second));
     cluster.restart();
     let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM hilo.free_range");
@@ -135,14 +134,14 @@ fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64
 }
 
 /// In each format, into another cluster and into the same one, where both databases serve at once: all
-/// definitions, owners and privileges are there, no value that the original had served comes again, and
+/// definitions, owners and privileges are there, no value that the original had served is served again, and
 /// what it had in memory is written down as a gap.
 #[test]
 fn a_restored_database_repeats_nothing() {
     let cluster = Cluster::builder().preload(true).start();
     let mut seen = shop(&cluster);
     let mut holder = cluster.connect("shop");
-    draw(&mut holder, 7, &mut seen);
+    draw_from_each(&mut holder, 7, &mut seen);
     let other = Cluster::builder().preload(true).start();
     other.connect("postgres").run("CREATE ROLE keeper; CREATE ROLE \"Shop Clerk\"");
     for format in [Format::Plain, Format::Custom, Format::Directory] {
@@ -153,13 +152,13 @@ fn a_restored_database_repeats_nothing() {
             let mut client = target.connect(&database);
             assert_eq!(definitions(&mut client), definitions(&mut holder), "{format:?}");
             let mut copy_seen = seen.clone();
-            draw(&mut client, 400, &mut copy_seen);
-            draw(&mut target.connect(&database), 400, &mut copy_seen);
+            draw_from_each(&mut client, 400, &mut copy_seen);
+            draw_from_each(&mut target.connect(&database), 400, &mut copy_seen);
             let lost = unexplained(&mut client, "orders", &copy_seen["orders"]);
             assert!(lost.is_empty(), "{format:?}: {lost:?} are nowhere");
             client.run("INSERT INTO orders (customer) SELECT 'Grace' FROM generate_series(1, 100)");
             assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%' OR object LIKE 'node%'"), 0);
-            draw(&mut holder, 20, &mut seen);
+            draw_from_each(&mut holder, 20, &mut seen);
         }
     }
     drop(holder);
@@ -173,7 +172,7 @@ fn a_restored_database_repeats_nothing() {
     }
 }
 
-/// Sessions draw while the dump runs: nothing that was seen before it began comes again. What was seen
+/// Sessions draw while the dump runs: nothing that was seen before it began is served again. What was seen
 /// later may: the dump is of one snapshot, as for the rows of the tables.
 #[test]
 fn a_dump_under_load_repeats_nothing_from_before_it() {
@@ -187,23 +186,21 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
             Source::seen_of(&sources) > 2_000
         });
         // A session of the test's own knows what it saw before the dump began.
-        let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 5000)";
-        before.extend(cluster.connect("postgres").all::<i64>(sql));
+        before.extend(cluster.connect("postgres").draw("adaptive", 5_000));
         let file = Format::Custom.dump(&cluster, "postgres");
         running.join().expect("the load has failed");
         Format::Custom.restore(&cluster, "copy", &file);
     });
     let mut copy = cluster.connect("copy");
-    let sql = "SELECT hilo_nextval('adaptive') FROM generate_series(1, 50000)";
-    let again: Vec<i64> =
-        copy.all::<i64>(sql).into_iter().filter(|value| before.contains(value)).collect();
+    let drawn = copy.draw("adaptive", 50_000);
+    let again: Vec<i64> = drawn.into_iter().filter(|value| before.contains(value)).collect();
     assert!(again.is_empty(), "{again:?} came again");
     load.run(&cluster, &sources);
     sources.iter().for_each(Source::assert_kept);
     cluster.finish();
 }
 
-/// A restored database passes over nothing by itself; but an asynchronous standby of it that is promoted may
+/// A restored database skips nothing by itself; but an asynchronous standby of it that is promoted may
 /// lack what was reserved since, as any other.
 #[test]
 fn a_standby_of_a_restored_database_passes_over_what_it_may_lack() {
@@ -241,7 +238,7 @@ fn missing_roles_cost_a_warning() {
         "postgres"
     );
     assert_eq!(client.all::<String>("SELECT grantee::text FROM hilo.privilege"), ["public"]);
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 1);
     other.finish();
 }
@@ -265,7 +262,7 @@ fn pg_dumpall_brings_all() {
     assert!(errors.is_empty(), "{errors:?}");
     let mut client = other.connect("shop");
     assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     other.finish();
 }
 
@@ -293,7 +290,7 @@ fn schema_and_data_apart() {
     );
     cluster.restore("copy", &data);
     assert_eq!(definitions(&mut client), definitions(&mut cluster.connect("shop")));
-    draw(&mut client, 300, &mut seen);
+    draw_from_each(&mut client, 300, &mut seen);
     client.run("INSERT INTO orders (customer) VALUES ('Grace')");
     cluster.finish();
 }
@@ -319,7 +316,7 @@ fn a_single_table_lacks_its_sequence() {
     cluster.finish();
 }
 
-/// Who is no superuser restores the tables, and is told what the columns need.
+/// A role that is no superuser restores the tables, and is told what the columns need.
 #[test]
 fn restored_without_being_superuser() {
     let cluster = Cluster::builder().preload(true).start();
@@ -343,16 +340,16 @@ fn restored_without_being_superuser() {
 }
 
 /// Data restored over sequences that are there already, the very same ones or others of the same names,
-/// replaces none of them: the restore says so, and nothing that they have served comes again.
+/// replaces none of them: the restore says so, and nothing that they have served is served again.
 #[test]
 fn data_over_existing_sequences_is_refused() {
     let cluster = Cluster::builder().preload(true).start();
     let mut seen = shop(&cluster);
     let data = cluster.pg_dump("shop", &["--data-only"]);
-    draw(&mut cluster.connect("shop"), 500, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 500, &mut seen);
     restore_over(&cluster, "shop", &data, "is in use and cannot be restored");
     cluster.restart();
-    draw(&mut cluster.connect("shop"), 500, &mut seen);
+    draw_from_each(&mut cluster.connect("shop"), 500, &mut seen);
 
     cluster.connect("postgres").run("CREATE DATABASE other");
     let mut client = cluster.connect("other");
@@ -361,9 +358,9 @@ fn data_over_existing_sequences_is_refused() {
         client.run(&format!("SELECT hilo_create('{name}')"));
     }
     let mut seen = Values::new();
-    draw(&mut client, 50, &mut seen);
+    draw_from_each(&mut client, 50, &mut seen);
     restore_over(&cluster, "other", &data, "Key (name)=(");
-    draw(&mut client, 500, &mut seen);
+    draw_from_each(&mut client, 500, &mut seen);
     cluster.finish();
 }
 

@@ -1,4 +1,4 @@
-//! Odd places: what hilo does to statements that are not its own, and who waits for whom.
+//! Edge cases: what hilo does to statements of others, and which session waits for which.
 
 use std::thread;
 

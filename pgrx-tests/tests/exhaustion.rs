@@ -1,10 +1,10 @@
-//! A sequence is at its end when no value is left, and not before.
+//! A sequence is exhausted when no value is left, and not before.
 
 use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-/// Sequences whose last block is reserved when so many have been drawn: options, that number, the end.
+/// Sequences whose last block is reserved when this many have been drawn: options, that number, the end.
 const ENDING: [(&str, usize, i64); 5] = [
     ("max_value => 20", 17, 20),
     ("max_value => 20, ordered => true", 17, 20),
@@ -13,8 +13,8 @@ const ENDING: [(&str, usize, i64); 5] = [
     ("data_type => 'smallint'", 32_700, 32_767),
 ];
 
-/// All values that are left come after `disturb`, to whoever asks: the session that drew before, and
-/// another that comes when this has left.
+/// All values that are left are served after `disturb`, to any session: the one that drew before, and another
+/// one that connects when this has disconnected.
 fn what_is_left_comes(disturb: impl Fn(&mut Client, &str)) {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");

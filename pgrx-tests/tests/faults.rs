@@ -1,5 +1,5 @@
-//! Wait, don't fail: a fault in a reservation reaches exactly those who wait for that sequence, with its
-//! cause, and takes nothing else down.
+//! Sessions wait instead of failing: a fault in a reservation reaches exactly those that wait for that sequence,
+//! with its cause, and affects nothing else.
 
 use std::thread;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn a_locked_row_is_waited_for_and_others_go_on() {
     cluster.finish();
 }
 
-/// Who has waited in vain is told what held the row; the value comes later, and only once.
+/// A caller that has waited without success is told what held the row; the value comes later, and only once.
 #[test]
 fn the_error_names_the_cause() {
     let cluster = Cluster::with_hilo();
@@ -58,8 +58,8 @@ fn the_error_names_the_cause() {
 }
 
 /// With the catalog out of reach, sessions are served from memory until it is used up; then they get the
-/// cause, after a bounded number of tries. The worker lives, logs the fault once, and goes on when the
-/// catalog is back.
+/// cause, after a bounded number of tries. The worker lives, logs the fault once, and continues when the
+/// catalog is available again.
 #[test]
 fn without_its_catalog_memory_serves() {
     let cluster = Cluster::builder().config("hilo.prefetch", "off").start_with_hilo();
@@ -81,7 +81,7 @@ fn without_its_catalog_memory_serves() {
     cluster.finish();
 }
 
-/// What a running server can change is taken up on reload.
+/// What a running server can change takes effect on reload.
 #[test]
 fn settings_are_taken_up_on_reload() {
     let cluster = Cluster::with_hilo();
@@ -99,7 +99,7 @@ fn settings_are_taken_up_on_reload() {
     cluster.finish();
 }
 
-/// A size set by hilo_alter counts from the next block on, and numbers nothing anew.
+/// A size set by hilo_alter counts from the next block on, and renumbers nothing.
 #[test]
 fn sizes_are_altered_without_a_gap() {
     let cluster = Cluster::with_hilo();

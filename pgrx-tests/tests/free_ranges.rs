@@ -1,4 +1,4 @@
-//! Free ranges stay few, and many of them keep nobody waiting.
+//! Free ranges stay few, and even many of them delay no session.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! Text keys, the server's prefix, and sequences that come into being at their first use.
+//! Text keys, the server's prefix, and sequences that are created at their first use.
 
 use std::thread;
 
@@ -111,7 +111,7 @@ fn the_prefix_is_per_server_and_per_database() {
 }
 
 /// Ten thousand tenants, each with a sequence that comes into being at its first use, by eight sessions
-/// that come upon the same names at the same time: each number is dealt once.
+/// that come upon the same names at the same time: each number is served once.
 #[test]
 fn ten_thousand_tenants_come_into_being() {
     const TENANTS: usize = 10_000;
@@ -205,8 +205,8 @@ fn a_prefix_in_another_encoding_gets_into_no_key() {
     cluster.finish();
 }
 
-/// Whoever uses a name that another transaction is creating waits for that transaction, which may commit
-/// or not.
+/// A session that uses a name that another transaction is creating waits for that transaction, which may
+/// commit or not.
 #[test]
 fn a_first_use_waits_for_who_is_creating_it() {
     let cluster = Cluster::builder().config("hilo.auto_create", "on").start_with_hilo();

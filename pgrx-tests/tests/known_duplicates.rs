@@ -1,14 +1,10 @@
-//! One test for each way in which systems that cache numbers are known to have given one out twice.
-//! That a bit field or a clock overflows is held against the pure rules: `src/core/tests/cursor.rs`
-//! and `cursor_loom.rs` for the cursor's generation and offset, `mapping.rs` for the bounds.
+//! One test for each way in which systems that cache numbers are known to have served one twice. The overflow of
+//! a bit field or a clock is tested on the pure rules: `src/core/tests/cursor.rs` and `cursor_loom.rs` for the
+//! cursor's generation and offset, `mapping.rs` for the bounds.
 
 use std::collections::HashSet;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, wait_until};
-
-fn draw(client: &mut Client, count: i64) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('s') FROM generate_series(1, {count})"))
-}
 
 /// A cache keyed by oid alone, shared by two databases: a copy of a database has the same oids and
 /// ids, and positions of its own.
@@ -20,15 +16,15 @@ fn a_cache_shared_by_two_databases() {
     cluster
         .connect("one")
         .run("CREATE EXTENSION hilo; SELECT hilo_create('s', block_size => 1000)");
-    draw(&mut cluster.connect("one"), 7);
+    cluster.connect("one").draw("s", 7);
     wait_until("the template is free", LONG, || {
         admin.batch_execute("CREATE DATABASE two TEMPLATE one").is_ok()
     });
     let (mut one, mut two) = (cluster.connect("one"), cluster.connect("two"));
     for turn in 0..20 {
         let expected: Vec<i64> = (8 + turn * 3..11 + turn * 3).collect();
-        assert_eq!(draw(&mut one, 3), expected);
-        assert_eq!(draw(&mut two, 3), expected);
+        assert_eq!(one.draw("s", 3), expected);
+        assert_eq!(two.draw("s", 3), expected);
     }
 }
 
@@ -43,7 +39,7 @@ fn a_cache_left_over_after_drop_database() {
         client.run(&format!(
             "CREATE EXTENSION hilo; SELECT hilo_create('s', start_value => {start}, block_size => 1000)"
         ));
-        assert_eq!(draw(&mut client, 2), [start, start + 1]);
+        assert_eq!(client.draw("s", 2), [start, start + 1]);
         admin.run("DROP DATABASE shop WITH (FORCE)");
     }
 }
@@ -64,7 +60,7 @@ fn a_setval_that_does_not_reach_a_cache() {
             _ => format!("SELECT hilo_alter('s', restart_with => {base})"),
         });
         for holder in &mut holders {
-            for value in draw(holder, 100) {
+            for value in holder.draw("s", 100) {
                 assert!(
                     (base..base + 1_000_000).contains(&value),
                     "{value} after setval to {base}"
@@ -85,7 +81,8 @@ fn a_stale_owner_that_writes_back_an_old_maximum() {
     let mut admin = cluster.connect("postgres");
     let mut seen = HashSet::new();
     for round in 1..=10 {
-        draw(&mut client, 1)
+        client
+            .draw("s", 1)
             .into_iter()
             .for_each(|value| assert!(seen.insert(value), "{value} twice"));
         let worker = cluster.wait_for_worker("postgres");
@@ -94,7 +91,7 @@ fn a_stale_owner_that_writes_back_an_old_maximum() {
         admin.run(&format!("SELECT pg_terminate_backend({worker})"));
         admin.run("COMMIT");
         cluster.wait_until_gone(worker);
-        for value in draw(&mut client, 50) {
+        for value in client.draw("s", 50) {
             assert!(value >= round * 1_000_000, "{value} after setval to {round} million");
             assert!(seen.insert(value), "{value} twice");
         }
@@ -108,12 +105,12 @@ fn a_clone_that_keeps_its_ranges() {
     let original = Cluster::with_hilo();
     let mut client = original.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 100)");
-    let before = draw(&mut client, 10);
+    let before = client.draw("s", 10);
     let clone = original.clone_by_base_backup();
     original.wait_for_replay(&clone);
     clone.promote();
-    let cloned = draw(&mut clone.connect("postgres"), 10);
-    let after = draw(&mut client, 50);
+    let cloned = clone.connect("postgres").draw("s", 10);
+    let after = client.draw("s", 50);
     let seen: HashSet<i64> = before.iter().chain(&after).copied().collect();
     assert!(cloned.iter().all(|value| !seen.contains(value)), "{cloned:?} are among {seen:?}");
     assert!(
@@ -121,15 +118,15 @@ fn a_clone_that_keeps_its_ranges() {
     );
 }
 
-/// Two masters at once: an old primary that goes on behind the promotion of its synchronous standby
-/// cannot reserve any further, so it serves at most what it had reserved, which the new one passes over.
+/// Two masters at once: an old primary that continues after the promotion of its synchronous standby
+/// cannot reserve any further, so it serves at most what it had reserved, which the new one skips.
 #[test]
 fn two_masters_at_once() {
     let old = Cluster::builder().config("hilo.reserve_timeout", "1s").start_with_hilo();
     let mut client = old.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 200)");
     let standby = old.clone_synchronously();
-    let mut seen: HashSet<i64> = draw(&mut client, 100).into_iter().collect();
+    let mut seen: HashSet<i64> = client.draw("s", 100).into_iter().collect();
     standby.promote();
     let mut rest = Vec::new();
     while let Ok(row) = client.query_one("SELECT hilo_nextval('s')", &[]) {
@@ -137,7 +134,7 @@ fn two_masters_at_once() {
         assert!(rest.len() < 5_000, "the old primary goes on and on");
     }
     seen.extend(&rest);
-    let new = draw(&mut standby.connect("postgres"), 1_000);
+    let new = standby.connect("postgres").draw("s", 1_000);
     let twice: Vec<i64> = new.into_iter().filter(|value| seen.contains(value)).collect();
     assert!(twice.is_empty(), "{twice:?}");
     old.stop(Mode::Immediate);

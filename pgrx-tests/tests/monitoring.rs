@@ -1,4 +1,4 @@
-//! What monitoring/ holds works with the programs that it is for.
+//! The files in monitoring/ work with the programs that they are for.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! docs/multi-node.md does what it says: its commands for several servers run as printed.
+//! The commands for several servers in docs/multi-node.md run as printed, and do what it says.
 
 use hilo_tests::recipe::{Servers, blocks};
 use hilo_tests::{ClientExt, Mode};
@@ -89,7 +89,7 @@ fn a_replica_takes_over() {
     assert!(ids[151] > last + 1_000_000, "one block is passed over again: {}", ids[151]);
 }
 
-/// A replica whose primary was stopped cleanly goes on with the very next number.
+/// A replica whose primary was stopped cleanly continues with the very next number.
 #[test]
 fn a_replica_takes_over_on_purpose() {
     let mut there = blocks("A replica that takes over");

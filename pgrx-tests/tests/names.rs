@@ -1,4 +1,4 @@
-//! Names of every kind, in every way in, and in databases of other encodings.
+//! Names of every kind, through every function, and in databases of other encodings.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Several servers deal the numbers of the same sequences, and none of them twice.
+//! Several servers serve the numbers of the same sequences, and none of them twice.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
@@ -13,11 +13,7 @@ fn nodes(count: usize) -> Vec<Cluster> {
     (0..count).map(|id| node(id, count)).collect()
 }
 
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
-}
-
-/// Makes a server take up other settings, which an open session shows.
+/// Makes a server apply other settings, which an open session shows.
 fn reload(cluster: &Cluster, client: &mut Client, settings: &[(&str, &str)]) {
     settings.iter().for_each(|(name, value)| cluster.configure(name, value));
     cluster.reload();
@@ -33,11 +29,11 @@ fn load(cluster: &Cluster, name: &str, seen: &Seen, stop: &AtomicBool) {
     client.run("SET hilo.reserve_timeout = '60s'");
     let mut session = seen.session();
     while !stop.load(Relaxed) {
-        session.saw(&draw(&mut client, name, 50));
+        session.saw(&client.draw(name, 50));
     }
 }
 
-/// Without any connection between them, three nodes never deal the same number, rising or falling, by
+/// Without any connection between them, three nodes never serve the same number, rising or falling, by
 /// rate or in fixed blocks, one by one, as ranges or as hi.
 #[test]
 fn nodes_deal_disjoint_numbers() {
@@ -51,7 +47,7 @@ fn nodes_deal_disjoint_numbers() {
                     hilo_create('blocks', block_size => 100, start_value => 7)",
         );
         for (name, seen) in ["rising", "falling", "blocks"].into_iter().zip(&seen) {
-            seen.session().saw(&draw(&mut client, name, 5_000));
+            seen.session().saw(&client.draw(name, 5_000));
         }
         let mut session = seen[2].session();
         session.saw(
@@ -90,7 +86,7 @@ fn an_id_that_does_not_fit_is_refused() {
     let mut other = cluster.connect("postgres");
     other.refusal("SELECT hilo_nextval('there')").is("F0000").says("hilo.node_id = 2");
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
-    assert!(draw(&mut other, "there", 1)[0] > 1);
+    assert!(other.draw("there", 1)[0] > 1);
     cluster.finish();
 }
 
@@ -104,16 +100,16 @@ fn a_node_joins_the_numbering_that_is_there() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('joined', start_value => 100, block_size => 64)");
     client.run("SELECT hilo_setval('joined', 1000)");
-    let first = draw(&mut client, "joined", 300);
+    let first = client.draw("joined", 300);
     assert_eq!(first[0], 1001);
     seen.session().saw(&first);
 
     reload(&cluster, &mut client, &[("hilo.node_count", "9"), ("hilo.node_id", "1")]);
     let mut fresh = cluster.connect("postgres");
-    let second = draw(&mut fresh, "joined", 300);
+    let second = fresh.draw("joined", 300);
     assert_eq!(second[0], 1001 + 1024, "the second stripe of the first one's numbering");
     seen.session().saw(&second);
-    seen.session().saw(&draw(&mut client, "joined", 300));
+    seen.session().saw(&client.draw("joined", 300));
 
     reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
     let refused = |client: &mut Client, call: &str| {
@@ -128,7 +124,7 @@ fn a_node_joins_the_numbering_that_is_there() {
     refused(&mut fresh, "hilo_alter('joined', increment => 2)");
 
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
-    seen.session().saw(&draw(&mut client, "joined", 300));
+    seen.session().saw(&client.draw("joined", 300));
     let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
     assert_eq!(client.one::<i64>(rows), 1);
     seen.assert_unique();
@@ -141,7 +137,7 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
     let cluster = node(0, 1);
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('alone')");
-    let before = draw(&mut client, "alone", 100);
+    let before = client.draw("alone", 100);
     reload(&cluster, &mut client, &[("hilo.node_count", "2"), ("hilo.node_id", "1")]);
     let mut fresh = cluster.connect("postgres");
     fresh.refusal("SELECT hilo_nextval('alone')").is("55000").says("hilo.node_count = 1").helps();
@@ -151,7 +147,7 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
         .says("node 0 has reserved")
         .helps();
     fresh.run("SELECT hilo_setval('alone', 1000)");
-    assert_eq!(draw(&mut fresh, "alone", 1), [1001 + 1024]);
+    assert_eq!(fresh.draw("alone", 1), [1001 + 1024]);
     assert_eq!(before, (1..=100).collect::<Vec<_>>());
     cluster.finish();
 }
@@ -164,12 +160,12 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     let mut client = cluster.connect("postgres");
     let seen = Seen::new(Way::Rising);
     client.run("BEGIN; SELECT hilo_create('created')");
-    seen.session().saw(&draw(&mut client, "created", 100));
+    seen.session().saw(&client.draw("created", 100));
     reload(&cluster, &mut client, &[("hilo.node_id", "1")]);
     client.run("COMMIT");
-    seen.session().saw(&draw(&mut client, "created", 100));
+    seen.session().saw(&client.draw("created", 100));
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
-    seen.session().saw(&draw(&mut cluster.connect("postgres"), "created", 100));
+    seen.session().saw(&cluster.connect("postgres").draw("created", 100));
     seen.assert_unique();
     assert_eq!(seen.sorted()[100], 101, "the first node goes on where its transaction stood");
     cluster.finish();
@@ -186,7 +182,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
         let seen = Seen::new(Way::Rising);
         if known {
             reload(&cluster, &mut client, &[("hilo.node_id", "1")]);
-            seen.session().saw(&draw(&mut client, "s", 10));
+            seen.session().saw(&client.draw("s", 10));
             reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
             drop(client);
             cluster.restart();
@@ -201,7 +197,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
             let pid = other.backend_pid();
             let drawn = scope.spawn(move || {
                 let mut session = seen.session();
-                session.saw(&draw(&mut other, "s", 20));
+                session.saw(&other.draw("s", 20));
                 (other, session)
             });
             wait_until("it has drawn, or waits", LONG, || {
@@ -209,7 +205,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
             });
             client.run("COMMIT");
             let (mut other, mut session) = drawn.join().expect("it has drawn");
-            session.saw(&draw(&mut other, "s", 5_000));
+            session.saw(&other.draw("s", 5_000));
         });
         seen.assert_unique();
         drop(client);
@@ -231,7 +227,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
     }
 }
 
-/// Where several nodes deal a sequence, a change of its numbers names the first one; bounds alone change
+/// Where several nodes serve a sequence, a change of its numbers names the first one; bounds alone change
 /// where it stands, without moving a stripe.
 #[test]
 fn a_change_of_the_numbers_says_where_they_begin() {
@@ -240,15 +236,15 @@ fn a_change_of_the_numbers_says_where_they_begin() {
     client.run("SELECT hilo_create('dealt')");
     let seen = Seen::new(Way::Rising);
     let mut session = seen.session();
-    session.saw(&draw(&mut client, "dealt", 100));
+    session.saw(&client.draw("dealt", 100));
     for change in ["increment => 2", "cycle => true"] {
         let call = format!("SELECT hilo_alter('dealt', {change})");
         client.refusal(&call).is("55000").says("several nodes").hints("restart_with");
     }
     client.run("SELECT hilo_alter('dealt', max_value => 2000)");
-    session.saw(&draw(&mut client, "dealt", 100));
+    session.saw(&client.draw("dealt", 100));
     client.run("SELECT hilo_alter('dealt', max_value => 1000000, ordered => true)");
-    session.saw(&draw(&mut client, "dealt", 1_000));
+    session.saw(&client.draw("dealt", 1_000));
     assert_eq!(seen.count(), 1_200);
     let own = |value: &i64| (value - 1) / 1024 % 2 == 1;
     drop(session);
@@ -263,18 +259,18 @@ fn a_change_of_the_numbers_says_where_they_begin() {
         client.refusal(&format!("SELECT {call}")).is("55000").says("node 1 has reserved").helps();
     }
     client.run("SELECT hilo_alter('dealt', increment => 10, restart_with => 20000)");
-    assert_eq!(draw(&mut client, "dealt", 2), [20000 + 10240, 20000 + 10250]);
+    assert_eq!(client.draw("dealt", 2), [20000 + 10240, 20000 + 10250]);
     client.run("SELECT hilo_setval('dealt', 100000)");
-    assert_eq!(draw(&mut client, "dealt", 1), [100010 + 10240]);
+    assert_eq!(client.draw("dealt", 1), [100010 + 10240]);
     client.run("SELECT hilo_setval('dealt', 200000, false)");
     let back = "SELECT hilo_alter('dealt', restart_with => 20000)";
     client.refusal(back).is("55000").says("node 1 has reserved up to 200000");
     client.run("SELECT hilo_setval('dealt', 200000, false)");
-    assert_eq!(draw(&mut client, "dealt", 1), [200000 + 10240]);
+    assert_eq!(client.draw("dealt", 1), [200000 + 10240]);
     cluster.finish();
 }
 
-/// hilo_setval goes on behind its value on all nodes alike, also at the last value and around a cycle.
+/// hilo_setval continues after its value on all nodes alike, also at the last value and around a cycle.
 #[test]
 fn setval_means_the_same_on_every_node() {
     let clusters = nodes(2);
@@ -286,7 +282,7 @@ fn setval_means_the_same_on_every_node() {
                     hilo_create('round', max_value => 5000, cycle => true)",
         );
         client.run("SELECT hilo_setval('set', 777)");
-        seen.session().saw(&draw(&mut client, "set", 3_000));
+        seen.session().saw(&client.draw("set", 3_000));
         client.run("SELECT hilo_setval('small', 32767)");
         client.refusal("SELECT hilo_nextval('small')").is("2200H");
         client.run("SELECT hilo_setval('round', 5000)");
@@ -295,8 +291,7 @@ fn setval_means_the_same_on_every_node() {
     assert_eq!(values[0], 778);
     assert_eq!(values[..2048], (778..778 + 2048).collect::<Vec<_>>(), "none is left out");
     seen.assert_unique();
-    let mut round =
-        clusters.iter().map(|cluster| draw(&mut cluster.connect("postgres"), "round", 1)[0]);
+    let mut round = clusters.iter().map(|cluster| cluster.connect("postgres").draw("round", 1)[0]);
     assert_eq!((round.next(), round.next()), (Some(1), Some(1025)));
     drop(round);
     clusters.into_iter().for_each(Cluster::finish);

@@ -1,4 +1,4 @@
-//! Ordered is ordered: across sessions, and whatever goes wrong.
+//! Ordered sequences are ordered: across sessions, and whatever fails.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 

@@ -1,5 +1,5 @@
-//! Roles come and go: what they own and were granted goes with them as core's sequences would, or
-//! keeps them from going.
+//! Roles are created and dropped: what they own and what they were granted is dropped with them, or prevents
+//! the drop, as with core's sequences.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

@@ -1,4 +1,4 @@
-//! pg_upgrade with hilo in use on both sides. It takes two servers: `make test` runs it on the newer one.
+//! pg_upgrade with hilo in use on both sides. It needs two servers: `make test` runs it on the newer one.
 
 use std::collections::BTreeSet;
 
@@ -22,19 +22,17 @@ const DEFINED: &str = "SELECT concat_ws(' ', s, (SELECT string_agg(p::text, ',' 
                                                   FROM hilo.privilege p WHERE p.sequence = s.id))
                          FROM hilo.sequence s ORDER BY s.name";
 
-fn draw(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
+fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     for name in NAMES {
-        for value in
-            client.all::<i64>(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, 70)"))
-        {
+        for value in client.draw(name, 70) {
             assert!(seen.insert((name, value)), "{name}: {value} twice");
         }
     }
 }
 
 /// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types, and
-/// each goes on with the very next number: the old one gave everything back when it stopped. Also when
-/// the old one was on another timeline.
+/// each continues with the very next number: the old one flushed everything when it stopped. This also holds
+/// if the old one was on another timeline.
 #[test]
 fn the_new_server_goes_on_where_the_old_one_stopped() {
     for (mode, promoted) in [("--copy", false), ("--link", true)] {
@@ -46,12 +44,12 @@ fn the_new_server_goes_on_where_the_old_one_stopped() {
         let mut client = old.connect("postgres");
         client.run(SEQUENCES);
         drop(client);
-        draw(&mut old.connect("postgres"), &mut seen);
+        draw_from_each(&mut old.connect("postgres"), &mut seen);
         old.crash(old.wait_for_worker("postgres"));
-        draw(&mut old.connect("postgres"), &mut seen);
+        draw_from_each(&mut old.connect("postgres"), &mut seen);
         if promoted {
             old = promote_copy(old);
-            draw(&mut old.connect("postgres"), &mut seen);
+            draw_from_each(&mut old.connect("postgres"), &mut seen);
         }
         let mut client = old.connect("postgres");
         client.run("INSERT INTO orders SELECT FROM generate_series(1, 10)");
@@ -74,8 +72,8 @@ fn the_new_server_goes_on_where_the_old_one_stopped() {
         assert_eq!(client.all::<String>(found), Vec::<String>::new(), "there is nothing to do");
         assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), next);
         seen.insert(("orders", next));
-        draw(&mut client, &mut seen);
-        draw(&mut new.connect("postgres"), &mut seen);
+        draw_from_each(&mut client, &mut seen);
+        draw_from_each(&mut new.connect("postgres"), &mut seen);
         assert_eq!(client.all::<String>("SELECT g::text FROM hilo_gaps g ORDER BY 1"), gaps);
         client.run("SET enable_seqscan = off");
         assert_eq!(client.one::<i64>("SELECT count(*) FROM orders WHERE source = 'orders'"), 11);

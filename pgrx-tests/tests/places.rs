@@ -1,5 +1,4 @@
-//! Nobody's absence and nobody's presence keeps a place from others: neither among the active sequences nor
-//! among the workers.
+//! No session, absent or present, keeps a place from others: neither a slot nor a place among the workers.
 
 use std::thread;
 
@@ -72,7 +71,7 @@ fn databases_dropped_with_force_come_and_go() {
     );
 }
 
-/// Creates so many sequences that they do not all have a place.
+/// Creates more sequences than there are slots.
 fn more_than_there_are_places(client: &mut Client) -> Vec<String> {
     let names: Vec<String> = (0..PLACES + 8).map(|number| format!("s{number}")).collect();
     for name in &names {
@@ -99,8 +98,8 @@ fn a_session_lets_its_own_go() {
     cluster.finish();
 }
 
-/// A session that holds values of as many sequences as there are places, and is idle, holds up nobody; it
-/// goes on without a number twice.
+/// An idle session that holds values of as many sequences as there are places delays no other session; it
+/// continues without a number twice.
 #[test]
 fn an_idle_session_holds_up_nobody() {
     let cluster = with_few_places();
@@ -122,7 +121,7 @@ fn an_idle_session_holds_up_nobody() {
     cluster.finish();
 }
 
-/// The places of dropped sequences are free at once, whoever still holds values of them.
+/// The places of dropped sequences are free at once, whichever session still holds values of them.
 #[test]
 fn dropped_sequences_have_no_place() {
     let cluster = with_few_places();

@@ -1,7 +1,7 @@
-//! Who may do what: each way to have rights on a sequence, against each function and view; and what
-//! changes of roles and rights do to a session that has long been drawing.
+//! Which role may do what: each way to have rights on a sequence, with each function and view; and how changes of
+//! roles and rights affect a session that has been drawing for a long time.
 //!
-//! Where core has the same for its sequences, one of core's stands beside ours under the same grants.
+//! If core has the same for its sequences, one of core's is tested beside ours with the same grants.
 
 use std::thread;
 
@@ -269,8 +269,8 @@ fn revoked_by_another_session() {
     cluster.finish();
 }
 
-/// A membership that ends, a role that becomes a superuser or stops being one, and a role that goes
-/// and comes again under its name.
+/// A membership that ends, a role that becomes a superuser or stops being one, and a role that is
+/// dropped and created again under its name.
 #[test]
 fn roles_that_change() {
     let (cluster, mut admin) = two_roles();

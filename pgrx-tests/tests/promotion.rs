@@ -1,8 +1,8 @@
-//! What a standby takes over.
+//! What a promoted standby takes over.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
-/// No value that a client saw on a primary with a synchronous standby comes again after the
+/// No value that a client saw on a primary with a synchronous standby is served again after the
 /// primary was killed and the standby promoted.
 #[test]
 fn a_promoted_synchronous_standby_repeats_nothing() {
@@ -18,7 +18,7 @@ fn a_promoted_synchronous_standby_repeats_nothing() {
 }
 
 /// An asynchronous standby may lack reservations that were served from. It has a timeline of its own
-/// after its promotion, so hilo.failover_skip values are passed over, once, and recorded.
+/// after its promotion, so hilo.failover_skip values are skipped, once, and recorded.
 #[test]
 fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
     let primary = Cluster::builder().config("hilo.failover_skip", "5000").start_with_hilo();
@@ -50,7 +50,7 @@ fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), replayed + 5_000 + 2);
 }
 
-/// What a promotion passes over unless told otherwise covers what a server reserves ahead, also where its
+/// What a promotion skips by default covers what a server reserves ahead, also where its
 /// blocks are small.
 #[test]
 fn a_promoted_standby_that_lagged_repeats_nothing_of_small_blocks() {
@@ -83,8 +83,8 @@ fn a_promoted_standby_that_lagged_repeats_nothing_of_small_blocks() {
     standby.finish();
 }
 
-/// A standby that is promoted before it has heard of the promotion of its own primary passes over what that
-/// one had passed over, too.
+/// A standby that is promoted before it has heard of the promotion of its own primary skips what that
+/// one had skipped, too.
 #[test]
 fn a_second_promotion_repeats_nothing_of_the_first() {
     let primary = Cluster::with_hilo();
@@ -109,7 +109,7 @@ fn a_second_promotion_repeats_nothing_of_the_first() {
     assert_unique("twice", &seen);
 }
 
-/// What a promotion passes over unless told otherwise is a block of that sequence: a small one is not
+/// What a promotion skips by default is a block of that sequence: a small one is not
 /// used up by it.
 #[test]
 fn a_small_sequence_outlives_promotions() {

@@ -1,10 +1,6 @@
-//! Rows of hilo's own tables that replication brings early, late, again or over a detour.
+//! Rows of hilo's own tables that replication delivers early, late, twice or through another server.
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
-
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
-}
+use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 fn logical(id: usize, count: usize) -> Cluster {
     let builder = Cluster::builder().logical().own_identity().node(id, count);
@@ -19,7 +15,7 @@ fn a_definition_without_a_position_is_not_served() {
     let mut there = publisher.connect("postgres");
     there.run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE hilo.sequence");
     let seen = Seen::new(Way::Rising);
-    seen.session().saw(&draw(&mut there, "early", 5_000));
+    seen.session().saw(&there.draw("early", 5_000));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     for call in ["hilo_nextval('early')", "hilo_alter('early', increment => 2)"] {
@@ -31,7 +27,7 @@ fn a_definition_without_a_position_is_not_served() {
     subscriber.wait_for_copy();
     here.refusal("SELECT hilo_nextval('early')").is("55000").says("hilo.node_count = 1");
     here.run("SELECT hilo_setval('early', 100000)");
-    seen.session().saw(&draw(&mut here, "early", 1_000));
+    seen.session().saw(&here.draw("early", 1_000));
     seen.assert_unique();
     subscriber.finish();
 }
@@ -44,14 +40,14 @@ fn what_is_copied_replaces_what_was_restored() {
     let mut there = publisher.connect("postgres");
     there.run("SELECT hilo_create('altered'), hilo_create('mine')");
     let seen = Seen::new(Way::Rising);
-    seen.session().saw(&draw(&mut there, "altered", 10));
+    seen.session().saw(&there.draw("altered", 10));
     let mut here = subscriber.connect("postgres");
     here.run("DROP EXTENSION hilo");
     subscriber.restore("postgres", &publisher.pg_dump("postgres", &[]));
-    let mine = draw(&mut here, "mine", 1);
+    let mine = here.draw("mine", 1);
     there.run("SELECT hilo_alter('altered', increment => 7, key_format => 'A{value}')");
     there.run("SELECT hilo_alter('mine', increment => 7, key_format => 'M{value}')");
-    seen.session().saw(&draw(&mut there, "altered", 20_000));
+    seen.session().saw(&there.draw("altered", 20_000));
     there.run(
         "CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege, hilo.gap",
     );
@@ -62,9 +58,9 @@ fn what_is_copied_replaces_what_was_restored() {
     assert_eq!(here.one::<String>(&defined("altered")), "7 A{value}");
     assert_eq!(here.one::<String>(&defined("mine")), "1 M{value}", "used here since the dump");
     publisher.kill9_postmaster();
-    seen.session().saw(&draw(&mut here, "altered", 1_000));
+    seen.session().saw(&here.draw("altered", 1_000));
     seen.assert_unique();
-    assert!(draw(&mut here, "mine", 1)[0] > mine[0]);
+    assert!(here.draw("mine", 1)[0] > mine[0]);
     subscriber.finish();
 }
 
@@ -94,7 +90,7 @@ fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
     });
     here.run("COMMIT");
     subscriber.wait_for_copy();
-    assert_eq!(draw(&mut other, "set", 1), [100_001]);
+    assert_eq!(other.draw("set", 1), [100_001]);
     subscriber.finish();
 }
 
@@ -110,7 +106,7 @@ fn our_own_row_over_a_detour_is_no_twin() {
     second.subscribe("there", first, "own", "");
     first.subscribe("back", second, "own", "WITH (copy_data = false)");
     let mut client = first.connect("postgres");
-    draw(&mut client, "mine", 20_000);
+    client.draw("mine", 20_000);
     first.wait_for_apply("there");
     second.wait_for_apply("back");
     assert_eq!(first.logged("another server reserves values"), 0);

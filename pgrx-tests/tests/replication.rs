@@ -1,16 +1,12 @@
-//! Servers that replicate to each other with core's logical replication, hilo's own tables with them.
+//! Servers that replicate to each other with core's logical replication, including hilo's own tables.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 /// What docs/multi-node.md has published of hilo's own.
 const OWN_TABLES: &str = "hilo.sequence, hilo.position, hilo.privilege";
-
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
-}
 
 /// A server and one that subscribes to it, with hilo's own tables.
 fn publisher_and_subscriber(own_identity: bool) -> (Cluster, Cluster) {
@@ -33,15 +29,15 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
     }
 }
 
-/// The publisher is killed under load, and the subscriber goes on: no value that anybody saw comes
-/// again, of sequences old and new, set, altered or never used before; what may have been lost is
+/// The publisher is killed under load, and the subscriber continues: no value that a client saw is
+/// served again, of sequences old and new, set, altered or never used before; what may have been lost is
 /// recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
     take_over(true, false);
 }
 
-/// The same where both servers were made from one image, and cannot be told apart by their identifiers.
+/// The same where both servers were made from one image, and cannot be distinguished by their identifiers.
 #[test]
 fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
     take_over(false, false);
@@ -65,7 +61,7 @@ fn take_over(own_identity: bool, restored: bool) {
         "falling" => Seen::new(Way::Falling),
         _ => Seen::new(Way::Rising),
     });
-    seen[3].session().saw(&draw(&mut client, "idle", 10));
+    seen[3].session().saw(&client.draw("idle", 10));
     if restored {
         subscriber.connect("postgres").run("DROP EXTENSION hilo");
         subscriber.restore("postgres", &publisher.pg_dump("postgres", &[]));
@@ -86,12 +82,12 @@ fn take_over(own_identity: bool, restored: bool) {
         subscriber.connect("postgres").run("ALTER SUBSCRIPTION own DISABLE");
         let before = total();
         wait_until("there is more load", LONG, || total() > before + 2_000);
-        seen[4].session().saw(&draw(&mut client, "unused", 3));
+        seen[4].session().saw(&client.draw("unused", 3));
         publisher.kill9_postmaster();
     });
     let mut client = subscriber.connect("postgres");
     for (name, seen) in names.iter().zip(&seen) {
-        seen.session().saw(&draw(&mut client, name, 2_000));
+        seen.session().saw(&client.draw(name, 2_000));
         seen.assert_unique();
     }
     let skipped =
@@ -102,7 +98,7 @@ fn take_over(own_identity: bool, restored: bool) {
     subscriber.restart();
     let mut client = subscriber.connect("postgres");
     for (name, seen) in names.iter().zip(&seen) {
-        seen.session().saw(&draw(&mut client, name, 10));
+        seen.session().saw(&client.draw(name, 10));
         seen.assert_unique();
     }
     assert_eq!(client.one::<i64>(skipped), names.len() as i64, "it is passed over once");
@@ -125,14 +121,14 @@ fn memory_learns_of_replicated_definitions() {
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     let mut clerk = subscriber.connect_as("clerk", "postgres");
-    assert_eq!(draw(&mut here, "told", 1), [1001], "the second stripe of ten blocks");
+    assert_eq!(here.draw("told", 1), [1001], "the second stripe of ten blocks");
     clerk.refusal("SELECT hilo_nextval('told')").is("42501");
 
     there.run(
         "SELECT hilo_grant('told', 'clerk', 'USAGE'), hilo_grant('told', 'nowhere_else', 'USAGE')",
     );
     publisher.wait_for_apply("own");
-    assert_eq!(draw(&mut clerk, "told", 1).len(), 1);
+    assert_eq!(clerk.draw("told", 1).len(), 1);
     here.refusal("DROP ROLE clerk").is("2BP01");
     there.run("SELECT hilo_revoke('told', 'clerk', 'USAGE')");
     publisher.wait_for_apply("own");
@@ -146,7 +142,7 @@ fn memory_learns_of_replicated_definitions() {
     there.run("SELECT hilo_rename('told', 'renamed')");
     publisher.wait_for_apply("own");
     here.refusal("SELECT hilo_nextval('told')").is("42704");
-    assert_eq!(draw(&mut here, "renamed", 1).len(), 1);
+    assert_eq!(here.draw("renamed", 1).len(), 1);
     there.run("SELECT hilo_drop('renamed')");
     publisher.wait_for_apply("own");
     here.refusal("SELECT hilo_nextval('renamed')").is("42704");
@@ -156,7 +152,7 @@ fn memory_learns_of_replicated_definitions() {
     subscriber.finish();
 }
 
-/// What would have this server deal a number twice, or stop its worker, is kept out, and said.
+/// What would make this server serve a number twice, or stop its worker, is rejected and reported.
 #[test]
 fn what_would_do_harm_is_kept_out() {
     let start = |id| Cluster::builder().logical().node(id, 2).start_with_hilo();
@@ -167,12 +163,12 @@ fn what_would_do_harm_is_kept_out() {
     there.run("SELECT hilo_create('shared'), hilo_create('both')");
     there.run("SELECT hilo_nextval('both')");
     here.run("SELECT hilo_create('both')");
-    assert_eq!(draw(&mut here, "both", 1), [1025]);
+    assert_eq!(here.draw("both", 1), [1025]);
     subscriber.subscribe("everything", &publisher, "everything", "");
     assert_eq!(subscriber.logged("\"both\" was also created on another server"), 1);
     let seen = Seen::new(Way::Rising);
     let mut session = seen.session();
-    session.saw(&draw(&mut here, "shared", 50));
+    session.saw(&here.draw("shared", 50));
 
     // Numbers are what each server numbers by; all else of the same statement arrives.
     there.run("SELECT hilo_alter('shared', increment => 5, restart_with => 10000000, key_format => 'S{value}')");
@@ -182,22 +178,22 @@ fn what_would_do_harm_is_kept_out() {
     let definition =
         "SELECT increment || ' ' || key_format FROM hilo_sequences WHERE name = 'shared'";
     assert_eq!(here.one::<String>(definition), "1 S{value}");
-    session.saw(&draw(&mut here, "shared", 5_000));
+    session.saw(&here.draw("shared", 5_000));
     let findings = "SELECT what FROM hilo_check() WHERE object = 'sequence \"shared\"'";
     assert!(here.all::<String>(findings).iter().any(|what| what.contains("numbered differently")));
     here.run("SELECT hilo_alter('shared', increment => 5, restart_with => 10000000)");
     assert_eq!(here.all::<String>(findings), Vec::<String>::new());
-    let next = draw(&mut here, "shared", 1)[0];
+    let next = here.draw("shared", 1)[0];
     assert_eq!(next, 10_000_000 + 5 * 1024);
 
     // A name that is taken here, a free range, and a drop of what is another sequence here.
     there.run("SELECT hilo_rename('shared', 'elsewhere'), hilo_drop('both')");
     let mut leaving = publisher.connect("postgres");
-    draw(&mut leaving, "elsewhere", 10);
+    leaving.draw("elsewhere", 10);
     drop(leaving);
     publisher.wait_for_apply("everything");
-    assert!(draw(&mut here, "elsewhere", 1)[0] > next);
-    assert_eq!(draw(&mut here, "both", 1), [1026]);
+    assert!(here.draw("elsewhere", 1)[0] > next);
+    assert_eq!(here.draw("both", 1), [1026]);
     assert_eq!(
         here.one::<i64>("SELECT count(*) FROM hilo.free_range WHERE node = 0"),
         0,
@@ -241,9 +237,9 @@ fn recognise(own_identity: bool) {
     there.run("SELECT hilo_create('twice'), hilo_nextval('twice')");
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
-    let mine = draw(&mut here, "twice", 10);
+    let mine = here.draw("twice", 10);
     assert!(mine[0] > 5_000, "{mine:?}");
-    draw(&mut there, "twice", 20_000);
+    there.draw("twice", 20_000);
     publisher.wait_for_apply("own");
     let reserved: i64 = here.one("SELECT max_reserved FROM hilo_sequences WHERE name = 'twice'");
     assert!(reserved < 10_000, "our own position stays, and is not {reserved}");
@@ -305,7 +301,7 @@ fn insert(cluster: &Cluster, node: usize, stop: &AtomicBool) -> i64 {
 }
 
 /// Both insert under load, all rows are on both, without a conflict; then one is lost, and the other
-/// goes on. Returns the one that is left.
+/// continues. Returns the one that is left.
 fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -381,7 +377,7 @@ fn two_way_with_striped_numbers() {
     left.finish();
 }
 
-/// A node that is lost and built anew learns from another one how far it had come.
+/// A node that is lost and rebuilt learns from another one how far it had come.
 #[test]
 fn a_node_that_is_built_anew_repeats_nothing() {
     let start = |id| {
@@ -396,15 +392,15 @@ fn a_node_that_is_built_anew_repeats_nothing() {
     client.run("SELECT hilo_create('rebuilt')");
     other.subscribe("to_other", &lost, "own", "");
     let seen = Seen::new(Way::Rising);
-    seen.session().saw(&draw(&mut client, "rebuilt", 10_000));
-    seen.session().saw(&draw(&mut other.connect("postgres"), "rebuilt", 3_000));
+    seen.session().saw(&client.draw("rebuilt", 10_000));
+    seen.session().saw(&other.connect("postgres").draw("rebuilt", 3_000));
     lost.wait_for_apply("to_other");
     drop(client);
     lost.kill9_postmaster();
     let anew = start(0);
     anew.subscribe("to_anew", &other, "own", "");
     for cluster in [&anew, &other] {
-        seen.session().saw(&draw(&mut cluster.connect("postgres"), "rebuilt", 10_000));
+        seen.session().saw(&cluster.connect("postgres").draw("rebuilt", 10_000));
     }
     seen.assert_unique();
     let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
@@ -419,7 +415,7 @@ fn draw_until(cluster: &Cluster, seen: &Seen, stop: &AtomicBool) {
     client.run("SET hilo.reserve_timeout = '60s'");
     let mut session = seen.session();
     while !stop.load(Relaxed) {
-        session.saw(&draw(&mut client, "items", 50));
+        session.saw(&client.draw("items", 50));
     }
 }
 

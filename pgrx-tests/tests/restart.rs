@@ -21,33 +21,28 @@ fn nothing_comes_twice_over_fast_restarts() {
     cluster.finish();
 }
 
-/// After a clean stop, smart or fast, a sequence goes on with exactly the number that would have
+/// After a clean stop, smart or fast, a sequence continues with exactly the number that would have
 /// come next, of whatever kind it is.
 #[test]
 fn the_next_value_after_a_clean_stop_is_the_next_number() {
     let cluster = Cluster::with_hilo();
     drop(Source::three_kinds(&cluster));
-    let draw = |name: &str, count: i64| {
-        cluster
-            .connect("postgres")
-            .all::<i64>(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
-    };
     for (name, step, first) in [("adaptive", 1, 1), ("ordered", 1, 1), ("falling", -3, -1)] {
         let mut next = first;
         for (mode, count) in [(Mode::Fast, 7), (Mode::Smart, 1), (Mode::Fast, 100)] {
             let expected: Vec<i64> = (0..count).map(|n| next + n * step).collect();
-            assert_eq!(draw(name, count), expected, "{name}");
+            assert_eq!(cluster.connect("postgres").draw(name, count as usize), expected, "{name}");
             next += count * step;
             cluster.stop(mode);
             cluster.start();
         }
-        assert_eq!(draw(name, 1), [next], "{name}");
+        assert_eq!(cluster.connect("postgres").draw(name, 1), [next], "{name}");
     }
     cluster.finish();
 }
 
-/// A sequence that nobody has used since it was created starts with its first number after a
-/// restart, and one that was set goes on behind what it was set to.
+/// A sequence that has not been used since it was created starts with its first number after a
+/// restart, and one that was set continues after what it was set to.
 #[test]
 fn definitions_and_positions_survive() {
     let cluster = Cluster::with_hilo();

@@ -1,4 +1,4 @@
-//! Whatever a client sends, it gets a value or an error that says why, and the server lives.
+//! Whatever a client sends, it gets a value or an error that says why, and the server keeps running.
 
 use std::collections::BTreeMap;
 
@@ -199,7 +199,7 @@ fn counts_of_every_size_of_ones_own() {
     cluster.finish();
 }
 
-/// Two billion values can be canceled, and the session goes on behind those that it has drawn.
+/// Two billion values can be canceled, and the session continues after those that it has drawn.
 #[test]
 fn a_long_series_can_be_canceled() {
     let cluster = Cluster::with_hilo();

@@ -1,4 +1,4 @@
-//! Few gaps where connections are short.
+//! Short connections leave few gaps.
 
 use hilo_tests::{ClientExt, Cluster};
 

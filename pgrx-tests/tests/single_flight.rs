@@ -1,5 +1,5 @@
-//! One refill at a time: however many sessions want a block at the same moment, one reservation in one
-//! transaction brings it.
+//! One refill at a time: however many sessions need a block at the same moment, one reservation in one
+//! transaction reserves it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -88,7 +88,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
         values.sort_unstable();
         values.dedup();
         assert_eq!(values.len(), count, "a value was served twice");
-        // It may still be on its way where nobody waits for it.
+        // It may still be on its way when no session waits for it.
         wait_until("the block is there", LONG, || {
             stat(&mut client, "blocks_reserved") > before.0
                 && client.one("SELECT NOT bool_or(refill_wanted) FROM hilo_stat_sequences")
@@ -101,7 +101,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
     })
 }
 
-/// The threshold lies in the middle of what they draw. Nobody waits, and whoever comes below it while
+/// The threshold lies in the middle of what they draw. No session waits, and a session that falls below it while
 /// the worker is at work, or just after, causes no second reservation.
 #[test]
 fn a_threshold_crossed_by_all_at_once_causes_one_reservation() {

@@ -1,4 +1,4 @@
-//! Old snapshots hide no sequence, and the worker's commits are no conflict.
+//! Old snapshots hide no sequence, and the worker's commits cause no conflict.
 
 use hilo_tests::{ClientExt, Cluster};
 
@@ -43,7 +43,7 @@ fn the_worker_is_never_a_serialization_failure() {
             "SELECT hilo_rename('moved', 'renamed')",
             "SELECT hilo_drop('renamed')",
         ] {
-            // The row is the client's own once it has set a value; the pool goes on for others.
+            // The row is the client's own once it has set a value; the pool continues for others.
             if change.contains("nextval") {
                 others.run("SELECT hilo_nextval('moved') FROM generate_series(1, 1000)");
             }

@@ -1,4 +1,4 @@
-//! What each function and view answers, and what each refuses, as an SQL client sees it.
+//! What each function and view returns, and what each refuses, as an SQL client sees it.
 
 use std::io::{Read, Write};
 use std::path::Path;

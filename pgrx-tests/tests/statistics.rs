@@ -1,4 +1,4 @@
-//! What the views, hilo_find_gaps and the log tell is true, at any moment.
+//! What the views, hilo_find_gaps and the log report is true at any moment.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -68,7 +68,7 @@ fn counts_every_value_once() {
     cluster.finish();
 }
 
-/// hilo_stat_reset counts from zero again, also what a session goes on to serve from the slice that it
+/// hilo_stat_reset counts from zero again, including what a session continues to serve from the slice that it
 /// had; others' slices that setval has made worthless are lost, not served.
 #[test]
 fn resets_and_loses_truly() {

@@ -1,4 +1,4 @@
-//! Nobody waits: at full speed, with ten thousand sequences, and with more sequences than places for them.
+//! No session waits: at full speed, with ten thousand sequences, and with more sequences than slots.
 //!
 //! `make bench-refill` runs this for longer and prints what it measures; no test here asserts a speed.
 
@@ -125,7 +125,7 @@ impl Run {
 }
 
 /// Eight sessions that draw as fast as they can never wait once they are warm, and need few
-/// reservations; without prefetching somebody waits for every block.
+/// reservations; without prefetching a session waits for every block.
 #[test]
 fn nobody_waits_at_full_speed() {
     let cluster = Cluster::with_hilo();

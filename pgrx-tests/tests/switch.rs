@@ -1,5 +1,5 @@
-//! "A switch without a stop" of docs/multi-node.md: from the older server, where there is one, to the
-//! server under test, with clients that draw until they are shut out.
+//! "A switch without a stop" of docs/multi-node.md: from the older server, if there is one, to the server under
+//! test, with clients that draw until they are locked out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::thread;
 
 use hilo_tests::recipe::{Kind, Servers, blocks};
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
 
 const NAMES: [&str; 4] = ["adaptive", "blocks", "ordered", "falling"];
 const MORE: &str = "SELECT hilo_create('adaptive'), hilo_create('blocks', block_size => 50),
@@ -48,10 +48,6 @@ impl Book {
         let refused = cluster.try_connect("app", "postgres").err().expect("it is shut out");
         assert_eq!(refused.code().map(|code| code.code()), Some("53300"), "{refused:?}");
     }
-}
-
-fn draw(client: &mut Client, name: &str, count: usize) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
 }
 
 #[test]
@@ -114,7 +110,7 @@ fn sequences_go_on_with_the_very_next_number() {
         let start = if name == "falling" { -1 } else { 1 };
         let before: Vec<i64> = seen[name].iter().map(|value| (value - start) / step).collect();
         let now: Vec<i64> =
-            draw(&mut app, name, 10_000).iter().map(|value| (value - start) / step).collect();
+            app.draw(name, 10_000).iter().map(|value| (value - start) / step).collect();
         let all: BTreeSet<i64> = before.iter().chain(&now).copied().collect();
         assert_eq!(all.len(), before.len() + now.len(), "{name}: values twice");
         let (top, last) = (before.iter().max().unwrap(), all.last().unwrap());

@@ -1,5 +1,5 @@
-//! "A third server" of docs/multi-node.md loses no row and deals nothing twice, while clients go on
-//! writing to the other two and whatever lags behind.
+//! "A third server" of docs/multi-node.md loses no row and serves nothing twice, while clients continue to write
+//! to the other two, and whatever lags behind.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -65,7 +65,7 @@ impl Book {
         wait_until("there is load", LONG, || self.numbers.count() > before + 200);
     }
 
-    /// Everything that was inserted is on each server, and nobody saw anything twice.
+    /// Everything that was inserted is on each server, and no client saw anything twice.
     fn check(&self, servers: &Servers) {
         self.numbers.assert_unique();
         let invoices = self.invoices.lock().unwrap();

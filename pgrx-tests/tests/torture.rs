@@ -1,4 +1,4 @@
-//! A short torture. `make torture MINUTES=30` is the long one: see docs/reliability.md.
+//! A short torture. `make torture MINUTES=30` runs a long one: see docs/reliability.md.
 
 use std::time::Duration;
 

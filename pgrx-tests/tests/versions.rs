@@ -1,5 +1,5 @@
-//! Versions: an older database becomes a new one, and where library and SQL objects are of different
-//! versions nothing is served.
+//! An older database is upgraded to a new version. If the library and the SQL objects have different versions,
+//! nothing is served.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,11 +40,10 @@ fn version(client: &mut Client) -> String {
     client.one("SELECT extversion FROM pg_extension WHERE extname = 'hilo'")
 }
 
-/// Each sequence of the shop goes on behind what it had served, or with what was free.
+/// Each sequence of the shop continues after what it had served, or with what was free.
 fn assert_serves_on(client: &mut Client) {
     let mut expect = |name: &str, count: usize, free: &[i64], next: i64| {
-        let sql = format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})");
-        for value in client.all::<i64>(&sql) {
+        for value in client.draw(name, count) {
             let on = if next < 0 { value <= next } else { value >= next };
             assert!(on || free.contains(&value), "{name} has served {value}");
         }
@@ -71,7 +70,7 @@ fn assert_serves_on(client: &mut Client) {
 }
 
 /// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its
-/// sequences go on.
+/// sequences continue.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
     let cluster = cluster();
@@ -131,8 +130,7 @@ fn newer_objects_are_refused() {
     client.run(&format!("UPDATE pg_extension SET extversion = '{CURRENT}' WHERE extname = 'hilo'"));
     let mut seen = BTreeSet::from([1, 2]);
     for session in [&mut another, &mut client] {
-        for value in session.all::<i64>("SELECT hilo_nextval('orders') FROM generate_series(1, 50)")
-        {
+        for value in session.draw("orders", 50) {
             assert!(seen.insert(value), "{value} twice");
         }
     }
@@ -170,7 +168,7 @@ fn assert_refused(client: &mut Client, hint: &str) {
     client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
 }
 
-/// A function of the library keeps its arguments and its result for good: objects of an older version
+/// A function of the library keeps its arguments and its result permanently: objects of an older version
 /// still call it.
 #[test]
 fn a_function_of_the_library_keeps_its_signature() {

@@ -1,6 +1,6 @@
-//! Every wait can be left: by a cancel, by statement_timeout, by the end of the session. Nothing stays
-//! behind, neither a pin nor a holder nor a lock: the next call is served, what was waited for can be
-//! dropped, and every place among the active sequences can be used again.
+//! Every wait can be ended: by a cancel, by statement_timeout, by the end of the session. Nothing is left behind,
+//! neither a pin nor a holder nor a lock: the next call is served, what was waited for can be dropped, and every
+//! slot can be used again.
 
 use std::thread;
 
@@ -105,7 +105,7 @@ fn every_wait_can_be_left() {
             "SELECT hilo_create('waited', block_size => 10), hilo_create('fresh');
              CREATE TABLE filled (id bigint DEFAULT hilo_nextval('waited'))",
         );
-        seen.extend(holder.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 5)"));
+        seen.extend(holder.draw("waited", 5));
         match obstacle {
             Transaction(sql) => {
                 holder.run(&format!("BEGIN; {sql}"));
@@ -120,7 +120,7 @@ fn every_wait_can_be_left() {
             }
         }
         let mut next = client(&cluster);
-        seen.extend(next.all::<i64>("SELECT hilo_nextval('waited') FROM generate_series(1, 50)"));
+        seen.extend(next.draw("waited", 50));
         seen.sort_unstable();
         let drawn = seen.len();
         seen.dedup();
@@ -153,8 +153,8 @@ fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     user.run("SELECT hilo_drop(name) FROM hilo_sequences");
 }
 
-/// The wait for a place among the active sequences, while somebody waits in each of them for a transaction
-/// that is about to number them all anew.
+/// The wait for a place among the active sequences, while a session waits in each of them for a transaction
+/// that is about to renumber them all.
 #[test]
 fn the_wait_for_a_place_can_be_left() {
     let cluster = Cluster::builder()

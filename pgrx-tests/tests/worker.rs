@@ -1,4 +1,4 @@
-//! The worker is seen, obeys, and keeps nobody waiting without end.
+//! The worker is visible, responds to signals, and keeps no session waiting without end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn obeys_terminate_and_comes_back() {
     for _ in 0..5 {
         let mut worker = None;
         wait_until("a caller has made a worker start", LONG, || {
-            assert_eq!(draw(&mut client, "ended", 1), [next]);
+            assert_eq!(client.draw("ended", 1), [next]);
             next += 1;
             worker = cluster.worker_pid("postgres");
             worker.is_some()
@@ -47,7 +47,7 @@ fn obeys_terminate_and_comes_back() {
     cluster.finish();
 }
 
-/// Where no background worker is to be had, a caller waits for one up to hilo.reserve_timeout and
+/// If no background worker is free, a caller waits for one up to hilo.reserve_timeout and
 /// then gets an error that says what to raise.
 #[test]
 fn without_a_free_worker_slot_callers_get_an_error() {
@@ -85,11 +85,11 @@ fn a_worker_slot_that_becomes_free_is_taken() {
     second.run("CREATE EXTENSION hilo");
     second.run("SELECT hilo_create('turns')");
 
-    assert_eq!(draw(&mut first, "turns", 1), [1]);
-    assert_eq!(draw(&mut second, "turns", 2), [1, 2]);
+    assert_eq!(first.draw("turns", 1), [1]);
+    assert_eq!(second.draw("turns", 2), [1, 2]);
     let waiter = first.backend_pid();
     thread::scope(|scope| {
-        let call = scope.spawn(|| draw(&mut first, "turns", 1));
+        let call = scope.spawn(|| first.draw("turns", 1));
         let mut watch = cluster.connect("second");
         wait_until("the call waits, or need not", LONG, || {
             call.is_finished() || is_waiting(&mut watch, waiter)
@@ -121,15 +121,15 @@ fn waiting_callers_can_leave() {
     thread::scope(|scope| {
         let call = scope.spawn(|| drop(client.refusal("SELECT hilo_nextval('held')").is("57014")));
         wait_until_waiting(&cluster, waiter);
-        // Nobody else is held up by it.
+        // No other session is delayed by it.
         let mut other = cluster.connect("postgres");
-        assert_eq!(draw(&mut other, "free", 1_000).len(), 1_000);
+        assert_eq!(other.draw("free", 1_000).len(), 1_000);
         other.run(&format!("SELECT pg_cancel_backend({waiter})"));
         call.join().unwrap();
     });
 
     thread::scope(|scope| {
-        let call = scope.spawn(|| draw(&mut client, "held", 1));
+        let call = scope.spawn(|| client.draw("held", 1));
         wait_until_waiting(&cluster, waiter);
         holder.run("COMMIT");
         assert_eq!(call.join().unwrap(), [11]);
@@ -137,7 +137,7 @@ fn waiting_callers_can_leave() {
     cluster.finish();
 }
 
-/// A change of hilo's settings is taken up on reload.
+/// A change of hilo's settings takes effect on reload.
 #[test]
 fn obeys_reload() {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();
@@ -149,10 +149,6 @@ fn obeys_reload() {
     cluster.configure("hilo.worker_idle_timeout", "100ms");
     cluster.reload();
     cluster.wait_until_gone(worker);
-}
-
-fn draw(client: &mut Client, name: &str, count: i64) -> Vec<i64> {
-    client.all(&format!("SELECT hilo_nextval('{name}') FROM generate_series(1, {count})"))
 }
 
 /// Waits until backend `pid` is in the middle of a statement and waits for something.

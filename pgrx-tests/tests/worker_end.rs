@@ -1,4 +1,4 @@
-//! However a worker ends, it leaves nothing behind but what its successor finds, and keeps nobody waiting.
+//! However a worker ends, it leaves behind only what its successor finds, and keeps no session waiting.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use hilo_tests::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A cluster whose sequence `s` somebody has drawn five values from, and left; its worker is there.
+/// A cluster with a sequence `s`, from which a session has drawn five values and left; its worker is running.
 fn with_a_worker(settings: &[(&str, &str)]) -> (Cluster, Vec<i64>) {
     let mut builder = Cluster::builder().config("hilo.worker_idle_timeout", "1h");
     for (name, value) in settings {
@@ -42,7 +42,7 @@ fn assert_sound(cluster: Cluster, mut seen: Vec<i64>) {
     cluster.finish();
 }
 
-/// Who locks the tables one after the other, as DROP EXTENSION does, while the worker puts back.
+/// A session locks the tables one after the other, as DROP EXTENSION does, while the worker flushes.
 #[test]
 fn beside_somebody_who_locks_its_tables() {
     let (cluster, seen) = with_a_worker(&[("deadlock_timeout", "200ms")]);
@@ -152,7 +152,7 @@ fn with_no_room_for_its_rows() {
     cluster.finish();
 }
 
-/// A fast stop ends also while a prepared transaction holds locks on its tables, which nobody resolves.
+/// A fast stop ends also while a prepared transaction holds locks on its tables, which no session resolves.
 #[test]
 fn at_a_fast_stop_beside_a_prepared_transaction() {
     let (cluster, mut seen) = with_a_worker(&[("max_prepared_transactions", "4")]);
@@ -166,7 +166,7 @@ fn at_a_fast_stop_beside_a_prepared_transaction() {
     cluster.finish();
 }
 
-/// A fast stop is nothing that the worker reports as fatal, whoever is connected.
+/// A fast stop is nothing that the worker reports as fatal, whichever sessions are connected.
 #[test]
 fn at_a_fast_stop_says_nothing_fatal() {
     let (cluster, _) = with_a_worker(&[]);
@@ -183,8 +183,8 @@ fn at_a_fast_stop_says_nothing_fatal() {
     assert_eq!(log.lines().filter(fatal).collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
-/// Promise 5: what sessions hold when the worker is terminated, and give back when none is there, is put
-/// back; a clean stop goes on with the very next number.
+/// Promise 5: what sessions hold when the worker is terminated, and return when none is running, is
+/// flushed; a clean stop continues with the very next number.
 #[test]
 fn before_the_sessions_leave() {
     let cluster = Cluster::with_hilo();
@@ -200,8 +200,8 @@ fn before_the_sessions_leave() {
     cluster.finish();
 }
 
-/// A fast stop finds a transaction that numbers anew, and takes a while to roll back: the worker waits for
-/// the end of it, and all is put back.
+/// A fast stop finds a transaction that renumbers, and takes a while to roll back: the worker waits for
+/// the end of it, and everything is flushed.
 #[test]
 fn beside_a_transaction_that_the_stop_rolls_back() {
     let cluster = Cluster::with_hilo();
@@ -222,7 +222,7 @@ fn beside_a_transaction_that_the_stop_rolls_back() {
     cluster.finish();
 }
 
-/// The same without a stop: who gives back has a worker come, which puts back and leaves.
+/// The same without a stop: a session that returns values causes a worker to start, which flushes and leaves.
 #[test]
 fn before_the_sessions_leave_a_server_that_stays() {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "100ms").start_with_hilo();

@@ -1,11 +1,11 @@
-//! A worker that is ended in the middle of its work takes no number with it.
+//! A worker that is terminated in the middle of its work loses no number.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{ClientExt, Cluster};
 
 /// Promise 5: whatever the worker was doing when pg_terminate_backend met it, every number below the
 /// position was seen, is free, or is written down as a gap. Promise 1: none was seen twice.
@@ -24,9 +24,7 @@ fn under_load_leaves_no_gap_unexplained() {
                     let mut client = cluster.connect("postgres");
                     for _ in 0..20 {
                         for (name, seen) in ["small", "adaptive"].iter().zip(&seen) {
-                            let values: Vec<i64> = client.all(&format!(
-                                "SELECT hilo_nextval('{name}') FROM generate_series(1, 21)"
-                            ));
+                            let values = client.draw(name, 21);
                             seen.lock().unwrap().extend(values);
                         }
                     }
@@ -78,28 +76,13 @@ fn while_the_standby_is_silent_loses_no_block() {
         .start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('silent', block_size => 8)");
-    let draw = |count: i64| -> Vec<i64> {
-        cluster
-            .connect("postgres")
-            .all(&format!("SELECT hilo_nextval('silent') FROM generate_series(1, {count})"))
-    };
-    assert_eq!(draw(8), (1..=8).collect::<Vec<_>>());
+    assert_eq!(cluster.connect("postgres").draw("silent", 8), (1..=8).collect::<Vec<_>>());
     cluster.configure("synchronous_standby_names", "nobody");
     cluster.reload();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| draw(1));
+        let waiting = scope.spawn(|| cluster.connect("postgres").draw("silent", 1));
         for _ in 0..3 {
-            let mut worker = None;
-            wait_until("a worker waits for the standby", LONG, || {
-                let pids: Vec<i32> = client.all(
-                    "SELECT pid FROM pg_stat_activity \
-                     WHERE backend_type = 'hilo worker' AND wait_event = 'SyncRep'",
-                );
-                worker = pids.first().copied();
-                worker.is_some()
-            });
-            let pid = worker.expect("it is there");
-            client.run(&format!("SELECT pg_terminate_backend({pid}, 10000)"));
+            cluster.terminate_worker_awaiting_standby();
             assert!(!waiting.is_finished(), "a block was served that no standby has");
         }
         cluster.configure("synchronous_standby_names", "");

@@ -8,24 +8,24 @@ use super::Bench;
 use super::contenders::{CALLED, COUNT, Contender, FLOORS, rotated};
 use crate::client::ClientExt;
 
-/// The same executor shape for all.
+/// The same shape of executor plan for all of them.
 pub fn select(call: &str, count: u64) -> String {
     format!("SELECT count({call}) FROM generate_series(1, {count})")
 }
 
-/// Nanoseconds that each of `count` things takes in a statement.
+/// Nanoseconds of a statement for each of the `count` things that it does.
 pub fn nanoseconds(client: &mut Client, sql: &str, count: u64) -> f64 {
     let began = Instant::now();
     client.run(sql);
     began.elapsed().as_secs_f64() * 1e9 / count as f64
 }
 
-/// `call/ID`: nanoseconds for each call, with all that the executor does for it.
+/// `call/ID`: nanoseconds for each call, including what the executor does for it.
 pub fn single(bench: &mut Bench) {
     let mut client = bench.connect();
     let calls = bench.plan.calls;
     let all: Vec<&Contender> = FLOORS.into_iter().chain(CALLED).collect();
-    // The first round warms up: caches, and blocks that grow to the size that the rate wants.
+    // The first round warms up the caches, and blocks grow to the size that the rate requires.
     for round in bench.rounds(bench.plan.rounds + 1) {
         for contender in rotated(&all, round) {
             let cost = nanoseconds(&mut client, &select(contender.call, calls), calls);

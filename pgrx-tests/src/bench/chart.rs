@@ -1,5 +1,5 @@
-//! Two kinds of pictures: bars that lie, and lines. Each reads on white and on black: no background, and
-//! words in a grey between both.
+//! Two kinds of pictures: horizontal bars, and lines. Each is readable on white and on black: it has no
+//! background, and its text is in a grey between both.
 
 use std::error::Error;
 use std::path::Path;
@@ -18,7 +18,7 @@ const WIDTH: u32 = 820;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// How values are spread over an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// From zero.
@@ -60,7 +60,7 @@ impl Scale {
     }
 }
 
-/// An axis with its ticks and what stands at them.
+/// An axis with its ticks and their labels.
 #[derive(Clone)]
 struct Axis {
     low: f64,
@@ -69,7 +69,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Names, evenly apart.
+    /// Names at equal distances.
     fn of_names(names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(n, name)| (n as f64, name.clone())).collect();
         Axis { low: -0.15, high: names.len() as f64 - 0.9, ticks }
@@ -101,7 +101,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// A number as people read it: three digits that count, thousands apart.
+/// A number for people: three significant digits, with separated thousands.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     if size >= 999_500.0 {
@@ -189,7 +189,7 @@ pub fn bars(file: &Path, title: &str, unit: &str, scale: Scale, bars: &[Bar]) ->
     Ok(area.present()?)
 }
 
-/// A line: a value at each place of the horizontal axis where there is one.
+/// A line: a value, if there is one, at each place of the horizontal axis.
 pub struct Line {
     pub label: String,
     pub stats: Vec<Option<Stat>>,
@@ -239,17 +239,17 @@ pub fn lines(
         let end = points.last().map(|at| chart.backend_coord(at));
         ends.extend(end.map(|(x, y)| (x, y, line)));
     }
-    for (x, y, line) in apart(ends) {
+    for (x, y, line) in spread(ends) {
         words(&area, &line.label, (x + 14, y), &style(14, colour(line.colour), HPos::Left))?;
     }
     Ok(area.present()?)
 }
 
-/// Moves names down that would cover each other.
-fn apart(mut ends: Vec<(i32, i32, &Line)>) -> Vec<(i32, i32, &Line)> {
+/// Moves names that would overlap down.
+fn spread(mut ends: Vec<(i32, i32, &Line)>) -> Vec<(i32, i32, &Line)> {
     const ROW: i32 = 17;
     ends.sort_by_key(|(_, y, _)| *y);
-    // Those at the bottom have no room below them: half of what is pushed down goes up instead.
+    // Names at the bottom have no room below them: half of the shift goes up instead.
     for n in 1..ends.len() {
         let gap = ROW - (ends[n].1 - ends[n - 1].1);
         if gap > 0 {

@@ -1,16 +1,16 @@
-//! Who is compared: each hands out numbers, or keys, in its own way.
+//! What is compared: each contender hands out numbers, or keys, in its own way.
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
 
 /// One way to get a number.
 pub struct Contender {
-    /// In the names of results, tables and columns.
+    /// Its part in the names of results, tables and columns.
     pub id: &'static str,
     pub label: &'static str,
     /// The call, as SQL.
     pub call: &'static str,
-    /// The id of the floor that takes what the call takes.
+    /// The id of the floor: a call with the same argument.
     pub floor: &'static str,
     pub colour: [u8; 3],
 }
@@ -25,7 +25,7 @@ const fn contender(
     Contender { id, label, call, floor, colour }
 }
 
-// The colours are those of Okabe and Ito, a little lighter where they have to stand on black too.
+// The colours are those of Okabe and Ito, a little lighter where they must be visible on black too.
 pub const CORE_1: Contender =
     contender("core1", "core, CACHE 1", "nextval('core1')", "floor_core", [213, 94, 0]);
 pub const CORE_32: Contender =
@@ -43,7 +43,7 @@ pub const KEYS: Contender =
 pub const UUID: Contender =
     contender("uuid", "gen_random_uuid", "gen_random_uuid()", "floor_nothing", [150, 110, 190]);
 
-/// All that can be called in the middle of a query.
+/// All contenders that can be called in a query.
 pub const CALLED: [&Contender; 8] =
     [&CORE_1, &CORE_32, &CORE_100, &CORE_1000, &HILO, &ORDERED, &KEYS, &UUID];
 
@@ -53,8 +53,8 @@ pub const IDENTITY: Contender = contender("identity", "identity column", "", "",
 pub const COUNTER: Contender = contender("counter", "counter table", "", "", [150, 150, 150]);
 pub const COUNT: &str = "UPDATE counter SET n = n + 1 RETURNING n";
 
-/// Functions that do nothing but take the same argument: calls of core's own C functions, which only
-/// look at it. What they cost is what the executor takes to call anything.
+/// Functions that only take the same argument: core's own C functions, which do no more than read it. Their
+/// cost is what the executor needs to call any function.
 pub const FLOOR_HILO: Contender =
     contender("floor_hilo", "floor of hilo", "floor_hilo('hilo')", "", [110, 110, 110]);
 pub const FLOOR_CORE: Contender =
@@ -84,8 +84,8 @@ pub fn create(cluster: &Cluster) {
     cluster.connect("postgres").run(SCHEMA);
 }
 
-/// `all`, beginning with another one in every round, so that none is always first or always after the
-/// same other.
+/// `all`, starting with a different one in every round, so that none is always first,
+/// or always after the same other one.
 pub fn rotated<T: Copy>(all: &[T], round: usize) -> Vec<T> {
     let mut order = all.to_vec();
     order.rotate_left(round % all.len());

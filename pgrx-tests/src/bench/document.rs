@@ -1,4 +1,4 @@
-//! docs/benchmarks.md, and what the README says of it.
+//! docs/benchmarks.md, and its short table in the README.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ Everything is measured side by side: each round measures all contenders, and sta
 time. Numbers are medians, with the quartiles in parentheses; ratios are ratios of medians of this run.
 ";
 
-/// Writes the documents. Says what is missing in them.
+/// Writes the documents. Returns what is missing in them.
 pub fn write(results: &Results, places: &Places) -> Vec<String> {
     let verdicts: Vec<Verdict> = TARGETS.iter().map(|target| target.judge(results)).collect();
     let sections = sections::all(results);
@@ -121,7 +121,7 @@ fn markdown(section: &Section) -> String {
     format!("## {}\n\n{}\n\n{}{picture}", section.title, section.text, tables.join("\n"))
 }
 
-/// What the README shows.
+/// The part for the README.
 fn block(results: &Results) -> String {
     format!(
         "{}\nMedians of one run on {} cores ({}); *ns for a call* is the time beyond that of a function that does nothing.\n\n\

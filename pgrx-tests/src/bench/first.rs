@@ -20,7 +20,7 @@ fn microseconds(client: &mut Client, contender: &Contender) -> f64 {
 /// `first/connect/ID`, `first/start/ID`: microseconds from sending the first call to having its answer;
 /// `first/second/ID`: the same for the next call.
 pub fn measure(bench: &mut Bench) {
-    // Somebody is there, as on a server in use.
+    // Another session is connected, as on a server in use.
     let mut onlooker = bench.connect();
     onlooker.run("SELECT hilo_nextval('hilo'), hilo_nextval('ordered')");
     for round in 0..20 * bench.plan.restarts {

@@ -1,4 +1,4 @@
-//! What numbers leave behind: WAL, writes to the catalog, numbers that nobody gets, memory.
+//! What drawing numbers costs: WAL, writes to the catalog, numbers that no caller gets, memory.
 
 use std::fs;
 use std::thread;
@@ -12,7 +12,7 @@ use super::contenders::*;
 use crate::client::ClientExt;
 use crate::server::{SERVER, run};
 
-/// Where the WAL ends, when nobody has written for a while: a worker may still be at it.
+/// The end of the WAL once nothing has been written for a while: a worker may still be writing.
 fn quiet_end(client: &mut Client) -> (String, f64) {
     const SQL: &str = "SELECT pg_current_wal_insert_lsn()::text,
                               pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::double precision";
@@ -49,7 +49,7 @@ fn records(bench: &Bench, from: &str, to: &str) -> [f64; 3] {
 pub fn wal(bench: &mut Bench) {
     let mut client = bench.connect();
     let calls = 2 * bench.plan.calls;
-    // So that no full page images of before are in it.
+    // So that it includes no full page images from before.
     client.run("CHECKPOINT");
     client.run("SELECT hilo_create('cold')");
     let cold = Contender { id: "cold", call: "hilo_nextval('cold')", ..HILO };
@@ -61,7 +61,7 @@ pub fn wal(bench: &mut Bench) {
                 (0, "counter") => client.run(COUNT),
                 (0, _) => client.run(&select(contender.call, calls)),
                 (_, "counter") => take_wal(bench, &mut client, contender, calls / 2_000),
-                // Of few writes, enough to see some.
+                // Few writes per number: draws enough to see some.
                 _ if contender.floor == "floor_hilo" => {
                     take_wal(bench, &mut client, contender, 4 * calls);
                 }
@@ -96,10 +96,10 @@ fn take_wal(bench: &mut Bench, client: &mut Client, contender: &Contender, calls
     }
 }
 
-/// Those that short connections draw one number each from, in sequences of their own.
+/// The contenders from which short connections draw one number each, each with its own sequence.
 pub const SHORT: [&Contender; 6] = [&CORE_1, &CORE_32, &CORE_100, &CORE_1000, &HILO, &ORDERED];
 
-/// `burned/ID`: numbers that nobody got, among those that short connections have passed through. Each
+/// `burned/ID`: numbers that no caller got, among those that short connections have used up. Each
 /// connection takes one number of each.
 pub fn burned(bench: &mut Bench) {
     bench.connect().run(
@@ -144,7 +144,7 @@ pub fn memory(bench: &mut Bench) {
             let draw = |session: &mut Client, count| {
                 session.run(&format!("SELECT count({call}) FROM generate_series(1, {count}) n"));
             };
-            // What the first query of a session takes is no matter of sequences.
+            // What the first query of a session needs does not depend on sequences.
             session.run("SELECT count(length('tenant_' || n)) FROM generate_series(1, 10) n");
             let before = own_memory(pid);
             for count in bench.plan.crowds() {
@@ -155,7 +155,7 @@ pub fn memory(bench: &mut Bench) {
     }
 }
 
-/// Bytes that a process has for itself.
+/// The private memory of a process, in bytes.
 fn own_memory(pid: i32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it runs");
     let line = text.lines().find(|line| line.starts_with("Anonymous:")).expect("it has some");

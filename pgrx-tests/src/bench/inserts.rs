@@ -7,7 +7,7 @@ use super::contenders::*;
 use super::throughput::pgbench;
 use crate::client::ClientExt;
 
-/// Those that can stand in a column default, in the order of the tables.
+/// The contenders that can be a column default, in the order of the tables.
 pub const DEFAULTS: [&Contender; 8] =
     [&CORE_1, &CORE_100, &CORE_1000, &IDENTITY, &HILO, &ORDERED, &KEYS, &UUID];
 
@@ -23,7 +23,7 @@ fn create(bench: &Bench) {
         };
         client.run(&format!("CREATE TABLE rows_{} (id {key}, v bigint)", contender.id));
     }
-    // The floor: numbers that are there already.
+    // The floor: numbers that exist already.
     client.run("CREATE TABLE rows_floor (id bigint PRIMARY KEY, v bigint)");
 }
 
@@ -60,7 +60,7 @@ fn many_rows(bench: &mut Bench) {
     }
 }
 
-/// How a row from a counter table is inserted: there is no default that could do it.
+/// How a row with a number from a counter table is inserted: no default can do that.
 const COUNTED: &str = "WITH next AS (UPDATE counter SET n = n + 1 RETURNING n)
     INSERT INTO rows_floor SELECT n, 1 FROM next";
 

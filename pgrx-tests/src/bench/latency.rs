@@ -1,4 +1,4 @@
-//! How long single calls take, to the longest.
+//! How long single calls take, up to the longest.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -16,12 +16,12 @@ use crate::wait::{LONG, wait_until};
 /// How many sessions draw at once.
 pub const SESSIONS: [usize; 2] = [1, 8];
 
-/// What is read off the calls, as a fraction of them; the last is the longest.
+/// The percentiles of the calls, as fractions; the last is the longest call.
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-/// Those that are timed, as an id of the results, a label, and a call. Those of hilo without prefetching
-/// have sequences of their own, so that what hilo counts is apart.
+/// What is timed: an id of the results, a label, and a call. hilo without prefetching has its own
+/// sequences, so that hilo's counters are separate.
 pub const TIMED: [(&str, &str, &str); 8] = [
     ("floor", "floor (a clock)", "clock_timestamp()"),
     ("core1", "core, CACHE 1", "nextval('core1')"),
@@ -50,7 +50,7 @@ fn timed(call: &str) -> String {
     )
 }
 
-/// What all `clients` see of `call` for the plan's time, three times over.
+/// The times of `call` in all `clients` for the plan's time, three times.
 fn observe(bench: &Bench, clients: &mut [Client], call: &str) -> Histogram {
     let sql = timed(call);
     let time = 3 * bench.plan.time;

@@ -1,4 +1,4 @@
-//! Where it was measured: machine, versions, settings.
+//! The environment of a run: machine, versions, settings.
 
 use std::fs;
 use std::process::Command;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::Bench;
 use crate::client::ClientExt;
 
-/// Durable, as a server in use is: every commit is flushed. Big enough that memory is not what is
-/// measured.
+/// Durable, like a server in use: every commit is flushed. Big enough that memory does not limit
+/// the results.
 pub const SETTINGS: [(&str, &str); 13] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),
@@ -18,12 +18,12 @@ pub const SETTINGS: [(&str, &str); 13] = [
     ("max_wal_size", "8GB"),
     ("checkpoint_timeout", "30min"),
     ("max_connections", "100"),
-    // Ten thousand sequences of core's are ten thousand relations, each locked by who draws from it.
+    // Ten thousand of core's sequences are ten thousand relations; a session that draws from one locks it.
     ("max_locks_per_transaction", "256"),
     ("hilo.max_sequences", "12000"),
-    // Compiling the query would be in the cost of its calls.
+    // The cost of the calls would include compiling the query.
     ("jit", "off"),
-    // Nothing waits for ever.
+    // Nothing waits forever.
     ("statement_timeout", "120s"),
     ("autovacuum", "on"),
 ];

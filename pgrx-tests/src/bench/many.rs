@@ -1,4 +1,4 @@
-//! Many sequences, drawn from at random by names that are made at run time.
+//! Draws from many sequences at random, by names that are made at run time.
 
 use super::Bench;
 use super::calls::nanoseconds;
@@ -14,7 +14,7 @@ const WAYS: [(&str, &str); 4] = [
     ("floor_core", "length('tenant_' || {n})"),
 ];
 
-/// Creates as many of each kind as there are to be.
+/// Creates the requested number of sequences of each kind.
 fn create(bench: &Bench) {
     let mut client = bench.connect();
     let count = bench.plan.sequences;
@@ -37,7 +37,7 @@ pub fn measure(bench: &mut Bench) {
     let mut client = bench.connect();
     let crowds = bench.plan.crowds();
     let calls = bench.plan.calls / 5;
-    // Everybody has been drawn from before.
+    // Each sequence has been drawn from before.
     for (_, call) in WAYS {
         let call = call.replace("{n}", "n");
         client.run(&format!(

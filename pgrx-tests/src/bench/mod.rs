@@ -1,5 +1,4 @@
-//! Everything side by side: hilo, core's sequences, and what else people take for numbers. See
-//! docs/benchmarks.md, which this writes.
+//! Compares hilo with core's sequences and other ways to get numbers. Writes docs/benchmarks.md.
 //!
 //! Measuring puts samples into [`results::Results`]; reporting reads nothing else, so that a document
 //! can be written again from the samples of an earlier run.
@@ -32,7 +31,7 @@ use results::Results;
 
 /// How much to measure.
 pub struct Plan {
-    /// Rounds, of which each goes through all contenders.
+    /// Rounds; each goes through all contenders.
     pub rounds: usize,
     /// Rounds of what takes seconds each time.
     pub few_rounds: usize,
@@ -40,7 +39,7 @@ pub struct Plan {
     pub calls: u64,
     /// How long sessions draw at a time.
     pub time: Duration,
-    /// How long they draw beforehand, where blocks have to reach the size that the rate wants.
+    /// How long they draw beforehand where blocks must reach the size that the rate requires.
     pub warm_up: Duration,
     pub sequences: u64,
     pub connections: usize,
@@ -50,7 +49,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// For the record: some twelve minutes.
+    /// A full run: about twelve minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -65,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// Whether it works: about a minute.
+    /// A run that only shows that everything works: about a minute.
     pub fn quick() -> Plan {
         Plan {
             rounds: 2,
@@ -86,19 +85,19 @@ impl Plan {
     }
 }
 
-/// A run: the server, how much to measure, and what was.
+/// A run: the server, how much to measure, and the results so far.
 pub struct Bench {
     cluster: Cluster,
     plan: Plan,
     results: Results,
-    /// When what is being measured has had its time.
+    /// The end of the current measurement's time.
     deadline: Instant,
 }
 
-/// What a measurement is called, the seconds that it has, and what takes it.
+/// A measurement: its name, its time in seconds, and its function.
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
-/// A restart throws everybody out, so it comes last.
+/// The one with a restart disconnects all sessions, so it is last.
 const MEASUREMENTS: [Measurement; 11] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
@@ -133,7 +132,7 @@ impl Bench {
         self.cluster.connect("postgres")
     }
 
-    /// `names` of sequences in hilo's statistics.
+    /// What hilo's statistics say about the sequences `names`.
     fn count(&self, what: &str, names: &[&str]) -> f64 {
         let names = names.join("', '");
         self.connect().one(&format!(
@@ -143,8 +142,8 @@ impl Bench {
     }
 }
 
-/// Measures everything, and keeps in `samples` what there is so far. A measurement that fails is named
-/// in the results, and leaves the others alone.
+/// Measures everything, and keeps the results so far in `samples`. A measurement that fails is named
+/// in the results, and does not affect the others.
 fn measure(plan: Plan, samples: &Path) -> Results {
     let began = Instant::now();
     let mut bench = Bench::start(plan);
@@ -169,15 +168,15 @@ fn measure(plan: Plan, samples: &Path) -> Results {
     results
 }
 
-/// Where the document, its pictures and its samples go.
+/// Where the document, its pictures and its samples are written.
 pub struct Places {
-    /// The root of the checkout, or a place that looks like it.
+    /// The root of the checkout, or a directory with the same structure.
     pub root: PathBuf,
     /// The README that gets the short table.
     pub readme: PathBuf,
 }
 
-/// Writes the document of a run; says what is wrong with it.
+/// Writes the document of a run; returns what is wrong with it.
 fn report(results: &Results, places: &Places) -> Vec<String> {
     pictures::draw(results, &places.root.join("docs/images"));
     document::write(results, places)

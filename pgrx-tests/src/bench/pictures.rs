@@ -55,7 +55,7 @@ fn call(results: &Results, file: &Path) -> Drawn {
         let floor = format!("call/{}", contender.floor);
         bar(contender, results.over(&format!("call/{}", contender.id), &floor))
     };
-    // That of a uuid would make all others small.
+    // The bar of a uuid would make all others small.
     let shown = CALLED.iter().filter(|contender| contender.id != "uuid");
     let all: Vec<Bar> = shown.filter_map(over).collect();
     let unit = "nanoseconds over a function that does nothing, in a long SELECT";
@@ -139,7 +139,7 @@ fn long_calls(results: &Results, file: &Path) -> Drawn {
     ];
     let line = |((id, label, _), colour): (&(&str, &str, &str), [u8; 3])| {
         let stat = |name| results.stat(&format!("latency/8/{id}/{name}"));
-        // The clock does not resolve less than one.
+        // The clock's resolution is one.
         let shown = |stat: Stat| Stat { median: stat.median.max(1.0), ..stat };
         let stats = latency::PERCENTILES.iter().map(|(name, _)| stat(name).map(shown)).collect();
         Line { label: (*label).to_owned(), stats, colour }

@@ -1,10 +1,10 @@
-//! What was measured: samples by name. A file of them is enough to write the document again.
+//! The samples of a run, by name. A file of them is enough to write the document again.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The middle of some samples, and how far they spread.
+/// The median of some samples, and their spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stat {
     pub median: f64,
@@ -13,7 +13,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// The median and the quartiles; none of nothing.
+    /// The median and the quartiles; none if there are no samples.
     pub fn of(samples: &[f64]) -> Option<Stat> {
         if samples.is_empty() {
             return None;
@@ -80,8 +80,8 @@ impl Results {
         self.samples(name).iter().copied().reduce(f64::max)
     }
 
-    /// What `name` has more than `floor`, round by round: both were measured in the same rounds, so
-    /// what slows a whole round down drops out.
+    /// How much more `name` has than `floor`, round by round: both were measured in the same rounds, so
+    /// what slows a whole round down has no effect.
     pub fn over(&self, name: &str, floor: &str) -> Option<Stat> {
         let pairs = self.samples(name).iter().zip(self.samples(floor));
         Stat::of(&pairs.map(|(value, floor)| value - floor).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! The document's sections: for each measurement what it is, a table, and a picture.
+//! The document's sections: for each measurement a description, a table, and a picture.
 
 use super::chart::short;
 use super::contenders::*;
@@ -15,7 +15,7 @@ pub struct Section {
     pub picture: Option<(&'static str, &'static str)>,
 }
 
-/// A table in Markdown: the first column are words, the others numbers.
+/// A table in Markdown: the first column has words, the others numbers.
 pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// A value, or a dash where there is none.
+/// A value, or a dash if there is none.
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), short)
 }

@@ -1,8 +1,8 @@
-//! What was to be reached, as ratios within one run, and what was.
+//! The goals, as ratios within one run, and what a run reached.
 
 use super::results::Results;
 
-/// Whether a ratio is to be at most or at least so much.
+/// Whether a ratio must be at most or at least a bound.
 #[derive(Clone, Copy)]
 pub enum Limit {
     AtMost(f64),
@@ -14,16 +14,16 @@ pub struct Target {
     pub goal: &'static str,
     limit: Limit,
     ratio: fn(&Results) -> Option<f64>,
-    /// Why it falls short, where it does. Written by hand; printed only if a run misses the goal.
+    /// Why the goal is missed. Written by hand; printed only if a run misses it.
     why: &'static str,
 }
 
-/// A goal, held against a run.
+/// A goal, compared with a run.
 pub struct Verdict {
     pub goal: &'static str,
     pub limit: String,
     pub measured: String,
-    /// None where it was not measured.
+    /// None if it was not measured.
     pub reached: Option<bool>,
     pub why: &'static str,
 }
@@ -48,7 +48,7 @@ fn waits(results: &Results) -> Option<f64> {
     Some(results.sum("steady/waits/hilo")? + results.sum("steady/waits/ordered")?)
 }
 
-/// Of whole calls, the making of the name among them.
+/// Whole calls, including the making of the name.
 fn crowd_in_all(results: &Results) -> Option<f64> {
     results.ratio(&format!("many/hilo/{}", results.words("sequences")), "many/hilo/1")
 }
@@ -167,7 +167,7 @@ impl Target {
     }
 }
 
-/// Three decimals, or five of what is small, as far as they say anything.
+/// Three decimals, or five of a small value, without trailing zeros.
 fn decimals(value: f64) -> String {
     let text = if value.abs() < 0.01 { format!("{value:.5}") } else { format!("{value:.3}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

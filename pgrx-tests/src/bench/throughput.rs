@@ -1,4 +1,4 @@
-//! How much many sessions get at once.
+//! The throughput of many sessions at once.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +12,7 @@ use super::contenders::*;
 use crate::client::ClientExt;
 
 pub const SESSIONS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Drawn by one statement.
+/// How many numbers one statement draws.
 const CHUNK: u64 = 20_000;
 
 /// Numbers per second that all `clients` together get within `time`, by statements of CHUNK numbers.
@@ -36,8 +36,8 @@ fn drawn(clients: &mut [Client], sql: &str, time: Duration) -> f64 {
     })
 }
 
-/// Draws until the blocks have the size that the rate wants. By those who will draw then: what nobody is
-/// connected to is put back.
+/// Draws until the blocks have the size that the rate requires. The sessions that are measured do it: what
+/// a sequence holds in memory is flushed once no session uses it.
 pub fn warm_up(bench: &Bench, clients: &mut [Client], name: &str) {
     let sql = select(&format!("hilo_nextval('{name}')"), CHUNK);
     drawn(clients, &sql, bench.plan.warm_up);
@@ -70,7 +70,7 @@ pub fn long_selects(bench: &mut Bench) {
     steady(bench, &mut clients[..8]);
 }
 
-/// `steady/…`: what hilo counts of eight sessions that are warm and draw on and on.
+/// `steady/…`: hilo's counters while eight warm sessions draw continuously.
 fn steady(bench: &mut Bench, clients: &mut [Client]) {
     for contender in [&HILO, &ORDERED] {
         let sql = select(contender.call, CHUNK);
@@ -84,7 +84,7 @@ fn steady(bench: &mut Bench, clients: &mut [Client]) {
     }
 }
 
-/// Sessions of pgbench, fewer than above: a statement for each number is slower by far.
+/// Sessions of pgbench, fewer than above: one statement for each number is far slower.
 pub const PGBENCH_SESSIONS: [usize; 3] = [1, 8, 32];
 
 /// `statements/ID/SESSIONS`: numbers per second, one statement for each, through pgbench.

@@ -1,4 +1,4 @@
-//! What the catalog says of one sequence on one server.
+//! What the catalog says about one sequence on one server.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use postgres::Client;
 
 use super::bits::Bits;
 
-/// `hilo.position` and what belongs to it.
-pub struct Books {
+/// The row of `hilo.position`, and the free ranges and gaps of the same sequence.
+pub struct CatalogState {
     pub base: i64,
     pub next_index: i64,
     pub increment: i64,
-    /// The life of the server that may have the rest in memory.
+    /// The life of the server that may have in memory what is not settled.
     pub incarnation: i64,
     settled_index: i64,
     node: i64,
     nodes: i64,
     stripe: i64,
-    /// From index to index, and in whose memory: 0 in nobody's.
+    /// First and end index, and the life of the server that has it in memory: 0 if none has.
     ranges: Vec<(i64, i64, i64)>,
     /// First value, count, reason.
     pub gaps: Vec<(i64, i64, String)>,
 }
 
-pub fn read(client: &mut Client, name: &str) -> Option<Books> {
+pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
     let row = client
         .query_opt(
             "SELECT s.id, s.increment, p.epoch, p.base, p.next_index, p.settled_index,
@@ -46,7 +46,7 @@ pub fn read(client: &mut Client, name: &str) -> Option<Books> {
             &[&id],
         )
         .expect("the catalog can be read");
-    Some(Books {
+    Some(CatalogState {
         increment: row.get(1),
         base: row.get(3),
         next_index: row.get(4),
@@ -60,9 +60,9 @@ pub fn read(client: &mut Client, name: &str) -> Option<Books> {
     })
 }
 
-impl fmt::Display for Books {
+impl fmt::Display for CatalogState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Books { base, next_index, settled_index, incarnation, .. } = self;
+        let CatalogState { base, next_index, settled_index, incarnation, .. } = self;
         let lent: Vec<_> = self.ranges.iter().filter(|range| range.2 != 0).collect();
         write!(
             out,
@@ -71,8 +71,8 @@ impl fmt::Display for Books {
     }
 }
 
-impl Books {
-    /// The steps from the base that these indexes stand for, in parts that belong together.
+impl CatalogState {
+    /// The steps from the base that these indexes mean, as contiguous parts.
     fn steps(&self, first: i64, end: i64) -> Vec<(i64, i64)> {
         if self.nodes <= 1 {
             return vec![(first, end)];
@@ -89,7 +89,7 @@ impl Books {
         parts
     }
 
-    /// `count` numbers from a step on: where several nodes deal them, those of this node alone.
+    /// `count` numbers that begin at a step: with several nodes, only those of this node.
     pub fn steps_from(&self, step: i64, count: i64) -> Vec<(i64, i64)> {
         if self.nodes <= 1 {
             return vec![(step, step + count)];
@@ -114,7 +114,7 @@ impl Books {
         self.bits([(0, self.next_index)].into_iter()).0
     }
 
-    /// What is free, and the first that is so twice.
+    /// What is free, and the first number that is in two free ranges.
     pub fn free(&self) -> (Bits, Option<i64>) {
         self.bits(self.ranges.iter().filter(|range| range.2 == 0).map(|range| (range.0, range.1)))
     }

@@ -1,21 +1,21 @@
-//! Renumbering, renaming and dropping by clients, and what has come of it.
+//! Renumbering, renaming and dropping by clients, and the check of the result.
 
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::book::{Kind, Sequence};
 use super::figures::add;
-use super::session::{Failure, Guest, Outcome};
+use super::ledger::{Kind, Sequence};
+use super::session::{ClientSession, Failure, Outcome};
 
-impl Guest<'_> {
+impl ClientSession<'_> {
     pub(super) fn define(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
         if sequence.kind != Kind::Wide {
             return Ok(());
         }
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
-        add(&self.book().figures.renumbered, 1);
+        add(&self.ledger().figures.renumbered, 1);
         let name = sequence.name().0;
         match rng.u32(..14) {
             0 => self.rename(sequence, &name),
@@ -42,8 +42,8 @@ impl Guest<'_> {
         }
     }
 
-    /// A transaction with alterations that leave each number what it is: it draws as everybody does,
-    /// and its end is yet to come.
+    /// A transaction with alterations that do not renumber: it draws like every other session. The
+    /// caller ends it.
     pub(super) fn alter_openly(
         &mut self,
         sequence: &Sequence,
@@ -70,7 +70,7 @@ impl Guest<'_> {
         Ok(())
     }
 
-    /// Another increment, that is then rolled back or not: until then this transaction draws nothing.
+    /// A change of the increment, committed or rolled back: until then this transaction draws nothing.
     fn undraw(&mut self, sequence: &Sequence, name: &str, rng: &mut Rng) -> Outcome<()> {
         let sql = format!("SELECT increment FROM hilo_sequences WHERE name = '{name}'");
         let rows = self.query(&sql)?;
@@ -120,22 +120,22 @@ impl Guest<'_> {
     }
 
     fn renumber(&mut self, sequence: &Sequence, name: &str, rng: &mut Rng) -> Outcome<()> {
-        let life = self.book().begin_life(sequence);
+        let life = self.ledger().begin_life(sequence);
         let first = life.first;
         let create = sequence.create(name, &life);
         let commit = rng.f32() < 0.7;
         let mut expected = Some(life.key);
-        // The start value of classic Hi/Lo stays: the client reads it apart from its block.
+        // The start value of classic Hi/Lo stays: the client reads it separately from its block.
         let how =
             if sequence.hi_block.is_some() { [0, 1, 4, 5][rng.usize(..4)] } else { rng.u32(..6) };
-        self.book().note(sequence, format!("life {} by way {how}", life.key));
+        self.ledger().note(sequence, format!("life {} by method {how}", life.key));
         let done = match how {
             0 => self.run(&format!("SELECT hilo_setval('{name}', {first}, false)")),
             1 => self.run(&format!("SELECT hilo_alter('{name}', restart_with => {first})")),
             2 => {
                 let dropped = self.run(&format!("SELECT hilo_drop('{name}', if_exists => true)"));
                 if dropped.is_ok() {
-                    self.book().dropped(sequence, &life);
+                    self.ledger().dropped(sequence, &life);
                 }
                 dropped.and_then(|()| self.run(&create))
             }
@@ -152,17 +152,17 @@ impl Guest<'_> {
                 self.end(body, commit)
             }
         };
-        let acknowledged = self.book().now();
+        let acknowledged = self.ledger().now();
         let expected = expected.filter(|_| done.is_ok());
         let key = self.settle(sequence, name, expected.map(|key| (key, acknowledged)));
         let dropped = matches!(how, 2 | 3) && key == Some(life.key);
         if dropped {
-            self.book().forgotten(sequence, life.key);
+            self.ledger().forgotten(sequence, life.key);
         }
         done
     }
 
-    /// In one transaction: a second renumbering that is undone by a savepoint.
+    /// In one transaction: a renumbering, and perhaps a second one that a savepoint undoes.
     fn set_twice(
         &mut self,
         sequence: &Sequence,
@@ -173,8 +173,8 @@ impl Guest<'_> {
         self.run(&format!("BEGIN; SELECT hilo_setval('{name}', {first}, false)"))?;
         self.draw_some(sequence, rng)?;
         if rng.bool() {
-            let undone = self.book().begin_life(sequence);
-            self.book().note(sequence, format!("life {} to be undone", undone.key));
+            let undone = self.ledger().begin_life(sequence);
+            self.ledger().note(sequence, format!("life {} to be undone", undone.key));
             self.run(&format!(
                 "SAVEPOINT s; SELECT hilo_setval('{name}', {}, false)",
                 undone.first
@@ -186,7 +186,7 @@ impl Guest<'_> {
         Ok(())
     }
 
-    /// Learns which life the server has settled on, and holds it against the one that a commit confirmed.
+    /// Reads which life the server serves, and compares it with the one that a commit confirmed.
     fn settle(
         &mut self,
         sequence: &Sequence,
@@ -194,31 +194,31 @@ impl Guest<'_> {
         expected: Option<(i64, u64)>,
     ) -> Option<i64> {
         let key = self.base(name).map(|base| sequence.key(base));
-        let since = expected.map_or_else(|| self.book().now(), |(_, acknowledged)| acknowledged);
+        let since = expected.map_or_else(|| self.ledger().now(), |(_, acknowledged)| acknowledged);
         if let Some((expected, _)) = expected
             && key != Some(expected)
         {
-            self.book()
+            self.ledger()
                 .figures
                 .wrong(format!("{name}: life {expected} was confirmed, but it is in {key:?}"));
         }
-        self.book().settle(sequence, key, since);
+        self.ledger().settle(sequence, key, since);
         if key.is_none() {
-            // Whoever dropped it has left it to us.
-            let life = self.book().begin_life(sequence);
+            // It was dropped and not created again.
+            let life = self.ledger().begin_life(sequence);
             let created = self.run(&sequence.create(name, &life));
             let key = self.base(name).map(|base| sequence.key(base));
             if created.is_ok() && key != Some(life.key) {
-                self.book().figures.wrong(format!("{name}: created, but it is in {key:?}"));
+                self.ledger().figures.wrong(format!("{name}: created, but it is in {key:?}"));
             }
-            let since = self.book().now();
-            self.book().settle(sequence, key, since);
-            self.book().forgotten(sequence, life.key);
+            let since = self.ledger().now();
+            self.ledger().settle(sequence, key, since);
+            self.ledger().forgotten(sequence, life.key);
         }
         key
     }
 
-    /// The base of a sequence's numbers, if there is such a sequence.
+    /// The base of a sequence's numbers, if the sequence exists.
     fn base(&mut self, name: &str) -> Option<i64> {
         let sql = format!(
             "SELECT p.base FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id WHERE s.name = '{name}'"
@@ -233,12 +233,12 @@ impl Guest<'_> {
                 Err(Failure::Gone) => self.reconnect(),
             }
         }
-        self.book().figures.wrong(format!("{name}: cannot learn where it is"));
+        self.ledger().figures.wrong(format!("{name}: cannot read its base"));
         None
     }
 }
 
-/// An alteration that leaves each number what it is, and never what tells them apart here.
+/// An alteration that does not renumber, and changes nothing by which the ledger tells lives apart.
 fn alteration(sequence: &Sequence, name: &str, rng: &mut Rng) -> String {
     let far = i64::MAX - rng.i64(0..1_000_000);
     let what = match rng.u32(..6) {

@@ -1,4 +1,4 @@
-//! A small disk that can be full.
+//! A small disk that can be filled.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +13,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None`: this account may not mount.
+    /// `None` if this account may not mount.
     pub fn mount(cluster: &Cluster, megabytes: u32) -> Option<SmallDisk> {
         let directory = cluster.file("small");
         fs::create_dir(&directory).expect("cannot create a directory");
@@ -58,6 +58,6 @@ impl Drop for SmallDisk {
 }
 
 fn unmount(directory: &Path) {
-    // A server that has just ended may still be there for a moment.
+    // A server that has just ended may still use it for a moment.
     let _ = Command::new("umount").arg("--lazy").arg(directory).output();
 }

@@ -1,11 +1,11 @@
-//! What a run counted, and what it found wrong.
+//! What a run counts, and what it finds wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// More of one kind say nothing new.
+/// How many findings are kept: more of them say nothing new.
 const MOST: usize = 20;
 
 #[derive(Default)]
@@ -25,9 +25,9 @@ pub struct Figures {
     pub in_lost_statements: AtomicU64,
     pub unexplained: AtomicU64,
     pub recoveries: AtomicU64,
-    /// How often all books were checked.
-    pub reckonings: AtomicU64,
-    /// Sequences that no worker could put away at a clean stop.
+    /// How often all sequences were audited.
+    pub audits: AtomicU64,
+    /// Sequences that no worker could flush at a clean stop.
     pub left: AtomicU64,
     scenes: Mutex<BTreeMap<&'static str, u64>>,
     accidents: Mutex<BTreeMap<&'static str, u64>>,
@@ -40,7 +40,7 @@ pub fn add(figure: &AtomicU64, count: u64) {
 }
 
 impl Figures {
-    /// A scene was played to its end.
+    /// A scene has ended.
     pub fn scene(&self, name: &'static str) {
         *self.scenes.lock().unwrap().entry(name).or_default() += 1;
     }
@@ -49,12 +49,12 @@ impl Figures {
         *self.accidents.lock().unwrap().entry(what).or_default() += 1;
     }
 
-    /// A statement was refused, as it may be.
+    /// A statement was refused with an error that is allowed.
     pub fn refused(&self, sqlstate: &str) {
         *self.refusals.lock().unwrap().entry(sqlstate.to_owned()).or_default() += 1;
     }
 
-    /// What must not be.
+    /// A violation of what hilo promises.
     pub fn wrong(&self, what: String) {
         let mut wrong = self.wrong.lock().unwrap();
         if wrong.len() < MOST {
@@ -63,7 +63,7 @@ impl Figures {
         }
     }
 
-    /// The accidents in which something was killed without a chance to clean up.
+    /// The accidents in which processes were killed without a chance to clean up.
     pub fn crashes(&self) -> u64 {
         let accidents = self.accidents.lock().unwrap();
         let crash = |what: &str| what.contains("kill -9") || what.ends_with("immediate stop");
@@ -95,11 +95,11 @@ impl fmt::Display for Figures {
         row("**crashes**", self.crashes())?;
         row("recoveries", self.recoveries.load(Relaxed))?;
         row("**values seen twice**", self.duplicates.load(Relaxed))?;
-        row("checks of all books at a clean stop", self.reckonings.load(Relaxed))?;
-        row("sequences left to no worker by a clean stop", self.left.load(Relaxed))?;
-        row("numbers below a position, held against the books", self.checked.load(Relaxed))?;
+        row("audits at a clean stop", self.audits.load(Relaxed))?;
+        row("sequences that no worker flushed at a clean stop", self.left.load(Relaxed))?;
+        row("numbers below a position that were audited", self.checked.load(Relaxed))?;
         row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
-        row("numbers in them that nobody saw", self.gap_values.load(Relaxed))?;
+        row("numbers in these gaps that no client saw", self.gap_values.load(Relaxed))?;
         row("numbers in `hilo.free_range`", self.free_values.load(Relaxed))?;
         row("statements whose result was lost", self.lost_statements.load(Relaxed))?;
         row("numbers explained by these alone", self.in_lost_statements.load(Relaxed))?;

@@ -1,17 +1,17 @@
-//! Many sessions, many sequences of all kinds, accidents of all kinds; every value that a client ever
-//! saw is kept here, outside of the server, and held against what the catalog says at each clean stop.
+//! Many sessions, many sequences of all kinds, accidents of all kinds. Every value that a client ever saw
+//! is recorded here, outside the server, and compared with the catalog at each clean stop.
 
 mod accidents;
+mod audit;
 mod bits;
-mod book;
 mod catalog;
 mod define;
 mod disk;
 mod figures;
-mod market;
+mod ledger;
 mod nodes;
+mod one_server;
 mod promotions;
-mod reckoning;
 mod scenes;
 mod sequences;
 mod session;
@@ -21,51 +21,53 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::book::{Book, Sequence};
 use self::disk::SmallDisk;
 use self::figures::Figures;
+use self::ledger::{Ledger, Sequence};
 pub use self::scenes::Scene;
 use crate::cluster::Cluster;
 use crate::wait::came_true;
 
-/// How long, how many, and by which choices.
+/// The parameters of a run.
 pub struct Plan {
     pub time: Duration,
     pub sessions: usize,
-    /// Repeats the choices of a run, not how its sessions interleave.
+    /// Repeats the choices of a run, not the interleaving of its sessions.
     pub seed: u64,
     /// The most values in a statement.
     pub batch: i64,
     /// The most milliseconds between two accidents.
     pub pause: u64,
-    /// Only this one; else half of the time the mixed one, and the others by the seed.
+    /// Only this scene; if `None`, the mixed one for half of the time, then the others by the seed.
     pub scene: Option<Scene>,
 }
 
 /// A server under torture.
 struct Torture {
     cluster: Arc<Cluster>,
-    book: Arc<Book>,
+    ledger: Arc<Ledger>,
     databases: Vec<&'static str>,
-    /// How much of the visits go to the first database.
+    /// The share of sessions that use the first database.
     favourite: f32,
     end: Instant,
     batch: i64,
     pause: u64,
-    away: AtomicBool,
-    inside: AtomicUsize,
-    /// A database that lies on a disk of its own.
+    /// Whether sessions must disconnect and no new ones may connect.
+    refusing: AtomicBool,
+    /// How many sessions have not disconnected yet.
+    connected: AtomicUsize,
+    /// A database that has its own disk.
     disk: Option<(&'static str, SmallDisk)>,
-    /// Where values may have been served whose reservation is missing.
+    /// Whether values may have been served whose reservation was lost in a promotion.
     promoted: bool,
-    /// Where not each database can have a worker when the server stops.
+    /// Whether some databases may have no worker when the server stops.
     scarce: bool,
 }
 
-/// A session that has not left yet.
-struct Visit<'a>(&'a AtomicUsize);
+/// A session that has not disconnected yet.
+struct Registration<'a>(&'a AtomicUsize);
 
-impl Drop for Visit<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
@@ -76,41 +78,43 @@ impl Torture {
         Instant::now() >= self.end
     }
 
-    /// Asks all sessions to leave.
-    fn send_away(&self) {
-        self.away.store(true, SeqCst);
+    /// Makes all sessions disconnect; wait_until_disconnected waits for it.
+    fn disconnect_all(&self) {
+        self.refusing.store(true, SeqCst);
     }
 
-    fn let_in(&self) {
-        self.away.store(false, SeqCst);
+    /// Sessions may connect again.
+    fn allow_sessions(&self) {
+        self.refusing.store(false, SeqCst);
     }
 
-    fn may_enter(&self) -> bool {
-        !self.away.load(SeqCst)
+    fn sessions_allowed(&self) -> bool {
+        !self.refusing.load(SeqCst)
     }
 
-    fn enter(&self) -> Option<Visit<'_>> {
-        self.inside.fetch_add(1, SeqCst);
-        let visit = Visit(&self.inside);
-        self.may_enter().then_some(visit)
+    /// Counts a session that is about to connect; `None` if it may not.
+    fn register(&self) -> Option<Registration<'_>> {
+        self.connected.fetch_add(1, SeqCst);
+        let registration = Registration(&self.connected);
+        self.sessions_allowed().then_some(registration)
     }
 
-    /// Waits until those that were sent away have left; the server must be up.
-    fn wait_until_empty(&self) {
+    /// Waits until all sessions have disconnected; the server must be running.
+    fn wait_until_disconnected(&self) {
         const PATIENCE: Duration = Duration::from_secs(200);
-        if !came_true(PATIENCE, || self.inside.load(SeqCst) == 0) {
-            self.book.figures.wrong("sessions do not come to an end".into());
+        if !came_true(PATIENCE, || self.connected.load(SeqCst) == 0) {
+            self.ledger.figures.wrong("sessions do not end".into());
         }
-        // What they do here they have done; their backends leave by themselves.
+        // The clients are done; their backends exit by themselves.
         thread::sleep(Duration::from_millis(20));
     }
 
     fn sequences_of(&self, database: &str) -> Vec<&Sequence> {
-        self.book.sequences.iter().filter(|sequence| sequence.database == database).collect()
+        self.ledger.sequences.iter().filter(|sequence| sequence.database == database).collect()
     }
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Verdict {
     figures: Arc<Figures>,
 }
@@ -121,7 +125,7 @@ impl Verdict {
         format!("| | |\n| --- | ---: |\n{}", self.figures)
     }
 
-    /// What must not be; empty after a good run.
+    /// The violations that were found; empty after a good run.
     pub fn findings(&self) -> Vec<String> {
         self.figures.findings()
     }
@@ -135,7 +139,7 @@ impl Verdict {
     }
 }
 
-/// Runs a plan, on clusters of its own.
+/// Runs a plan on its own clusters.
 pub fn torture(plan: &Plan) -> Verdict {
     let figures = Arc::new(Figures::default());
     for (number, (scene, time)) in scenes::programme(plan).into_iter().enumerate() {

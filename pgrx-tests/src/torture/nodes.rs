@@ -1,4 +1,4 @@
-//! Several servers that deal the same sequences, each with accidents of its own.
+//! Several servers that serve the same sequences, each with its own accidents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::book::{Book, Life};
 use super::figures::Figures;
-use super::{Plan, Torture, accidents, market, reckoning, sequences};
+use super::ledger::{Ledger, Life};
+use super::{Plan, Torture, accidents, audit, one_server, sequences};
 use crate::client::ClientExt;
 
 const MOST: usize = 3;
 
-/// No number may be dealt by two of them, and each one's books hold what it owns.
+/// No two of them may serve the same number, and the catalog of each accounts for what it has reserved.
 pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
     let count = Rng::with_seed(seed).usize(2..=MOST);
     let mut lives = Vec::new();
@@ -25,11 +25,11 @@ pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
             let seed = seed.wrapping_mul(10).wrapping_add(id as u64);
             torture.end = Instant::now() + time;
             scope.spawn(move || {
-                market::load(&torture, (plan.sessions / count).max(2), seed, |torture| {
+                one_server::load(&torture, (plan.sessions / count).max(2), seed, |torture| {
                     accidents::run(torture, accidents::LASTING, Rng::with_seed(seed));
                 });
-                reckoning::settle_accounts(&torture);
-                market::finish(torture);
+                audit::final_audit(&torture);
+                one_server::finish(torture);
             });
         }
     });
@@ -43,13 +43,13 @@ fn node(
     count: usize,
     lives: &mut Vec<Arc<Life>>,
 ) -> Torture {
-    let cluster = market::builder(plan).node(id, count).start_with_hilo();
-    let book = Arc::new(Book::new(sequences::lasting("postgres", true), figures.clone()));
+    let cluster = one_server::builder(plan).node(id, count).start_with_hilo();
+    let ledger = Arc::new(Ledger::new(sequences::lasting("postgres", true), figures.clone()));
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('probe')");
-    for sequence in &book.sequences {
+    for sequence in &ledger.sequences {
         if id == 0 {
-            lives.push(book.begin_life(sequence));
+            lives.push(ledger.begin_life(sequence));
         }
         let life = &lives[sequence.number];
         client.run(&sequence.create(&sequence.name().0, life));
@@ -58,14 +58,14 @@ fn node(
     }
     Torture {
         cluster: Arc::new(cluster),
-        book,
+        ledger,
         databases: vec!["postgres"],
         favourite: 1.0,
         end: Instant::now(),
         batch: plan.batch,
         pause: plan.pause,
-        away: AtomicBool::new(false),
-        inside: AtomicUsize::new(0),
+        refusing: AtomicBool::new(false),
+        connected: AtomicUsize::new(0),
         disk: None,
         promoted: false,
         scarce: false,

@@ -1,4 +1,4 @@
-//! What a run plays: one server with everything on it, and others that are made for one thing.
+//! The scenes of a run: one server with everything on it, and others with one purpose each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::figures::Figures;
-use super::{Plan, market, nodes, promotions};
+use super::{Plan, nodes, one_server, promotions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
     /// Three databases with sequences of all kinds.
     Mixed,
-    /// Many more sequences than there are places for in memory.
+    /// Many more sequences than slots.
     Crowd,
-    /// Databases by the dozen, and fewer worker processes than databases.
+    /// Two dozen databases, and fewer worker processes than databases.
     Databases,
-    /// A disk that is full now and then.
+    /// A disk that is sometimes full.
     Disk,
-    /// Several servers that deal the same sequences.
+    /// Several servers that serve the same sequences.
     Nodes,
-    /// A standby that lags behind is promoted, and the next one after it.
+    /// A standby that lags behind is promoted, again and again.
     Promotions,
 }
 
@@ -56,12 +56,12 @@ impl Scene {
         match self {
             Scene::Nodes => nodes::play(plan, time, seed, figures),
             Scene::Promotions => promotions::play(plan, time, seed, figures),
-            _ => market::play(self, plan, time, seed, figures),
+            _ => one_server::play(self, plan, time, seed, figures),
         }
     }
 }
 
-/// Half of the time everything on one server; then the others in an order by the seed, again and again.
+/// The mixed scene for half of the time, then the others, again and again, in an order that the seed determines.
 pub fn programme(plan: &Plan) -> Vec<(Scene, Duration)> {
     if let Some(scene) = plan.scene {
         return vec![(scene, plan.time)];

@@ -1,6 +1,6 @@
 //! The sequences of a scene.
 
-use super::book::{Kind, Sequence};
+use super::ledger::{Kind, Sequence};
 
 #[derive(Default)]
 pub struct Sequences(Vec<Sequence>);
@@ -65,7 +65,7 @@ pub fn mixed() -> Vec<Sequence> {
     all.0
 }
 
-/// `count` of a few kinds in one database.
+/// `count` sequences of a few kinds in one database.
 pub fn many(database: &'static str, count: usize) -> Vec<Sequence> {
     let mut all = Sequences::default();
     for number in 0..count {
@@ -89,8 +89,8 @@ pub fn in_each(databases: &[&'static str]) -> Vec<Sequence> {
     all.0
 }
 
-/// Such as are never numbered anew; `apart`: dealt by several servers at once.
-pub fn lasting(database: &'static str, apart: bool) -> Vec<Sequence> {
+/// Sequences that are never renumbered; `multi_node`: several servers serve them at once.
+pub fn lasting(database: &'static str, multi_node: bool) -> Vec<Sequence> {
     let mut all = Sequences::default();
     for (name, increment, options) in [
         ("adaptive a", 1, ""),
@@ -104,7 +104,7 @@ pub fn lasting(database: &'static str, apart: bool) -> Vec<Sequence> {
             sequence.ordered = name == "ordered";
             sequence.options = options;
             sequence.mutable = false;
-            sequence.apart = apart;
+            sequence.multi_node = multi_node;
         });
     }
     all.0

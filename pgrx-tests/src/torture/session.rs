@@ -1,4 +1,4 @@
-//! A client: connects, does this and that, leaves, and comes again.
+//! A client that connects, runs random statements, disconnects, and connects again.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use fastrand::Rng;
 use postgres::{Client, Error, Row};
 
 use super::Torture;
-use super::book::{Book, Kind, Last, Sequence, Ticket};
 use super::figures::add;
+use super::ledger::{Kind, Last, Ledger, Sequence, Ticket};
 
 /// Why a statement returned nothing.
 pub enum Failure {
@@ -19,15 +19,15 @@ pub enum Failure {
 
 pub type Outcome<T> = Result<T, Failure>;
 
-/// What a server under these accidents may answer.
+/// The errors that a server may raise during these accidents.
 const ALLOWED: [&str; 19] = [
     "2200H", // a small sequence is used up
     "25P02", // after another error in the same transaction
     "2BP01", // a default depends on it
     "3D000", "3F000", "42883", "42P01", "42704", // dropped, with its extension or database
     "40P01", // DROP EXTENSION against a definition
-    "42710", // created by somebody else
-    "53100", // the disk is full, where it is made so
+    "42710", // another session created it
+    "53100", // the disk is full, in the scene that fills it
     "53300", "53400", // the server is full
     "55006", // the database is in use
     "55P03", // a position row was held for longer than hilo.reserve_timeout
@@ -35,22 +35,22 @@ const ALLOWED: [&str; 19] = [
     "57P01", "57P02", "57P03", // shutting down, or starting
 ];
 
-pub struct Guest<'a> {
+pub struct ClientSession<'a> {
     torture: &'a Torture,
-    book: &'a Book,
+    ledger: &'a Ledger,
     client: Client,
     last: Last,
     /// The database's sequences.
     sequences: Vec<&'a Sequence>,
 }
 
-/// Comes and goes until the time is up.
+/// Connects and disconnects until the time is up.
 pub fn run(torture: &Torture, mut rng: Rng) {
     while !torture.is_over() {
         let others = torture.databases.len();
         let database =
             torture.databases[if rng.f32() < torture.favourite { 0 } else { rng.usize(..others) }];
-        let Some(_visit) = torture.enter() else {
+        let Some(_registration) = torture.register() else {
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -58,31 +58,31 @@ pub fn run(torture: &Torture, mut rng: Rng) {
             thread::sleep(Duration::from_millis(10));
             continue;
         };
-        add(&torture.book.figures.sessions, 1);
-        let mut guest = Guest::new(torture, database, client);
-        if guest.sequences.is_empty() {
+        add(&torture.ledger.figures.sessions, 1);
+        let mut session = ClientSession::new(torture, database, client);
+        if session.sequences.is_empty() {
             continue;
         }
         let statements = if rng.f32() < 0.3 { 1 } else { rng.usize(2..400) };
         for _ in 0..statements {
-            if torture.is_over() || !torture.may_enter() {
+            if torture.is_over() || !torture.sessions_allowed() {
                 break;
             }
-            if let Err(Failure::Gone) = guest.act(&mut rng) {
+            if let Err(Failure::Gone) = session.act(&mut rng) {
                 break;
             }
         }
     }
 }
 
-impl<'a> Guest<'a> {
-    pub fn new(torture: &'a Torture, database: &str, client: Client) -> Guest<'a> {
+impl<'a> ClientSession<'a> {
+    pub fn new(torture: &'a Torture, database: &str, client: Client) -> ClientSession<'a> {
         let sequences = torture.sequences_of(database);
-        Guest { torture, book: &torture.book, client, last: Last::default(), sequences }
+        ClientSession { torture, ledger: &torture.ledger, client, last: Last::default(), sequences }
     }
 }
 
-impl Guest<'_> {
+impl ClientSession<'_> {
     fn act(&mut self, rng: &mut Rng) -> Outcome<()> {
         let sequence = self.sequences[rng.usize(..self.sequences.len())];
         match rng.u32(..1000) {
@@ -96,7 +96,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Some draws, savepoints between them, and an end of either kind.
+    /// Some draws with savepoints between them, then a commit or a rollback.
     fn transaction(&mut self, rng: &mut Rng) -> Outcome<()> {
         let begin =
             ["", " READ ONLY", " ISOLATION LEVEL REPEATABLE READ", " ISOLATION LEVEL SERIALIZABLE"];
@@ -113,7 +113,7 @@ impl Guest<'_> {
             if savepoint {
                 self.run("SAVEPOINT s")?;
             }
-            // The sequence with the table is inserted into.
+            // A draw from the sequence of the table may be an INSERT.
             if !read_only || !sequence.inserted {
                 self.draw(sequence, rng)?;
             }
@@ -124,13 +124,13 @@ impl Guest<'_> {
         Ok(())
     }
 
-    /// Commits or rolls back; rolls back what has failed.
+    /// Commits or rolls back; always rolls back what has failed.
     fn finish(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
         match body {
             Ok(()) if commit => self.run("COMMIT"),
             Err(Failure::Gone) => body,
             _ => {
-                add(&self.book.figures.transactions_rolled_back, 1);
+                add(&self.ledger.figures.transactions_rolled_back, 1);
                 self.run("ROLLBACK")?;
                 body
             }
@@ -145,7 +145,7 @@ impl Guest<'_> {
             (_, 2..4) => rng.i64(1..20),
             _ => rng.i64(20..self.torture.batch),
         };
-        let ticket = self.book.ticket(sequence);
+        let ticket = self.ledger.ticket(sequence);
         let name = ticket.name.as_str();
         let values = match rng.u32(..10) {
             0 if sequence.hi_block.is_some() => return self.next_hi(sequence, &ticket),
@@ -160,11 +160,11 @@ impl Guest<'_> {
         };
         match values {
             Ok(values) => {
-                self.book.saw(sequence, &ticket, &mut self.last, &values, true);
+                self.ledger.saw(sequence, &ticket, &mut self.last, &values, true);
                 Ok(())
             }
             Err(failure) => {
-                self.book.lost(sequence, count as u64);
+                self.ledger.lost(sequence, count as u64);
                 if matches!(&failure, Failure::Refused(state) if state == "2200H") {
                     self.succeed(sequence, &ticket)?;
                 }
@@ -181,7 +181,7 @@ impl Guest<'_> {
             [0, 1, 2, 3].map(|column| rows[0].get::<_, i64>(column));
         let values: Vec<i64> = (0..got).map(|n| first + n * increment).collect();
         if got != count || values.last() != Some(&last) {
-            self.book
+            self.ledger
                 .figures
                 .wrong(format!("{name}: {first} … {last} by {increment} is not {count} values"));
         }
@@ -195,29 +195,29 @@ impl Guest<'_> {
             ticket.name
         );
         match self.query(&sql) {
-            // Its start value changed between the two.
+            // The sequence changed between the two.
             Ok(rows) if rows.is_empty() => Ok(()),
             Ok(rows) => {
                 let (start, hi): (i64, i64) = (rows[0].get(0), rows[0].get(1));
                 let values: Vec<i64> = (0..block).map(|lo| start + hi * block + lo).collect();
-                self.book.saw(sequence, ticket, &mut self.last, &values, false);
+                self.ledger.saw(sequence, ticket, &mut self.last, &values, false);
                 Ok(())
             }
             Err(failure) => {
-                self.book.lost(sequence, 2 * block as u64);
+                self.ledger.lost(sequence, 2 * block as u64);
                 Err(failure)
             }
         }
     }
 
-    /// Ranges and values in turn: what one leaves over is for the other.
+    /// Ranges and values in turn: what one call leaves over serves the next.
     fn take_turns(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
         if sequence.kind != Kind::Wide {
             return Ok(());
         }
         let count = rng.i64(2..80);
         for _ in 0..rng.usize(5..60) {
-            let ticket = self.book.ticket(sequence);
+            let ticket = self.ledger.ticket(sequence);
             let name = ticket.name.as_str();
             let range = self.next_range(name, count);
             let values = range.and_then(|mut values| {
@@ -225,9 +225,9 @@ impl Guest<'_> {
                 Ok(values)
             });
             match values {
-                Ok(values) => self.book.saw(sequence, &ticket, &mut self.last, &values, true),
+                Ok(values) => self.ledger.saw(sequence, &ticket, &mut self.last, &values, true),
                 Err(failure) => {
-                    self.book.lost(sequence, count as u64 + 1);
+                    self.ledger.lost(sequence, count as u64 + 1);
                     return Err(failure);
                 }
             }
@@ -235,7 +235,7 @@ impl Guest<'_> {
         Ok(())
     }
 
-    /// A small sequence is used up: another one takes its place.
+    /// A small sequence is used up: creates the one that replaces it.
     fn succeed(&mut self, sequence: &Sequence, ticket: &Ticket) -> Outcome<()> {
         let Kind::Small(_) = sequence.kind else { return Ok(()) };
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
@@ -246,18 +246,18 @@ impl Guest<'_> {
         self.run("ROLLBACK")?;
         let left = self.values(&format!("SELECT hilo_nextval('{}')", ticket.name));
         match left {
-            // Only the batch was too large for what was left.
+            // Values are left, only fewer than the statement asked for.
             Ok(values) => {
-                self.book.saw(sequence, ticket, &mut self.last, &values, true);
+                self.ledger.saw(sequence, ticket, &mut self.last, &values, true);
                 return Ok(());
             }
             Err(Failure::Refused(state)) if state == "2200H" => {}
             Err(failure) => {
-                self.book.lost(sequence, 1);
+                self.ledger.lost(sequence, 1);
                 return Err(failure);
             }
         }
-        let life = self.book.begin_life(sequence);
+        let life = self.ledger.begin_life(sequence);
         let stem = ticket.name.rsplit_once('-').map_or(ticket.name.as_str(), |(stem, _)| stem);
         let name = format!("{stem}-{}", life.key);
         let sql = sequence.create(&name, &life);
@@ -289,25 +289,25 @@ impl Guest<'_> {
         ))
     }
 
-    /// What a session got last it gets from hilo_currval.
+    /// hilo_currval and hilo_lastval return what the session was served last.
     fn check_currval(&mut self, sequence: &Sequence) -> Outcome<()> {
         let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
-        let ticket = self.book.ticket(sequence);
+        let ticket = self.ledger.ticket(sequence);
         let sql =
             format!("SELECT hilo_nextval('{0}'), hilo_currval('{0}'), hilo_lastval()", ticket.name);
         match self.query(&sql) {
             Ok(rows) => {
                 let values = [0, 1, 2].map(|column| rows[0].get::<_, i64>(column));
-                self.book.saw(sequence, &ticket, &mut self.last, &values[..1], true);
+                self.ledger.saw(sequence, &ticket, &mut self.last, &values[..1], true);
                 if values[0] != values[1] || values[0] != values[2] {
-                    self.book
+                    self.ledger
                         .figures
                         .wrong(format!("{}: nextval, currval, lastval: {values:?}", ticket.name));
                 }
                 Ok(())
             }
             Err(failure) => {
-                self.book.lost(sequence, 1);
+                self.ledger.lost(sequence, 1);
                 Err(failure)
             }
         }
@@ -318,18 +318,18 @@ impl Guest<'_> {
     }
 
     pub(super) fn query(&mut self, sql: &str) -> Outcome<Vec<Row>> {
-        add(&self.book.figures.statements, 1);
+        add(&self.ledger.figures.statements, 1);
         let result = self.client.query(sql, &[]);
-        result.map_err(|error| classify(self.book, sql, &error))
+        result.map_err(|error| classify(self.ledger, sql, &error))
     }
 
     pub(super) fn run(&mut self, sql: &str) -> Outcome<()> {
-        add(&self.book.figures.statements, 1);
+        add(&self.ledger.figures.statements, 1);
         let result = self.client.batch_execute(sql);
-        result.map_err(|error| classify(self.book, sql, &error))
+        result.map_err(|error| classify(self.ledger, sql, &error))
     }
 
-    /// Connects anew, as soon as the server lets it: also where a smart stop wants everybody to leave.
+    /// Connects again as soon as the server allows it, even while a smart stop waits for sessions to leave.
     pub(super) fn reconnect(&mut self) {
         let database = self.sequences[0].database;
         let deadline = Instant::now() + Duration::from_secs(120);
@@ -341,18 +341,18 @@ impl Guest<'_> {
                 return;
             }
         }
-        self.book.figures.wrong(format!("cannot connect to {database}"));
+        self.ledger.figures.wrong(format!("cannot connect to {database}"));
     }
 
-    /// What must be refused, and why.
+    /// Runs a statement that must be refused with SQLSTATE `state`.
     pub(super) fn must_refuse(&mut self, sql: &str, state: &str) -> Outcome<()> {
-        add(&self.book.figures.statements, 1);
+        add(&self.ledger.figures.statements, 1);
         match self.client.batch_execute(sql) {
-            Ok(()) => self.book.figures.wrong(format!("{sql}: not refused")),
+            Ok(()) => self.ledger.figures.wrong(format!("{sql}: not refused")),
             Err(error) if error.code().is_some_and(|code| code.code() == state) => {
-                self.book.figures.refused(state);
+                self.ledger.figures.refused(state);
             }
-            Err(error) => return Err(classify(self.book, sql, &error)),
+            Err(error) => return Err(classify(self.ledger, sql, &error)),
         }
         Ok(())
     }
@@ -361,8 +361,8 @@ impl Guest<'_> {
         (0..rng.usize(..3)).try_for_each(|_| self.draw(sequence, rng))
     }
 
-    pub(super) fn book(&self) -> &Book {
-        self.book
+    pub(super) fn ledger(&self) -> &Ledger {
+        self.ledger
     }
 
     pub(super) fn end(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
@@ -370,19 +370,19 @@ impl Guest<'_> {
     }
 }
 
-pub fn classify(book: &Book, sql: &str, error: &Error) -> Failure {
+pub fn classify(ledger: &Ledger, sql: &str, error: &Error) -> Failure {
     let Some(report) = error.as_db_error() else { return Failure::Gone };
     let state = report.code().code();
-    book.figures.refused(state);
+    ledger.figures.refused(state);
     let timeout = report.message().contains("statement timeout");
-    // Somebody was in the middle of DROP EXTENSION and CREATE EXTENSION.
+    // Another session was between DROP EXTENSION and CREATE EXTENSION.
     let dropped = report.message().contains("is not installed in this database");
     if dropped {
         return Failure::Refused(state.to_owned());
     }
     if !ALLOWED.contains(&state) || timeout {
         let sql = sql.get(..120).unwrap_or(sql);
-        book.figures.wrong(format!("{sql}: {state} {} {:?}", report.message(), report.detail()));
+        ledger.figures.wrong(format!("{sql}: {state} {} {:?}", report.message(), report.detail()));
     }
     if error.is_closed()
         || ["FATAL", "PANIC"].contains(&report.severity())

@@ -1,6 +1,7 @@
 //! What may come. A *line* is a numbering of a sequence: none of its values may come twice, and each session
 //! sees them in order, whatever is committed or rolled back. A definition is seen by others when it is
-//! committed; who touches one that another session has not yet committed must wait, in vain here.
+//! committed; a session that touches one that another session has not yet committed must wait,
+//! here without success.
 //!
 //! Who alters what leaves each number its place draws from the pool meanwhile, as everybody does: within
 //! the old bounds and the new ones. Who changes the increment, or a lap, draws nothing until the commit,
@@ -26,7 +27,7 @@ struct Sequence {
 #[derive(Debug)]
 struct Line {
     seen: HashSet<i64>,
-    /// The first value, while nobody has tried to draw one.
+    /// The first value, while no session has tried to draw one.
     first: Option<i64>,
     /// The value behind which it begins, where setval has said so.
     behind: Option<i64>,
@@ -42,9 +43,9 @@ struct Line {
 #[derive(Clone, Debug, Default)]
 struct Changes {
     names: BTreeMap<Name, Option<Sequence>>,
-    /// Whose definition nobody else can change.
+    /// Whose definition no other session can change.
     locked: BTreeSet<u32>,
-    /// Of which nobody else can be served anything.
+    /// Of which no other session can be served anything.
     closed: BTreeSet<u32>,
     /// Of which this transaction draws nothing: it continues the numbers of everybody.
     barred: BTreeSet<u32>,
@@ -70,7 +71,7 @@ pub struct Model {
     ids: u32,
 }
 
-/// So many values may be held where nobody is served them.
+/// This many values may be held without being served to any session.
 const HELD: i64 = 2_000;
 
 type Verdict = Result<(), String>;

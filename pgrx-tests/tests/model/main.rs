@@ -1,6 +1,6 @@
-//! Random statements in two sessions taken in turns, on a real server, held against a model of what may
-//! come: which values, in which order, which errors. `HILO_SEED` begins elsewhere, `HILO_SECONDS` goes on
-//! for longer.
+//! Random statements in two sessions that take turns, on a real server, compared with a model of what may be
+//! returned: which values, in which order, which errors. `HILO_SEED` changes the starting point, `HILO_SECONDS`
+//! the duration.
 
 mod expectation;
 mod statement;
@@ -34,7 +34,7 @@ fn play(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
             continue;
         }
         let client = &mut clients[who];
-        // Who has to wait does so in vain: the other session stands still.
+        // A session that has to wait does so without success: the other session stands still.
         let patience = if model.is_contested(who, statement) { "60ms" } else { "20s" };
         client.run(&format!(
             "SET hilo.reserve_timeout = '{patience}'; SET lock_timeout = '{patience}'"

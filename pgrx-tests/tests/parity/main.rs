@@ -1,5 +1,5 @@
-//! Core's sequences and hilo's, statement by statement on one server: each case runs both and pins what
-//! either says. `docs/parity.md` has a row for each case, and no other.
+//! Core's sequences and hilo's, statement by statement on one server: each case runs both and asserts what each
+//! returns. `docs/parity.md` has a row for each case, and no others.
 
 mod alter;
 mod bounds;

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Which role may do what.
 
 use super::{Case, different, same};
 

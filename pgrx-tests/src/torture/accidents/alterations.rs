@@ -1,4 +1,4 @@
-//! Alterations that are open when the server or the worker comes to an end.
+//! Alterations that are open when the server or the worker ends.
 
 use std::sync::Mutex;
 use std::thread;
@@ -8,8 +8,8 @@ use fastrand::Rng;
 
 use super::stops;
 use crate::torture::Torture;
-use crate::torture::book::Kind;
-use crate::torture::session::{Failure, Guest};
+use crate::torture::ledger::Kind;
+use crate::torture::session::{ClientSession, Failure};
 
 const NAMES: [&str; 6] = [
     "alterations open at a fast stop",
@@ -20,11 +20,11 @@ const NAMES: [&str; 6] = [
     "alterations open at a worker's end",
 ];
 
-/// Transactions that have altered sequences and drawn from them, some of them rolled back at the last
-/// moment, the others by the end itself, or after it.
+/// Transactions that have altered sequences and drawn from them. Some are rolled back just before the
+/// server or the worker ends, others by that end, others after it.
 pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
     let sequences: Vec<_> = torture
-        .book
+        .ledger
         .sequences
         .iter()
         .filter(|sequence| sequence.kind == Kind::Wide && sequence.mutable)
@@ -37,13 +37,13 @@ pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
         let Ok(client) = torture.cluster.try_connect("postgres", sequence.database) else {
             continue;
         };
-        let mut guest = Guest::new(torture, sequence.database, client);
+        let mut session = ClientSession::new(torture, sequence.database, client);
         let name = sequence.name().0;
-        torture.book.note(sequence, "altered, and left open".into());
-        match guest.alter_openly(sequence, &name, rng) {
+        torture.ledger.note(sequence, "altered, and left open".into());
+        match session.alter_openly(sequence, &name, rng) {
             Err(Failure::Gone) => {}
-            Ok(()) if rng.u32(..3) == 0 => drop(guest.end(Ok(()), false)),
-            _ => open.push(guest),
+            Ok(()) if rng.u32(..3) == 0 => drop(session.end(Ok(()), false)),
+            _ => open.push(session),
         }
         definers.push(definer);
     }
@@ -51,9 +51,9 @@ pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
     let (late, pause) = (rng.bool(), rng.u64(..200));
     let what = stops::any_end(torture, rng, NAMES, || {
         thread::sleep(Duration::from_millis(pause));
-        for mut guest in open.into_inner().unwrap() {
+        for mut session in open.into_inner().unwrap() {
             if late {
-                let _ = guest.end(Ok(()), false);
+                let _ = session.end(Ok(()), false);
             }
         }
     });

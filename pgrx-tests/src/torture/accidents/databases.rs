@@ -1,4 +1,4 @@
-//! Databases and extensions that are dropped and created again, with what is in them.
+//! Databases and extensions that are dropped and created again, with their sequences.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,7 +7,7 @@ use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::torture::Torture;
-use crate::torture::book::Sequence;
+use crate::torture::ledger::Sequence;
 use crate::wait::{LONG, came_true};
 
 pub fn recreate_one(torture: &Torture, _rng: &mut Rng) -> &'static str {
@@ -15,7 +15,7 @@ pub fn recreate_one(torture: &Torture, _rng: &mut Rng) -> &'static str {
     "DROP and CREATE DATABASE"
 }
 
-/// A dozen of them, one after the other.
+/// A dozen databases, one after the other.
 pub fn recreate_a_dozen(torture: &Torture, rng: &mut Rng) -> &'static str {
     let mut some: Vec<_> =
         torture.databases.iter().filter(|database| **database != "postgres").collect();
@@ -24,15 +24,15 @@ pub fn recreate_a_dozen(torture: &Torture, rng: &mut Rng) -> &'static str {
     "DROP and CREATE of a dozen databases"
 }
 
-/// With all of its sequences kept from being defined meanwhile.
+/// Drops and creates a database, while no session can define its sequences.
 fn recreate(torture: &Torture, database: &'static str) {
     let sequences = torture.sequences_of(database);
     let _definers: Vec<_> =
         sequences.iter().map(|sequence| sequence.definer.lock().unwrap()).collect();
     let mut client = torture.cluster.connect_when_up("postgres");
     retried(torture, &mut client, &format!("DROP DATABASE {database} WITH (FORCE)"));
-    let since = torture.book.now();
-    sequences.iter().for_each(|sequence| torture.book.settle(sequence, None, since));
+    let since = torture.ledger.now();
+    sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
     retried(torture, &mut client, &format!("CREATE DATABASE {database}"));
     let mut client = torture.cluster.connect(database);
     retried(torture, &mut client, "CREATE EXTENSION IF NOT EXISTS hilo");
@@ -46,8 +46,8 @@ pub fn extension(torture: &Torture, _rng: &mut Rng) -> &'static str {
         sequences.iter().map(|sequence| sequence.definer.lock().unwrap()).collect();
     let mut client = torture.cluster.connect_when_up(database);
     retried(torture, &mut client, "DROP EXTENSION hilo CASCADE");
-    let since = torture.book.now();
-    sequences.iter().for_each(|sequence| torture.book.settle(sequence, None, since));
+    let since = torture.ledger.now();
+    sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
     retried(torture, &mut client, "CREATE EXTENSION hilo");
     populate(torture, &mut client, &sequences);
     "DROP and CREATE EXTENSION"
@@ -56,16 +56,16 @@ pub fn extension(torture: &Torture, _rng: &mut Rng) -> &'static str {
 /// Gives each sequence its first life, or a new one.
 pub fn populate(torture: &Torture, client: &mut Client, sequences: &[&Sequence]) {
     for sequence in sequences {
-        let life = torture.book.begin_life(sequence);
+        let life = torture.ledger.begin_life(sequence);
         let (name, _) = sequence.name();
         retried(torture, client, &sequence.create(&name, &life));
         life.committed.store(true, SeqCst);
-        torture.book.settle(sequence, Some(life.key), torture.book.now());
-        torture.book.forgotten(sequence, life.key);
+        torture.ledger.settle(sequence, Some(life.key), torture.ledger.now());
+        torture.ledger.forgotten(sequence, life.key);
     }
 }
 
-/// Others may be in the way for a moment, or deadlock with us.
+/// Repeats a statement that other sessions block for a moment, or that deadlocks with them.
 pub fn retried(torture: &Torture, client: &mut Client, sql: &str) {
     let mut reason = String::new();
     let done = came_true(LONG, || match client.batch_execute(sql) {
@@ -76,7 +76,7 @@ pub fn retried(torture: &Torture, client: &mut Client, sql: &str) {
         }
     });
     if !done || client.is_closed() {
-        torture.book.figures.wrong(format!("{sql}: {reason}"));
+        torture.ledger.figures.wrong(format!("{sql}: {reason}"));
     }
 }
 

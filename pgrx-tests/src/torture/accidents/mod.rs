@@ -1,4 +1,4 @@
-//! What happens to the server meanwhile. One thing at a time, and the server is up after each.
+//! What happens to the server during a run: one accident at a time. The server is running after each.
 
 pub mod alterations;
 pub mod databases;
@@ -13,10 +13,10 @@ use fastrand::Rng;
 
 use super::Torture;
 
-/// Lets something happen, and says what it was.
+/// Causes an accident, and returns its name.
 pub type Accident = fn(&Torture, &mut Rng) -> &'static str;
 
-/// How often, beside the others.
+/// Accidents with their weights.
 pub type Choices = &'static [(u32, Accident)];
 
 /// What may happen to any server.
@@ -36,13 +36,13 @@ pub const ANYWHERE: Choices = &[
     (3, alterations::left_open),
 ];
 
-/// With databases that come and go.
+/// With databases that are dropped and created.
 pub const MIXED: Choices =
     &[(25, anywhere), (1, databases::recreate_one), (1, databases::extension)];
 pub const DATABASES: Choices = &[(4, anywhere), (1, databases::recreate_a_dozen)];
 pub const DISK: Choices = &[(1, anywhere), (1, full_disk::fill)];
 
-/// Of servers whose sequences are not altered.
+/// For servers whose sequences are not altered.
 pub const LASTING: Choices = &[
     (4, stops::kill_backend),
     (2, stops::kill_worker),
@@ -74,7 +74,7 @@ pub fn run(torture: &Torture, choices: Choices, mut rng: Rng) {
         thread::sleep(Duration::from_millis(rng.u64(200..torture.pause.max(201))));
         if !torture.is_over() {
             let what = choose(choices, &mut rng)(torture, &mut rng);
-            torture.book.figures.accident(what);
+            torture.ledger.figures.accident(what);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Signals to processes, and locks in their way: the server goes on.
+//! Signals to processes, and locks that block them: the server keeps running.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use crate::client::ClientExt;
 use crate::torture::Torture;
 
 pub fn terminate_worker(torture: &Torture, _rng: &mut Rng) -> &'static str {
-    tell(torture, "worker terminated", "pg_terminate_backend", "hilo worker")
+    signal_one(torture, "worker terminated", "pg_terminate_backend", "hilo worker")
 }
 
 pub fn terminate_session(torture: &Torture, _rng: &mut Rng) -> &'static str {
-    tell(torture, "session terminated", "pg_terminate_backend", "client backend")
+    signal_one(torture, "session terminated", "pg_terminate_backend", "client backend")
 }
 
 pub fn cancel_statement(torture: &Torture, _rng: &mut Rng) -> &'static str {
-    tell(torture, "statement cancelled", "pg_cancel_backend", "client backend")
+    signal_one(torture, "statement cancelled", "pg_cancel_backend", "client backend")
 }
 
-pub fn tell(torture: &Torture, what: &'static str, how: &str, whom: &str) -> &'static str {
+pub fn signal_one(torture: &Torture, what: &'static str, how: &str, whom: &str) -> &'static str {
     let mut client = torture.cluster.connect_when_up("postgres");
     let told: i64 = client.one(&format!(
         "SELECT count({how}(pid)) FROM (SELECT pid FROM pg_stat_activity
          WHERE backend_type = '{whom}' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) p"
     ));
-    if told == 0 { "nothing to tell" } else { what }
+    if told == 0 { "no process to signal" } else { what }
 }
 
 fn worker(client: &mut Client, but: i32) -> Option<i32> {
@@ -40,15 +40,15 @@ fn worker(client: &mut Client, but: i32) -> Option<i32> {
     found.first().copied()
 }
 
-/// A worker stands still for a while: in its work, at its end, or when it has just been started. What
-/// needs one meanwhile may bring another, and this one goes on beside it.
+/// Halts a worker for a while: during its work, at its end, or just after its start. A session that needs
+/// a worker may start another one meanwhile; then this one continues beside it.
 pub fn stand_still(torture: &Torture, rng: &mut Rng) -> &'static str {
     let mut client = torture.cluster.connect_when_up("postgres");
-    let Some(first) = worker(&mut client, 0) else { return "nothing to tell" };
+    let Some(first) = worker(&mut client, 0) else { return "no process to signal" };
     let pid = match rng.u32(..3) {
         0 => first,
         1 => {
-            // At its end: it has been told, and perhaps has left its place.
+            // At its end: it has received the signal, and may have released its place.
             let _ = kill(Pid::from_raw(first), Signal::SIGTERM);
             thread::sleep(Duration::from_micros(rng.u64(..20_000)));
             first
@@ -66,7 +66,7 @@ pub fn stand_still(torture: &Torture, rng: &mut Rng) -> &'static str {
     };
     let pid = Pid::from_raw(pid);
     if kill(pid, Signal::SIGSTOP).is_err() {
-        return "nothing to tell";
+        return "no process to signal";
     }
     thread::sleep(Duration::from_millis(rng.u64(100..3_500)));
     if rng.bool() {
@@ -85,7 +85,7 @@ pub fn hold_positions(torture: &Torture, rng: &mut Rng) -> &'static str {
     if let Err(error) = held
         && error.as_db_error().is_none_or(|report| report.code().code() != "40P01")
     {
-        torture.book.figures.wrong(format!("position rows cannot be locked: {error:?}"));
+        torture.ledger.figures.wrong(format!("position rows cannot be locked: {error:?}"));
     }
     "position rows locked for a while"
 }

@@ -1,4 +1,4 @@
-//! The server's ends: clean ones, after which the books are checked, and others.
+//! Stops and crashes of the server; an audit follows each clean stop.
 
 use std::thread;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::signals::tell;
+use super::signals::signal_one;
 use crate::client::ClientExt;
 use crate::cluster::Mode;
-use crate::torture::book::Last;
-use crate::torture::{Torture, reckoning};
+use crate::torture::ledger::Last;
+use crate::torture::{Torture, audit};
 use crate::wait::came_true;
 
 pub fn kill_postmaster(torture: &Torture, _rng: &mut Rng) -> &'static str {
@@ -27,34 +27,34 @@ pub fn immediate(torture: &Torture, _rng: &mut Rng) -> &'static str {
 }
 
 pub fn fast(torture: &Torture, _rng: &mut Rng) -> &'static str {
-    reckoning::stop_cleanly(torture, Mode::Fast, || {});
+    audit::stop_cleanly(torture, Mode::Fast, || {});
     "fast stop"
 }
 
 pub fn smart(torture: &Torture, _rng: &mut Rng) -> &'static str {
-    torture.send_away();
-    reckoning::stop_cleanly(torture, Mode::Smart, || {});
+    torture.disconnect_all();
+    audit::stop_cleanly(torture, Mode::Smart, || {});
     "smart stop"
 }
 
-/// The workers are terminated when nobody needs them any more, but for a session that holds on to what
-/// it has; then the server is stopped.
+/// The workers are terminated when no session needs them any more, while one session keeps its slices;
+/// then the server is stopped.
 pub fn without_worker(torture: &Torture, rng: &mut Rng) -> &'static str {
-    torture.send_away();
-    torture.wait_until_empty();
+    torture.disconnect_all();
+    torture.wait_until_disconnected();
     let database = torture.databases[rng.usize(..torture.databases.len())];
     let mut idle = torture.cluster.connect_when_up(database);
     for sequence in torture.sequences_of(database).into_iter().take(3) {
         let Ok(_alone) = sequence.alone_if_needed() else { continue };
-        let ticket = torture.book.ticket(sequence);
+        let ticket = torture.ledger.ticket(sequence);
         for _ in 0..3 {
             let sql = format!("SELECT hilo_nextval('{}')", ticket.name);
             match idle.query(&sql, &[]) {
                 Ok(rows) => {
                     let values = [rows[0].get(0)];
-                    torture.book.saw(sequence, &ticket, &mut Last::default(), &values, true);
+                    torture.ledger.saw(sequence, &ticket, &mut Last::default(), &values, true);
                 }
-                Err(_) => torture.book.lost(sequence, 1),
+                Err(_) => torture.ledger.lost(sequence, 1),
             }
         }
     }
@@ -63,17 +63,17 @@ pub fn without_worker(torture: &Torture, rng: &mut Rng) -> &'static str {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'hilo worker'",
     );
     if let Err(error) = told {
-        torture.book.figures.wrong(format!("workers cannot be terminated: {error:?}"));
+        torture.ledger.figures.wrong(format!("workers cannot be terminated: {error:?}"));
     }
     thread::sleep(Duration::from_millis(rng.u64(..400)));
     if rng.bool() {
         drop(idle);
         drop(client);
-        reckoning::stop_cleanly(torture, Mode::Smart, || {});
+        audit::stop_cleanly(torture, Mode::Smart, || {});
     } else {
-        reckoning::stop_cleanly(torture, Mode::Fast, || drop((idle, client)));
+        audit::stop_cleanly(torture, Mode::Fast, || drop((idle, client)));
     }
-    "worker terminated when nobody needed it, and a stop"
+    "worker terminated when no session needed it, and a stop"
 }
 
 pub fn kill_backend(torture: &Torture, _rng: &mut Rng) -> &'static str {
@@ -84,7 +84,7 @@ pub fn kill_worker(torture: &Torture, _rng: &mut Rng) -> &'static str {
     crash(torture, "kill -9 of the worker", "backend_type = 'hilo worker'")
 }
 
-/// The server restarts behind the death of one of its processes.
+/// Kills a process of the server, which then restarts.
 fn crash(torture: &Torture, what: &'static str, which: &str) -> &'static str {
     let cluster = &torture.cluster;
     let mut witness = cluster.connect_when_up("postgres");
@@ -96,15 +96,15 @@ fn crash(torture: &Torture, what: &'static str, which: &str) -> &'static str {
     if kill(Pid::from_raw(pid), Signal::SIGKILL).is_err() {
         return "nothing to kill";
     }
-    // Sessions end of themselves: then the signal came too late.
+    // Sessions also end by themselves: then the signal came too late.
     let noticed = came_true(Duration::from_secs(5), || witness.simple_query("SELECT 1").is_err());
     drop(witness);
     cluster.connect_when_up("postgres");
     if noticed { what } else { "nothing to kill" }
 }
 
-/// An end of the server, or of the worker, by `rng`, while `meanwhile` goes on beside it; smart stops
-/// need that to leave. What it was, of these names.
+/// Ends the server or the worker in a way that `rng` chooses, and returns which of `names` it was.
+/// `meanwhile` runs at the same time or after it; a smart stop needs it to disconnect.
 pub fn any_end(
     torture: &Torture,
     rng: &mut Rng,
@@ -113,13 +113,13 @@ pub fn any_end(
 ) -> &'static str {
     let kind = rng.usize(..names.len());
     if kind == 1 {
-        torture.send_away();
+        torture.disconnect_all();
     }
     thread::scope(|scope| match kind {
-        0 => reckoning::stop_cleanly(torture, Mode::Fast, meanwhile),
+        0 => audit::stop_cleanly(torture, Mode::Fast, meanwhile),
         1 => {
             let leaving = scope.spawn(meanwhile);
-            reckoning::stop_cleanly(torture, Mode::Smart, || drop(leaving.join()));
+            audit::stop_cleanly(torture, Mode::Smart, || drop(leaving.join()));
         }
         2 => {
             immediate(torture, rng);
@@ -134,7 +134,7 @@ pub fn any_end(
             meanwhile();
         }
         _ => {
-            tell(torture, "", "pg_terminate_backend", "hilo worker");
+            signal_one(torture, "", "pg_terminate_backend", "hilo worker");
             meanwhile();
         }
     });

@@ -1,9 +1,9 @@
-//! What the clients saw, by sequence and life.
+//! What the clients have seen, by sequence and life.
 //!
-//! Every renumbering (create, setval, restart) begins in a region of numbers that the sequence has
-//! never had, so a number itself says which *life* of its sequence it is of: nothing has to be
-//! guessed from times, and draws need not be kept away from a setval. A sequence too small for that
-//! is never numbered anew: it is followed by another one of a new name.
+//! Every renumbering (create, setval, restart) starts in a region of numbers that the sequence has
+//! never had, so a number itself says which *life* of its sequence it belongs to: nothing has to be
+//! guessed from times, and sessions can draw during a setval. A sequence too small for that is never
+//! renumbered: another one with a new name follows it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
@@ -21,11 +21,11 @@ const REGION: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// bigint, whose lives have regions of their own.
+    /// bigint; each of its lives has its own region.
     Wide,
-    /// smallint that begins so many numbers before its last one.
+    /// smallint that starts this many numbers before its last one.
     Small(i64),
-    /// Cycles through so many numbers; used by one session at a time.
+    /// Cycles through this many numbers; one session at a time uses it.
     Cycle(i64),
 }
 
@@ -37,11 +37,11 @@ pub struct Life {
     /// From one number to the next. The sets below count these steps, from the first number on.
     step: i64,
     pub seen: Mutex<Bits>,
-    /// What the books of a clean stop have written off, or could not explain: none of it may come.
+    /// What an audit found in a gap or could not explain: none of it may be served.
     pub closed: Mutex<Bits>,
-    /// How many numbers its gaps had when it was over and its books were checked for the last time.
+    /// How many numbers its gaps had at the last audit, when it was over.
     pub settled: OnceLock<i64>,
-    /// When it was known that it is over, in nanoseconds of the book's clock.
+    /// When it was known to be over, in nanoseconds of the ledger's clock.
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
     furthest: AtomicI64,
@@ -50,7 +50,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Which number of it this is; `None`: none.
+    /// Which number of this life `value` is; `None` if it is none.
     pub fn place(&self, value: i64) -> Option<i64> {
         let distance = value - self.first;
         (distance % self.step == 0).then(|| distance / self.step)
@@ -60,7 +60,7 @@ impl Life {
         self.first + place * self.step
     }
 
-    /// Whether another one is served, or none.
+    /// Whether another life is served, or none.
     pub fn is_over(&self) -> bool {
         self.died.load(SeqCst) != u64::MAX
     }
@@ -72,7 +72,7 @@ pub struct Sequence {
     pub kind: Kind,
     pub increment: i64,
     pub ordered: bool,
-    /// Of a classic Hi/Lo sequence: its options never change.
+    /// The block of a classic Hi/Lo sequence, whose options never change.
     pub hi_block: Option<i64>,
     /// More options for hilo_create.
     pub options: &'static str,
@@ -80,19 +80,19 @@ pub struct Sequence {
     pub mutable: bool,
     /// Whether a table takes its default from it.
     pub inserted: bool,
-    /// Whether several servers deal it, so that nobody knows an order over all of them.
-    pub apart: bool,
+    /// Whether several servers serve it, so that no order over all of them is known.
+    pub multi_node: bool,
     /// Whether its increment changes within a life, whose numbers are then no grid.
     pub uneven: bool,
     name: RwLock<(String, i64)>,
-    /// Held by whoever defines it.
+    /// Held by the session that defines it.
     pub definer: Mutex<()>,
-    /// Held by whoever draws, where only one may.
+    /// Held by the session that draws, if only one may.
     pub alone: Mutex<()>,
     lives: RwLock<HashMap<i64, Arc<Life>>>,
     current: RwLock<Option<Arc<Life>>>,
     regions: AtomicI64,
-    /// What was done to its lives, for whoever has to find out why.
+    /// What was done to its lives, for the search for a cause.
     history: Mutex<Vec<String>>,
     /// The most values that statements with a lost result can have drawn.
     pub lost: AtomicU64,
@@ -109,15 +109,15 @@ pub struct Ticket {
 /// The last value of each life that one connection has seen.
 pub type Last = HashMap<(usize, i64), i64>;
 
-pub struct Book {
+pub struct Ledger {
     clock: Instant,
     pub sequences: Vec<Sequence>,
     pub figures: Arc<Figures>,
 }
 
-impl Book {
-    pub fn new(sequences: Vec<Sequence>, figures: Arc<Figures>) -> Book {
-        Book { clock: Instant::now(), sequences, figures }
+impl Ledger {
+    pub fn new(sequences: Vec<Sequence>, figures: Arc<Figures>) -> Ledger {
+        Ledger { clock: Instant::now(), sequences, figures }
     }
 
     pub fn now(&self) -> u64 {
@@ -154,7 +154,7 @@ impl Book {
                 _ => sequence.key(values[0]),
             };
             let Some(life) = sequence.life(key) else {
-                self.figures.wrong(format!("{}: {} is of no life", ticket.name, values[0]));
+                self.figures.wrong(format!("{}: {} belongs to no life", ticket.name, values[0]));
                 continue;
             };
             self.saw_in(sequence, &life, ticket, last, values, rising);
@@ -173,10 +173,10 @@ impl Book {
         let wrong = |what: String| self.figures.wrong(format!("{}: {what}", ticket.name));
         if life.died.load(SeqCst) < ticket.began {
             wrong(format!(
-                "{} is of a life that had ended before the call began at {}: {:?}",
+                "{} belongs to a life that had ended before the call began at {}: {:?}",
                 values[0],
                 ticket.began,
-                sequence.lately()
+                sequence.recent_history()
             ));
         }
         let sign = life.increment.signum();
@@ -187,14 +187,14 @@ impl Book {
                     wrong(format!(
                         "{value} after {before} in one session, which took {} at once: {:?}",
                         values.len(),
-                        sequence.lately()
+                        sequence.recent_history()
                     ));
                 }
                 *before = value;
             }
         }
         if sequence.ordered
-            && !sequence.apart
+            && !sequence.multi_node
             && rising
             && let Some((current, furthest)) = &ticket.current
             && Arc::ptr_eq(current, life)
@@ -208,10 +208,10 @@ impl Book {
                 None => wrong(format!("{value} is between the steps of {}", life.increment)),
                 Some(place) if !seen.insert(place) => {
                     add(&self.figures.duplicates, 1);
-                    wrong(format!("{value} twice: {:?}", sequence.lately()));
+                    wrong(format!("{value} twice: {:?}", sequence.recent_history()));
                 }
                 Some(place) if closed.contains(place) => {
-                    wrong(format!("{value} came after the books had closed on it"));
+                    wrong(format!("{value} was served after an audit had closed it"));
                 }
                 Some(_) => {}
             }
@@ -222,7 +222,7 @@ impl Book {
         }
     }
 
-    /// A lap keeps within its bounds. Its order tells nothing: what a crash skips may be longer than
+    /// A lap keeps within its bounds. Its order is not checked: what a crash skips may be longer than
     /// a lap.
     fn saw_lap(&self, name: &str, lap: i64, values: &[i64]) {
         if values.iter().any(|value| !(1..=lap).contains(value)) {
@@ -236,15 +236,15 @@ impl Book {
         add(&sequence.lost, count + SLICE);
     }
 
-    /// Begins a life, before the server is told.
+    /// Begins a life, before the statement is sent to the server.
     pub fn begin_life(&self, sequence: &Sequence) -> Arc<Life> {
         add(&self.figures.lives, 1);
         let number = sequence.regions.fetch_add(1, SeqCst) + 1;
         let increment = sequence.increment;
         let (key, first) = match sequence.kind {
             Kind::Wide => {
-                // Up and down, so that a setval goes backwards as often as forwards. Not below the
-                // first block of classic Hi/Lo, which would come again.
+                // Alternating, so that a setval goes backwards as often as forwards. Not below the
+                // first block of classic Hi/Lo, which would be served again.
                 let key = if sequence.hi_block.is_some() {
                     number
                 } else if number % 2 == 0 {
@@ -275,14 +275,14 @@ impl Book {
         life
     }
 
-    /// What the catalog knew of the lives before this one went with a drop.
+    /// A drop deleted what the catalog knew of the lives before this one.
     pub fn forgotten(&self, sequence: &Sequence, next: i64) {
         for life in sequence.lives().iter().filter(|life| life.key != next) {
             life.committed.store(false, SeqCst);
         }
     }
 
-    /// A sequence is dropped; `next` is what it begins when it is created again.
+    /// A sequence is dropped; `next` is its life when it is created again.
     pub fn dropped(&self, sequence: &Sequence, next: &Life) {
         let since = self.now();
         for life in sequence.lives().iter().filter(|life| life.key != next.key) {
@@ -296,7 +296,7 @@ impl Book {
         sequence.history.lock().unwrap().push(format!("{}: {what}", self.now()));
     }
 
-    /// The life with this key, or none, is the one that is served since `since`: all the others are over.
+    /// The life with this key, or none, has been served since `since`: all others are over.
     pub fn settle(&self, sequence: &Sequence, key: Option<i64>, since: u64) {
         if matches!(sequence.kind, Kind::Small(_)) {
             return;
@@ -332,7 +332,7 @@ impl Sequence {
             options: "",
             mutable: true,
             inserted: false,
-            apart: false,
+            multi_node: false,
             uneven: false,
             name: RwLock::new((name.to_owned(), 0)),
             definer: Mutex::default(),
@@ -345,7 +345,7 @@ impl Sequence {
         }
     }
 
-    /// Holds whoever else would draw off, where only one may.
+    /// Keeps other sessions from drawing, if only one may.
     pub fn alone_if_needed(&self) -> Result<Option<MutexGuard<'_, ()>>, ()> {
         match self.kind {
             Kind::Cycle(_) => self.alone.try_lock().map(Some).map_err(drop),
@@ -353,29 +353,29 @@ impl Sequence {
         }
     }
 
-    /// Its name now, and how many there were before it.
+    /// Its current name, and how many names it had before.
     pub fn name(&self) -> (String, i64) {
         self.name.read().unwrap().clone()
     }
 
-    /// Whether it is made ordered now and then: one without slices of its own.
+    /// Whether alterations may make it ordered: a sequence without options of its own.
     pub fn may_be_ordered(&self) -> bool {
         !self.ordered && self.options.is_empty() && self.number.is_multiple_of(2)
     }
 
-    /// Deals the numbers of a life that began elsewhere, too.
+    /// Also serves the numbers of a life that began on another server.
     pub fn join(&self, life: &Arc<Life>) {
         self.lives.write().unwrap().insert(life.key, life.clone());
         *self.current.write().unwrap() = Some(life.clone());
     }
 
-    /// Whether it was there when this was last known.
-    pub fn is_there(&self) -> bool {
+    /// Whether it existed when that was last known.
+    pub fn exists(&self) -> bool {
         self.current.read().unwrap().is_some()
     }
 
     /// The end of its history.
-    pub fn lately(&self) -> Vec<String> {
+    pub fn recent_history(&self) -> Vec<String> {
         let history = self.history.lock().unwrap();
         history[history.len().saturating_sub(8)..].to_vec()
     }

@@ -1,11 +1,11 @@
-//! What is put away, given back or frozen belongs to one owner: what a worker's failed or half-done
-//! put-away, an open alteration and the end of a sequence leave behind.
+//! Every flushed, returned or frozen range has one owner, also after a failed or half-done flush, during an
+//! open alteration, and at the end of a sequence.
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-/// Promise 1: a worker that cannot put a pool away does not thaw it under an open renumbering.
+/// Promise 1: a worker that cannot flush a pool does not thaw it during an open renumbering.
 #[test]
-fn a_failed_put_away_thaws_nothing() {
+fn a_failed_flush_thaws_nothing() {
     let cluster = Cluster::with_hilo();
     let (mut client, mut other) = (cluster.connect("postgres"), cluster.connect("postgres"));
     client.run("SELECT hilo_create('s', block_size => 1000)");
@@ -22,8 +22,8 @@ fn a_failed_put_away_thaws_nothing() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: the worker is told to end while its reservation is not acknowledged. What it puts
-/// away is in memory no longer.
+/// Promises 1 and 5: the worker is terminated while its reservation is not acknowledged. What it
+/// flushes is no longer in memory.
 #[test]
 fn returned_ranges_of_a_worker_that_ends_behind_a_commit() {
     let cluster = Cluster::builder().config("hilo.max_slice_size", "8").start_with_hilo();
@@ -41,23 +41,13 @@ fn returned_ranges_of_a_worker_that_ends_behind_a_commit() {
     let pid = leaving.backend_pid();
     drop(leaving);
     cluster.wait_until_gone(pid);
-    // Behind what was given back, until the next block is wanted.
+    // Behind the returned ranges, until the next block is needed.
     let mut ranges = Vec::new();
     for _ in 0..2 {
         let row = client.query_one("SELECT first, last FROM hilo_nextrange('s', 24)", &[]).unwrap();
         ranges.extend(row.get::<_, i64>(0)..=row.get::<_, i64>(1));
     }
-    let mut worker = None;
-    wait_until("the worker waits for the standby", LONG, || {
-        let pids: Vec<i32> = client.all(
-            "SELECT pid FROM pg_stat_activity \
-             WHERE backend_type = 'hilo worker' AND wait_event = 'SyncRep'",
-        );
-        worker = pids.first().copied();
-        worker.is_some()
-    });
-    let pid = worker.expect("it is there");
-    client.run(&format!("SELECT pg_terminate_backend({pid}, 10000)"));
+    cluster.terminate_worker_awaiting_standby();
     cluster.configure("synchronous_standby_names", "");
     cluster.reload();
     one_by_one(&mut client, 60);
@@ -69,7 +59,7 @@ fn returned_ranges_of_a_worker_that_ends_behind_a_commit() {
     cluster.finish();
 }
 
-/// Promise 6: an ordered sequence of which a hi has skipped some comes to its end. It does not spin.
+/// Promise 6: an ordered sequence of which hilo_next_hi has skipped values reaches its end, and does not spin.
 #[test]
 fn an_ordered_sequence_ends_beside_what_it_skipped() {
     let cluster = Cluster::with_hilo();
@@ -82,7 +72,7 @@ fn an_ordered_sequence_ends_beside_what_it_skipped() {
     cluster.finish();
 }
 
-/// Promise 3: also where `ordered` was on for a while.
+/// Promise 3 holds although `ordered` was on for a while.
 #[test]
 fn values_rise_within_a_session_when_ordered_is_switched_off() {
     let cluster = Cluster::builder().config("hilo.max_slice_size", "8").start_with_hilo();
@@ -100,14 +90,14 @@ fn values_rise_within_a_session_when_ordered_is_switched_off() {
     let pid = other.backend_pid();
     drop(other);
     cluster.wait_until_gone(pid);
-    // Whatever the session remembers of what it was given last.
+    // Whatever the session remembers of its last value.
     client.run("DISCARD SEQUENCES");
     client.run("SELECT hilo_alter('s', ordered => false)");
     assert!(client.draw("s", 1)[0] > last);
     cluster.finish();
 }
 
-/// Sixty sessions leave a part of their slices when the sequence is at its end.
+/// Sixty sessions leave a part of their slices behind when the sequence is at its end.
 fn with_sixty_free_ranges() -> (Cluster, Vec<i64>) {
     let cluster = Cluster::builder().config("max_connections", "100").start_with_hilo();
     let mut client = cluster.connect("postgres");
@@ -130,7 +120,7 @@ fn with_sixty_free_ranges() -> (Cluster, Vec<i64>) {
 
 /// Promise 7: one session is served all that is left, lowest first, by values and by ranges.
 #[test]
-fn what_is_free_at_the_end_comes_to_one_session() {
+fn one_session_is_served_all_that_is_free_at_the_end() {
     for call in ["SELECT hilo_nextval('s')", "SELECT first FROM hilo_nextrange('s', 1)"] {
         let (cluster, mut seen) = with_sixty_free_ranges();
         let mut client = cluster.connect("postgres");

@@ -1,8 +1,8 @@
-//! Clean stops: everything is put back, and the catalog's books are held against what was seen.
+//! Clean stops: all pools are flushed, and the catalog is compared with what clients have seen.
 //!
-//! Each number below a position is seen, free, in a gap or in the memory of a server that crashed. What
-//! is none of that must not exceed what statements with a lost result can have drawn since the last such
-//! check; from then on it is closed, and so is what is in a gap: it must never come.
+//! Each number below a position was seen, or is free, in a gap, or in the memory of a server that crashed.
+//! The count of all others must not exceed what statements with a lost result can have drawn since the last
+//! audit. From then on these numbers are closed, as is everything in a gap: none of them may be served.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use postgres::Client;
 
 use super::Torture;
 use super::bits::Bits;
-use super::book::{Book, Kind, Last, Life, Sequence};
-use super::catalog::{Books, read};
+use super::catalog::{CatalogState, read};
 use super::figures::add;
+use super::ledger::{Kind, Last, Ledger, Life, Sequence};
 use crate::client::ClientExt;
 use crate::cluster::Mode;
 
-/// No sequence here can have so many numbers in memory.
+/// No sequence here can have this many numbers in memory.
 const MOST: i64 = 1 << 30;
 
-/// So many rows of ranges are litter.
-const LITTER: usize = 5_000;
+/// No sequence may have more rows in hilo.free_range.
+const MOST_ROWS: usize = 5_000;
 
-/// Stops the server while `meanwhile` goes on, starts it, and checks the books once everybody has left
-/// and it has been stopped again.
+/// Stops the server, starts it, and runs `meanwhile`. Then waits until all sessions have disconnected, stops
+/// the server once more, and audits all sequences.
 pub fn stop_cleanly(torture: &Torture, mode: Mode, meanwhile: impl FnOnce()) {
-    let first = life(torture);
+    let first = server_life(torture);
     torture.cluster.stop(mode);
-    torture.send_away();
+    torture.disconnect_all();
     torture.cluster.start();
     meanwhile();
-    torture.wait_until_empty();
-    check(torture, vec![first]);
-    torture.let_in();
+    torture.wait_until_disconnected();
+    audit_all(torture, vec![first]);
+    torture.allow_sessions();
 }
 
-/// Of this server, by what it reserves.
-fn life(torture: &Torture) -> i64 {
+/// The life of this server, which a reservation writes into the position.
+fn server_life(torture: &Torture) -> i64 {
     let mut client = torture.cluster.connect_when_up("postgres");
     client.one::<i64>("SELECT hilo_nextval('probe')");
     client.one(
@@ -46,27 +46,27 @@ fn life(torture: &Torture) -> i64 {
     )
 }
 
-/// Checks all books. `ended`: the lives of this server that came to a clean end since the last time.
-fn check(torture: &Torture, mut ended: Vec<i64>) {
-    ended.push(life(torture));
+/// Audits all sequences. `ended`: the lives of this server that ended cleanly since the last audit.
+fn audit_all(torture: &Torture, mut ended: Vec<i64>) {
+    ended.push(server_life(torture));
     torture.cluster.stop(Mode::Fast);
     torture.cluster.start();
-    add(&torture.book.figures.reckonings, 1);
+    add(&torture.ledger.figures.audits, 1);
     for database in &torture.databases {
         let mut client = torture.cluster.connect(database);
         for sequence in torture.sequences_of(database) {
-            audit(torture, sequence, &ended, &mut client);
+            audit_sequence(torture, sequence, &ended, &mut client);
         }
     }
 }
 
-/// The end.
-pub fn settle_accounts(torture: &Torture) {
-    torture.send_away();
+/// The audit at the end of a run.
+pub fn final_audit(torture: &Torture) {
+    torture.disconnect_all();
     // What the last crash lost is recorded by the next reservation.
     draw_from_all(torture, 1);
-    check(torture, Vec::new());
-    // What is free comes again, and nothing that was seen does.
+    audit_all(torture, Vec::new());
+    // Free values are served again; values that were seen are not.
     draw_from_all(torture, 5_000);
 }
 
@@ -75,19 +75,19 @@ pub fn draw_from_all(torture: &Torture, count: usize) {
         let mut client = torture.cluster.connect_when_up(database);
         for sequence in torture.sequences_of(database) {
             let count = if matches!(sequence.kind, Kind::Small(_)) { 1 } else { count };
-            let ticket = torture.book.ticket(sequence);
+            let ticket = torture.ledger.ticket(sequence);
             let sql =
                 format!("SELECT hilo_nextval('{}') FROM generate_series(1, {count})", ticket.name);
             match client.query(&sql, &[]) {
                 Ok(rows) => {
                     let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-                    torture.book.saw(sequence, &ticket, &mut Last::default(), &values, true);
+                    torture.ledger.saw(sequence, &ticket, &mut Last::default(), &values, true);
                 }
                 Err(error) => {
                     let used_up =
                         error.as_db_error().is_some_and(|report| report.code().code() == "2200H");
                     if !used_up {
-                        torture.book.figures.wrong(format!("{sql}: {error:?}"));
+                        torture.ledger.figures.wrong(format!("{sql}: {error:?}"));
                     }
                 }
             }
@@ -95,18 +95,18 @@ pub fn draw_from_all(torture: &Torture, count: usize) {
     }
 }
 
-fn audit(torture: &Torture, sequence: &Sequence, ended: &[i64], client: &mut Client) {
-    let book = &*torture.book;
-    let wrong = |what: String| book.figures.wrong(format!("{}: {what}", sequence.database));
+fn audit_sequence(torture: &Torture, sequence: &Sequence, ended: &[i64], client: &mut Client) {
+    let ledger = &*torture.ledger;
+    let wrong = |what: String| ledger.figures.wrong(format!("{}: {what}", sequence.database));
     let mut audited = Vec::new();
     match sequence.kind {
         Kind::Cycle(_) => return,
         Kind::Wide => {
             let name = sequence.name().0;
-            // Where the creation of the next one failed there is none for now.
+            // If the creation of the next one failed, there is none at the moment.
             match read(client, &name) {
-                Some(books) => audited.push((name, books, sequence.lives())),
-                None if sequence.is_there() => wrong(format!("{name} is not there")),
+                Some(catalog) => audited.push((name, catalog, sequence.lives())),
+                None if sequence.exists() => wrong(format!("{name} does not exist")),
                 None => {}
             }
         }
@@ -115,53 +115,53 @@ fn audit(torture: &Torture, sequence: &Sequence, ended: &[i64], client: &mut Cli
             let stem = name.rsplit_once('-').map_or(name.as_str(), |(stem, _)| stem);
             for number in 1..=generation {
                 let name = format!("{stem}-{number}");
-                if let (Some(books), Some(life)) = (read(client, &name), sequence.life(number)) {
-                    audited.push((name, books, vec![life]));
+                if let (Some(catalog), Some(life)) = (read(client, &name), sequence.life(number)) {
+                    audited.push((name, catalog, vec![life]));
                 }
             }
         }
     }
     let mut open = 0;
-    for (name, books, lives) in &audited {
-        if let Some(life) = books.lives().find(|life| ended.contains(life)) {
-            // Nobody was there to write it down: the next life of the server records it.
-            add(&book.figures.left, 1);
+    for (name, catalog, lives) in &audited {
+        if let Some(life) = catalog.lives().find(|life| ended.contains(life)) {
+            // No worker wrote it to the catalog: the next life of the server records it.
+            add(&ledger.figures.left, 1);
             if !torture.scarce {
                 wrong(format!(
-                    "{name}: a clean stop has left something to the memory of life {life}: {books}"
+                    "{name}: a clean stop has left something to the memory of life {life}: {catalog}"
                 ));
             }
         }
-        if books.rows() > LITTER {
-            wrong(format!("{name}: {} rows in hilo.free_range", books.rows()));
+        if catalog.rows() > MOST_ROWS {
+            wrong(format!("{name}: {} rows in hilo.free_range", catalog.rows()));
         }
-        let here = Audit { book, sequence, name, books, promoted: torture.promoted };
+        let here = Audit { ledger, sequence, name, catalog, promoted: torture.promoted };
         open += here.lives(lives);
     }
-    // What is open now is closed: the next time has its own lost statements.
+    // The open numbers are closed now: the next audit has its own lost statements.
     let lost = sequence.lost.swap(0, SeqCst);
-    add(&book.figures.in_lost_statements, open.min(lost));
+    add(&ledger.figures.in_lost_statements, open.min(lost));
     if open > lost {
-        add(&book.figures.unexplained, open - lost);
+        add(&ledger.figures.unexplained, open - lost);
         wrong(format!(
             "{}: {open} numbers were neither seen nor recorded, and lost statements had at most {lost}: {:?}",
             sequence.name().0,
-            sequence.lately()
+            sequence.recent_history()
         ));
     }
 }
 
 struct Audit<'a> {
-    book: &'a Book,
+    ledger: &'a Ledger,
     sequence: &'a Sequence,
     name: &'a str,
-    books: &'a Books,
+    catalog: &'a CatalogState,
     promoted: bool,
 }
 
 impl Audit<'_> {
     fn wrong(&self, what: String) {
-        self.book.figures.wrong(format!("{}: {what}", self.name));
+        self.ledger.figures.wrong(format!("{}: {what}", self.name));
     }
 
     /// How many numbers of these lives were neither seen nor recorded.
@@ -169,13 +169,13 @@ impl Audit<'_> {
         let small = matches!(self.sequence.kind, Kind::Small(_));
         let key = |value: i64| if small { lives[0].key } else { self.sequence.key(value) };
         let by_key: HashMap<i64, &Life> = lives.iter().map(|life| (life.key, &**life)).collect();
-        let current = key(self.books.base);
+        let current = key(self.catalog.base);
         if !by_key.contains_key(&current) {
-            self.wrong(format!("{} is of no life", self.books.base));
+            self.wrong(format!("{} is of no life", self.catalog.base));
             return 0;
         }
         let mut gaps: HashMap<i64, Vec<&(i64, i64, String)>> = HashMap::new();
-        for gap in &self.books.gaps {
+        for gap in &self.catalog.gaps {
             let key = key(gap.0);
             if by_key.contains_key(&key) && gap.1 <= MOST {
                 gaps.entry(key).or_default().push(gap);
@@ -202,29 +202,32 @@ impl Audit<'_> {
     }
 
     fn life(&self, life: &Life, gaps: &[&(i64, i64, String)], is_current: bool) -> u64 {
-        let figures = &self.book.figures;
+        let figures = &self.ledger.figures;
         let seen = life.seen.lock().unwrap();
         let (mut free, mut memory, mut reserved) =
             (Bits::default(), Bits::default(), Bits::default());
         if is_current && !self.sequence.uneven {
-            if self.books.base != life.first || self.books.increment != life.increment {
-                self.wrong(format!("a life from {} on has base {}", life.first, self.books.base));
+            if self.catalog.base != life.first || self.catalog.increment != life.increment {
+                self.wrong(format!(
+                    "a life that starts at {} has base {}",
+                    life.first, self.catalog.base
+                ));
                 return 0;
             }
             let twice;
-            (free, twice) = self.books.free();
-            (memory, reserved) = (self.books.in_memory(), self.books.reserved());
+            (free, twice) = self.catalog.free();
+            (memory, reserved) = (self.catalog.in_memory(), self.catalog.reserved());
             add(&figures.free_values, free.count());
             self.none(life, twice, "is in two free ranges");
             self.none(life, seen.common(&free), "was seen, but is free to be served again");
-            if !self.sequence.apart
+            if !self.sequence.multi_node
                 && let Some(furthest) = seen.highest()
                 && reserved.highest().is_none_or(|reserved| furthest > reserved)
             {
                 self.none(life, Some(furthest), "was seen, but is not yet reserved");
             }
         }
-        // Of another increment: an altered sequence is not held against its gaps.
+        // The increment of this sequence changes, so its gaps cannot be checked.
         if self.sequence.uneven {
             return 0;
         }
@@ -260,15 +263,15 @@ impl Audit<'_> {
                 life.key,
                 open.lowest(),
                 open.highest(),
-                self.books.base,
-                self.books.next_index,
-                self.sequence.lately()
+                self.catalog.base,
+                self.catalog.next_index,
+                self.sequence.recent_history()
             );
         }
         count
     }
 
-    /// What the gaps of a life hold.
+    /// The numbers in the gaps of a life.
     fn gaps(&self, life: &Life, gaps: &[&(i64, i64, String)], seen: &Bits) -> Bits {
         let mut recorded = Bits::default();
         let closed = life.closed.lock().unwrap();
@@ -279,26 +282,30 @@ impl Audit<'_> {
             };
             let mut here = Bits::default();
             let mut twice = None;
-            for (first, end) in self.books.steps_from(place, *count) {
+            for (first, end) in self.catalog.steps_from(place, *count) {
                 here.insert_range(first, end);
                 twice = twice.or(recorded.insert_range(first, end));
             }
-            // A crash or an alteration writes off what may have been served; nothing else does.
+            // Only a crash or an alteration writes off what may have been served.
             if reason == "discarded" && !self.promoted {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
             }
             self.none(life, twice, "is in two gaps");
             here.remove(&closed);
-            add(&self.book.figures.gaps, u64::from(here.lowest().is_some()));
+            add(&self.ledger.figures.gaps, u64::from(here.lowest().is_some()));
             here.remove(seen);
-            add(&self.book.figures.gap_values, here.count());
+            add(&self.ledger.figures.gap_values, here.count());
         }
         recorded
     }
 
     fn none(&self, life: &Life, place: Option<i64>, what: &str) {
         if let Some(place) = place {
-            self.wrong(format!("{} {what}: {:?}", life.value(place), self.sequence.lately()));
+            self.wrong(format!(
+                "{} {what}: {:?}",
+                life.value(place),
+                self.sequence.recent_history()
+            ));
         }
     }
 }

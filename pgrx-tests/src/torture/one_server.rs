@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::accidents::{self, Choices, databases};
-use super::book::{Book, Kind};
 use super::disk::SmallDisk;
 use super::figures::{self, Figures};
-use super::{Plan, Scene, Torture, reckoning, sequences, session};
+use super::ledger::{Kind, Ledger};
+use super::{Plan, Scene, Torture, audit, sequences, session};
 use crate::client::ClientExt;
 use crate::cluster::{Builder, Cluster, Mode};
 
-/// A server as all scenes want it.
+/// What the servers of all scenes have in common.
 pub fn builder(plan: &Plan) -> Builder {
     Cluster::builder()
         .preload(true)
@@ -26,12 +26,12 @@ pub fn builder(plan: &Plan) -> Builder {
         .config("checkpoint_timeout", "1h")
 }
 
-/// What makes a scene what it is, some of it by the seed.
+/// What distinguishes a scene; some of it depends on the seed.
 struct Setting {
     builder: Builder,
     databases: Vec<&'static str>,
     favourite: f32,
-    sequences: Vec<super::book::Sequence>,
+    sequences: Vec<super::ledger::Sequence>,
     accidents: Choices,
 }
 
@@ -87,7 +87,7 @@ fn setting(scene: Scene, plan: &Plan, rng: &mut Rng) -> Setting {
     }
 }
 
-/// Plays it on a cluster of its own.
+/// Runs a scene on its own cluster.
 pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
     let Setting { builder, databases, favourite, sequences, accidents } =
         setting(scene, plan, &mut Rng::with_seed(seed));
@@ -102,7 +102,7 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
                 Some(("shop", disk))
             }
             None => {
-                eprintln!("{scene:?}: nothing can be mounted here, so no disk will be full");
+                eprintln!("{scene:?}: nothing can be mounted here, so the disk will never be full");
                 None
             }
         },
@@ -110,21 +110,21 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
     };
     let mut torture = Torture {
         cluster,
-        book: Arc::new(Book::new(sequences, figures.clone())),
+        ledger: Arc::new(Ledger::new(sequences, figures.clone())),
         databases,
         favourite,
         end: Instant::now() + time,
         batch: plan.batch,
         pause: plan.pause,
-        away: AtomicBool::new(false),
-        inside: AtomicUsize::new(0),
+        refusing: AtomicBool::new(false),
+        connected: AtomicUsize::new(0),
         disk,
         promoted: false,
         scarce: scene == Scene::Databases,
     };
     databases::create_all(&torture);
     torture.cluster.connect("postgres").run("SELECT hilo_create('probe')");
-    for sequence in &torture.book.sequences {
+    for sequence in &torture.ledger.sequences {
         if matches!(sequence.kind, Kind::Small(_)) {
             sequence.set_name(sequence.name().0, 1);
         }
@@ -139,11 +139,11 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
     load(&torture, plan.sessions, seed, |torture| {
         accidents::run(torture, accidents, Rng::with_seed(seed));
     });
-    reckoning::settle_accounts(&torture);
+    audit::final_audit(&torture);
     finish(torture);
 }
 
-/// Sessions, and something beside them, until the time is up.
+/// Runs sessions, and `beside` at the same time, until the time is up.
 pub fn load(torture: &Torture, sessions: usize, seed: u64, beside: impl FnOnce(&Torture) + Send) {
     thread::scope(|scope| {
         for number in 0..sessions {
@@ -154,12 +154,12 @@ pub fn load(torture: &Torture, sessions: usize, seed: u64, beside: impl FnOnce(&
     });
 }
 
-/// Stops the server; its log must hold nothing that is never right.
+/// Stops the server, and checks that its log has no forbidden message.
 pub fn finish(torture: Torture) {
     torture.cluster.stop(Mode::Fast);
     let recoveries = torture.cluster.logged("automatic recovery in progress");
-    figures::add(&torture.book.figures.recoveries, recoveries as u64);
+    figures::add(&torture.ledger.figures.recoveries, recoveries as u64);
     let Torture { cluster, disk, .. } = torture;
     drop(disk);
-    Arc::into_inner(cluster).expect("nobody else has it").finish();
+    Arc::into_inner(cluster).expect("no other owner is left").finish();
 }
