@@ -1,7 +1,7 @@
 //! Which column defaults use a sequence, found by the constants of type `hilo_sequence` in them.
 //!
-//! Postgres records that an expression depends on the types of its constants, so the candidates come
-//! from `pg_depend`. A name that is computed (`'tenant-' || id`) is nobody's dependency, as with core's
+//! Postgres records that an expression depends on the types of its constants, so the candidates come from
+//! `pg_depend`. A name that is computed (`'tenant-' || id`) leaves no dependency, as with core's
 //! `nextval('x'::text)`.
 
 use std::ffi::{CStr, c_char, c_void};
@@ -49,7 +49,8 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
     let mut found = Vec::new();
     for attrdef in candidates(type_oid) {
-        // SAFETY: nothing allocated in the scratch context outlives its round.
+        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in it is used
+        // later: what is found is copied.
         unsafe {
             let default = scratch.switch_to(|_| {
                 let stored = Stored::read(attrdef, pg_sys::AccessShareLock)?;
@@ -66,12 +67,13 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
     found
 }
 
-/// Every name of a sequence in a column default, with the default.
+/// Every name of a sequence that a column default contains, with the default.
 pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
     let mut found = Vec::new();
     for attrdef in candidates(type_oid) {
-        // SAFETY: nothing allocated in the scratch context outlives its round.
+        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in it is used
+        // later: what is found is copied.
         unsafe {
             scratch.switch_to(|_| {
                 let Some(stored) = Stored::read(attrdef, pg_sys::AccessShareLock) else { return };
@@ -89,11 +91,11 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
     found
 }
 
-/// In words, for messages: `default value for column id of table orders`.
+/// A description for messages: `default value for column id of table orders`.
 pub fn describe(default: &ColumnDefault) -> String {
     let address = address(default);
-    // SAFETY: a valid address; an object that is not there is an error of Postgres. The result is a
-    // C string that is copied.
+    // SAFETY: the address is valid; if the object does not exist, Postgres raises an error. The result is a C
+    // string, which is copied before it is freed.
     unsafe {
         let text = pg_sys::getObjectDescription(&address, false);
         let words = escape_for_message(CStr::from_ptr(text).to_bytes());
@@ -102,13 +104,15 @@ pub fn describe(default: &ColumnDefault) -> String {
     }
 }
 
-/// Drops it, as DROP … CASCADE does, and says so. Waits for all who use the table; nothing happens if
-/// it has meanwhile gone.
+/// Drops the default, as DROP … CASCADE does, with a notice. Waits for all other sessions that use the table;
+/// does nothing if the default was dropped meanwhile.
 pub fn drop_default(default: &ColumnDefault) {
     // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock.
-    // SAFETY: locks are kept until the transaction ends, by OID, whatever becomes of the table.
+    // SAFETY: takes a lock inside a transaction, whose end releases it. The lock is on an OID, so it may be
+    // taken even if the table has been dropped.
     unsafe { pg_sys::LockRelationOid(default.relid, pg_sys::AccessExclusiveLock as _) };
-    // SAFETY: the lock keeps others from changing the row between here and the deletion.
+    // SAFETY: what is read here is closed at once and not used later. The lock keeps other sessions from
+    // changing the row between this check and the deletion.
     let there = unsafe {
         Stored::read(default.attrdef, pg_sys::AccessShareLock)
             .map(|stored| stored.close())
@@ -120,20 +124,21 @@ pub fn drop_default(default: &ColumnDefault) {
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             format!("drop cascades to {}", describe(default))
         );
-        // SAFETY: the address of an object that exists.
+        // SAFETY: the object at this address exists, as was just checked, and the lock keeps other sessions
+        // from dropping it.
         unsafe {
             pg_sys::performDeletion(&address(default), pg_sys::DropBehavior::DROP_CASCADE, 0)
         };
     }
 }
 
-/// Has it use the sequence `new` wherever it used `old`. Waits for all who write to the table: a
-/// statement under way goes on with the expression that it has begun with, and would not find the
-/// old name any more.
+/// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that write to the
+/// table: a statement that is running continues with the expression that it started with, and would no longer
+/// find the old name.
 pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new: &[u8]) {
     let mut scratch = PgMemoryContexts::new("hilo column default");
-    // SAFETY: the lock keeps others from changing the default until the transaction ends; what is
-    // allocated meanwhile goes with the scratch context.
+    // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default until the
+    // transaction ends. What is allocated meanwhile is in the scratch context, which outlives its use.
     unsafe {
         pg_sys::LockRelationOid(default.relid, pg_sys::ShareRowExclusiveLock as _);
         scratch.switch_to(|_| {
@@ -154,11 +159,12 @@ pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new
     }
 }
 
-/// The pg_attrdef rows that depend on the type; one each, however often they do.
+/// The pg_attrdef rows that depend on the type, each once.
 fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     let mut found = Vec::new();
-    // SAFETY: each key is initialised before the scan uses it, values are by value and taken while the
-    // tuple is the scan's current one. After an error the transaction's end closes what is open.
+    // SAFETY: both keys are initialised before the scan uses them. The values read are passed by value, and
+    // read while their tuple is the scan's current one. After an error the transaction's end closes what is
+    // open.
     unsafe {
         let mut keys = [
             equals(depend::REF_CLASS, pg_sys::TypeRelationId),
@@ -190,7 +196,7 @@ fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     found
 }
 
-/// A row of pg_attrdef, and the open relation that it is from.
+/// A row of pg_attrdef, and the open relation that it came from.
 struct Stored {
     default: ColumnDefault,
     relation: pg_sys::Relation,
@@ -200,12 +206,14 @@ struct Stored {
 }
 
 impl Stored {
-    /// The newest version of the row, None where there is none any more.
+    /// The newest version of the row; `None` if the row no longer exists.
     ///
     /// # Safety
-    /// What it points to lives in the current memory context, and must not be used after that is reset.
+    /// What the result points to lives in the current memory context, and must not be used after that is
+    /// reset.
     unsafe fn read(attrdef: pg_sys::Oid, lock: u32) -> Option<Stored> {
-        // SAFETY: the tuple is copied before its scan ends; the key is initialised before it is used.
+        // SAFETY: the key is initialised before the scan uses it, and the tuple is copied before its scan
+        // ends.
         unsafe {
             let lock = lock as pg_sys::LOCKMODE;
             let mut key = equals(attrdef::OID, attrdef);
@@ -237,9 +245,9 @@ impl Stored {
         }
     }
 
-    /// Whether its text could hold the constant: most of the others are sorted out without parsing.
+    /// Whether the stored text could contain the constant. This excludes most of the others without parsing.
     fn mentions(&self, needle: &[u8]) -> bool {
-        // SAFETY: a detoasted value of the current memory context.
+        // SAFETY: the value is detoasted, and its memory context has not been reset, as `read` demands.
         let text = unsafe { varlena::varlena_to_byte_slice(self.expression) };
         text.windows(needle.len()).any(|part| part == needle)
     }
@@ -251,12 +259,13 @@ impl Stored {
         }
     }
 
-    /// Stores another expression, and has every session plan anew what it has planned with the old one.
+    /// Stores another expression, and makes every session replan what it planned with the old one.
     ///
     /// # Safety
     /// The row must have been read under a lock of its table that conflicts with itself.
     unsafe fn replace(&self, expression: &Expression) {
-        // SAFETY: the arrays have one element as said, the tuple and the relation belong together.
+        // SAFETY: each array has the one element that the count says, and the tuple belongs to the relation.
+        // The caller holds a lock that keeps other sessions from changing the row.
         unsafe {
             let text = pg_sys::nodeToString(expression.0.cast());
             let mut column = attrdef::EXPRESSION as i32;
@@ -277,12 +286,12 @@ impl Stored {
     }
 
     fn close(self) {
-        // SAFETY: opened in read() with this lock.
+        // SAFETY: `read` opened it with this lock, and this closes it once.
         unsafe { pg_sys::table_close(self.relation, self.lock) }
     }
 }
 
-/// A parsed expression, of the memory context that it was parsed in.
+/// A parsed expression, in the memory context that it was parsed in.
 struct Expression(*mut pg_sys::Node);
 
 impl Expression {
@@ -291,10 +300,10 @@ impl Expression {
         self.search(type_oid, Some(name))
     }
 
-    /// Its constants of this type, of any value where there is no `name`.
+    /// Its constants of this type, of any value if `name` is `None`.
     fn search(&self, type_oid: pg_sys::Oid, name: Option<&[u8]>) -> Vec<*mut pg_sys::Const> {
         let mut search = Search { type_oid, name, found: Vec::new() };
-        // SAFETY: the walk is over before `search` is, and the callback takes the context for what it is.
+        // SAFETY: the walk ends before `search` does, and the callback expects this type of context.
         unsafe { visit(self.0, (&raw mut search).cast()) };
         search.found
     }
@@ -312,7 +321,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     if node.is_null() {
         return false;
     }
-    // SAFETY: constants() passes a Search, and a node's tag tells its type. A constant of our type that is
+    // SAFETY: `search` passes a `Search`, and a node's tag tells its type. A constant of hilo's type that is
     // not null is a varlena in memory.
     unsafe {
         if (*node).type_ == pg_sys::NodeTag::T_Const {
@@ -332,7 +341,8 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     }
 }
 
-/// How outfuncs.c ends a constant with these bytes: each as a number, as C's `char` has it.
+/// How outfuncs.c prints the end of a constant with these bytes: each byte as a number, with the sign that
+/// C's `char` gives it.
 fn printed(name: &[u8]) -> Vec<u8> {
     let mut text = String::from(" ");
     for byte in name {
@@ -349,7 +359,8 @@ fn address(default: &ColumnDefault) -> pg_sys::ObjectAddress {
 /// The scan key for a column of type oid.
 fn equals(attnum: i16, value: pg_sys::Oid) -> pg_sys::ScanKeyData {
     let mut key = pg_sys::ScanKeyData::default();
-    // SAFETY: fills in the key; the function is one of core's.
+    // SAFETY: `key` is a valid place for the result, and the function is one of core's, for columns of type
+    // oid.
     unsafe {
         pg_sys::ScanKeyInit(
             &mut key,
@@ -372,7 +383,8 @@ unsafe fn column(
     attnum: i16,
 ) -> pg_sys::Datum {
     let attnum = NonZeroUsize::new(attnum as usize).expect("columns are counted from 1");
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the tuple is one of `relation`, so the relation's descriptor
+    // describes it.
     unsafe { htup::heap_getattr_raw(tuple, attnum, (*relation).rd_att) }
         .expect("a column of a system catalog is null")
 }

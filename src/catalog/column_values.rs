@@ -1,9 +1,9 @@
-//! The extreme values of a column of anybody's table, read without running anybody's code and without
-//! waiting for a lock.
+//! The extreme values of a column of any user's table, read without running code that any user supplied and
+//! without waiting for a lock.
 //!
-//! No statement is planned, since the planner evaluates what the owners of indexes have put into them. The
-//! values are read from a plain btree index, in order, whose operators are core's; what the index holds
-//! besides is passed over unread.
+//! No statement is planned, because the planner evaluates expressions that the owners of indexes supplied.
+//! The values are read in order from a plain btree index whose operators are core's; whatever else the index
+//! holds is not read.
 
 use std::ffi::c_char;
 
@@ -15,23 +15,23 @@ use crate::errors::HiloError;
 use crate::ffi;
 use crate::memory;
 
-/// How many entries of an index are looked at, the dead ones included.
+/// How many entries of an index are read at most, dead ones included.
 const MOST_ENTRIES: usize = 4096;
 
-/// What becomes of a value that was found.
+/// The verdict on a value that was found.
 pub enum Judged {
-    /// It is the one that was looked for.
+    /// It is the value that the search looks for.
     Wanted,
-    /// It is not, nor is any that comes before this one in the direction of the search.
+    /// It is not, nor is any value that comes before this one in the direction of the search.
     GoOn(i64),
-    /// No other can be wanted.
+    /// It is not, and no further value can be.
     Enough,
 }
 
-/// Looks through the values of a column from `bound` on, downwards from it if the numbers are `rising`,
-/// else upwards, for the first one that `judge` wants; in a table with partitions, for the one that lies
-/// furthest in that of each. Of what is locked by somebody, or has no fitting index, or has too
-/// many dead entries at its end, nothing is known.
+/// Searches the values of a column from `bound` on, downwards if the numbers are `rising`, else upwards, for
+/// the first one that `judge` wants. In a table with partitions, the result is the furthest of the values
+/// found in each. A table yields nothing if another session holds a conflicting lock on it, if it has no
+/// index that fits, or if too many entries at the end of its index are dead.
 pub fn search(
     table: pg_sys::Oid,
     column: i16,
@@ -39,7 +39,9 @@ pub fn search(
     bound: i64,
     mut judge: impl FnMut(i64) -> Judged,
 ) -> Result<Option<i64>, HiloError> {
-    // Children may have it at another place. SAFETY: a copy of the current memory context, or null.
+    // Children may have the column under another number, so it is looked up by name.
+    // SAFETY: a catalog look-up inside a transaction. The result is null, which is checked, or a copy in the
+    // current memory context.
     let column = unsafe { pg_sys::get_attname(table, column, true) };
     if column.is_null() {
         return Ok(None);
@@ -59,23 +61,24 @@ pub fn search(
     Ok(furthest)
 }
 
-/// A table and all that inherit from it; none where its own lock is not to be had.
+/// A table and all tables that inherit from it; nothing if the table itself cannot be locked at once.
 fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     if !lock(table) {
         return Ok(Vec::new());
     }
-    // SAFETY: a list of oids, of the current memory context.
+    // SAFETY: the list is made of OIDs, in the current memory context, and no one else refers to it.
     let all = unsafe { oids(ffi::with_children(table)) };
     unlock(table);
     all
 }
 
-/// What is in a list of oids, which is freed.
+/// The OIDs in a list, which is freed.
 ///
 /// # Safety
-/// It must be one, and nobody else's.
+/// `list` must be a list of OIDs to which no one else refers.
 unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it is freed
+    // once.
     unsafe {
         let all = memory::collected(
             (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
@@ -88,32 +91,34 @@ unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
 
 fn lock(relation: pg_sys::Oid) -> bool {
-    // SAFETY: takes the lock or does not; a relation that is gone can be locked too.
+    // SAFETY: takes the lock or does not; any OID can be locked, even that of a relation that has been
+    // dropped.
     unsafe { pg_sys::ConditionalLockRelationOid(relation, SHARE) }
 }
 
 fn unlock(relation: pg_sys::Oid) {
-    // SAFETY: a lock that `lock` took.
+    // SAFETY: releases a lock that `lock` took.
     unsafe { pg_sys::UnlockRelationOid(relation, SHARE) }
 }
 
-/// An open relation, locked; closed when dropped, and its lock given back.
+/// An open relation and the lock on it. Dropping it closes the relation and releases the lock.
 struct Open(pg_sys::Relation);
 
 impl Open {
-    /// A table whose rows can be read here and are hidden from nobody who may read the column.
+    /// Opens a table if its rows can be read here and row security hides none of them.
     fn table(id: pg_sys::Oid) -> Option<Open> {
         if !lock(id) {
             return None;
         }
-        // SAFETY: it is locked, so it stays what it is; null where it is gone.
+        // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The result is
+        // null if it was dropped before.
         let table = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
         if table.is_null() {
             unlock(id);
             return None;
         }
         let open = Open(table);
-        // SAFETY: an open relation has its row of pg_class; the flag is one of shared memory.
+        // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of shared memory.
         let readable = unsafe {
             let class = &*(*table).rd_rel;
             let kind = class.relkind as u8;
@@ -127,7 +132,7 @@ impl Open {
     }
 
     fn id(&self) -> pg_sys::Oid {
-        // SAFETY: an open relation.
+        // SAFETY: the relation is open.
         unsafe { (*self.0).rd_id }
     }
 
@@ -138,7 +143,7 @@ impl Open {
         bound: i64,
         judge: &mut impl FnMut(i64) -> Judged,
     ) -> Result<Option<i64>, HiloError> {
-        // SAFETY: catalog look-ups; 0 where there is no such column.
+        // SAFETY: catalog look-ups; `column` is a C string. Both return 0 if there is no such column.
         let (number, type_oid) = unsafe {
             let number = pg_sys::get_attnum(self.id(), column);
             (number, pg_sys::get_atttype(self.id(), number))
@@ -155,16 +160,17 @@ impl Open {
     }
 
     fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
-        // SAFETY: an open relation; the list is a copy in the current memory context.
+        // SAFETY: the relation is open; the list is a copy in the current memory context.
         unsafe { oids(pg_sys::RelationGetIndexList(self.0)) }
     }
 
-    /// An index that was found to fit, of a table that is locked.
+    /// Opens an index that was found to fit; its table is locked.
     fn index(id: pg_sys::Oid) -> Option<Open> {
         if !lock(id) {
             return None;
         }
-        // SAFETY: it is locked; null where it is gone. Opening it looks up its operators, and runs none.
+        // SAFETY: the index is locked; the result is null if it was dropped before. To open it looks up its
+        // operators and runs none.
         let index = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
         if index.is_null() {
             unlock(id);
@@ -184,7 +190,7 @@ impl Drop for Open {
     }
 }
 
-/// An integer type, as a btree of core has it.
+/// An integer type that core has a btree operator class for.
 #[derive(Clone, Copy)]
 enum Kind {
     Int2,
@@ -210,7 +216,7 @@ impl Kind {
         }
     }
 
-    /// The functions of `<=` and of `>=`.
+    /// The function of `<=` if `rising`, else that of `>=`.
     fn comparison(self, rising: bool) -> u32 {
         match (self, rising) {
             (Kind::Int2, true) => pg_sys::F_INT2LE,
@@ -222,8 +228,8 @@ impl Kind {
         }
     }
 
-    /// `bound` as a value of the type: the next one on the way, where it lies outside. `None`: all of the
-    /// type's values lie before it.
+    /// `bound` as a value of the type; if it lies outside the type, the next one in the direction of the
+    /// search. `None`: all of the type's values lie before it.
     fn bound(self, bound: i64, rising: bool) -> Option<pg_sys::Datum> {
         let (low, high) = match self {
             Kind::Int2 => (i16::MIN as i64, i16::MAX as i64),
@@ -250,13 +256,13 @@ impl Kind {
         }
     }
 
-    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no
-    /// expression and no predicate of anybody's.
+    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no expression
+    /// and no predicate.
     fn fits(self, index: pg_sys::Oid, column: i16) -> bool {
         let none = pg_sys::Datum::null();
         let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
-        // SAFETY: a row of pg_index, whose first columns are not null and lie as the struct has them; it is
-        // released below, and the operators are compared before.
+        // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the struct has
+        // them. It is released below, after the last use of what it holds.
         unsafe {
             let row = pg_sys::SearchSysCache(cache, index.into(), none, none, none);
             if row.is_null() {
@@ -269,7 +275,7 @@ impl Kind {
             };
             let form = pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_index;
             let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
-            // Rows that were there before it may be missing for those who began before it.
+            // Row versions older than the index may be missing from it for transactions that began before it.
             let old = !(*form).indcheckxmin
                 || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
             let first = *(*form).indkey.values.as_ptr() == column;
@@ -285,7 +291,7 @@ impl Kind {
     }
 }
 
-/// An ordered scan of an index, under a snapshot of now.
+/// An ordered scan of an index, with the latest snapshot.
 struct Scan {
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
@@ -325,7 +331,7 @@ impl Scan {
             let value = self.next(bound)?;
             match judge(value) {
                 Judged::Wanted => return Some(value),
-                // It must get on.
+                // Without progress the loop would not end.
                 Judged::GoOn(next) if (next < value) == self.rising && next != value => {
                     bound = next;
                 }
@@ -334,7 +340,7 @@ impl Scan {
         }
     }
 
-    /// The value of a living row that is `bound`, or else the first one before it.
+    /// The first value that a visible row has, from `bound` on in the direction of the search.
     fn next(&mut self, bound: i64) -> Option<i64> {
         let bound = self.kind.bound(bound, self.rising)?;
         let strategy = match self.rising {
@@ -343,7 +349,7 @@ impl Scan {
         };
         let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.rising));
         let mut key = pg_sys::ScanKeyData::default();
-        // SAFETY: the key is of the index's first column and its type, and copied by the scan.
+        // SAFETY: the key is for the index's first column and of its type, and the scan copies it.
         unsafe {
             pg_sys::ScanKeyInit(&mut key, 1, strategy as _, comparison, bound);
             pg_sys::index_rescan(self.scan, &mut key, 1, std::ptr::null_mut(), 0);
@@ -351,8 +357,8 @@ impl Scan {
         while self.entries_left > 0 {
             self.entries_left -= 1;
             check_for_interrupts!();
-            // SAFETY: the scan is open; an entry is taken apart before the next one is fetched, into places
-            // for as many columns as an index can have.
+            // SAFETY: the scan is open. The columns of an entry are extracted before the next one is fetched,
+            // into arrays that are large enough for any index.
             unsafe {
                 if pg_sys::index_getnext_tid(self.scan, self.direction).is_null() {
                     return None;
@@ -379,9 +385,9 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        // After an error the end of the subtransaction lets go of all three.
+        // After an error the end of the subtransaction releases all three.
         if !std::thread::panicking() {
-            // SAFETY: made by `new`, ended once.
+            // SAFETY: `new` made all three, and each is released once.
             unsafe {
                 pg_sys::index_endscan(self.scan);
                 pg_sys::ExecDropSingleTupleTableSlot(self.slot);

@@ -16,7 +16,7 @@ pub mod sequence {
     pub const KEY_FORMAT: i16 = 12;
     pub const OWNER: i16 = 13;
     pub const CREATED_AT: i16 = 14;
-    /// How many there are.
+    /// The number of columns.
     pub const COUNT: usize = 14;
 }
 
@@ -33,7 +33,7 @@ pub mod position {
     pub const SYSTEM_ID: i16 = 10;
     pub const TIMELINE: i16 = 11;
     pub const SKIP: i16 = 12;
-    /// How many there are.
+    /// The number of columns.
     pub const COUNT: usize = 12;
 }
 
@@ -44,7 +44,7 @@ pub mod free_range {
     pub const FIRST_INDEX: i16 = 4;
     pub const END_INDEX: i16 = 5;
     pub const INCARNATION: i16 = 6;
-    /// How many there are.
+    /// The number of columns.
     pub const COUNT: usize = 6;
 }
 

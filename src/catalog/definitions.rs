@@ -1,4 +1,4 @@
-//! `hilo.sequence`: what a sequence is.
+//! `hilo.sequence`: the definitions of the sequences.
 
 use pgrx::pg_sys;
 
@@ -82,12 +82,12 @@ fn type_oid(data_type: DataType) -> pg_sys::Oid {
     }
 }
 
-/// The data type of an argument of type regtype; `None` where it is none that a sequence can have.
+/// The data type that an argument of type regtype names; `None` if no sequence can have it.
 pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
     matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID).then(|| data_type(oid))
 }
 
-/// The sequence of this name as of now, whatever the transaction's snapshot.
+/// The sequence that has this name now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
@@ -98,7 +98,7 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// The same, where there must be one.
+/// The same, if the sequence must exist.
 ///
 /// # Errors
 /// `NoSuchSequence`.
@@ -106,19 +106,19 @@ pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
     by_name(name)?.ok_or_else(|| missing(name))
 }
 
-/// The error of a name that no sequence has.
+/// The error for a name that no sequence has.
 pub fn missing(name: &[u8]) -> HiloError {
     HiloError::NoSuchSequence(escape_for_message(name))
 }
 
-/// The sequence with this id as of now.
+/// The sequence that has this id now.
 pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;
     let row = table.find(ids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], Snapshot::Catalog);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// Visits all sequences as of now, until `visit` returns false.
+/// Visits all sequences that exist now, until `visit` returns false.
 pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
@@ -126,19 +126,19 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Adds a sequence; its name must not be taken (else a unique violation is raised).
+/// Adds a sequence. If its name is taken, a unique violation is raised.
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
     Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
     Ok(())
 }
 
-/// A new row's `created_at`.
+/// The `created_at` of a new row.
 pub fn now() -> i64 {
     ffi::now()
 }
 
-/// A sequence whose row is locked, as its newest version has it.
+/// A sequence whose row is locked, as defined by the newest version of the row.
 pub struct LockedSequence {
     table: Table,
     row: Row,
@@ -176,7 +176,7 @@ pub fn lock(
     })
 }
 
-/// The same, waiting for another transaction that changes it. `None`: there is no such sequence.
+/// The same, and waits while another transaction changes the row. `None`: the sequence does not exist.
 pub fn lock_existing(id: SequenceId) -> Result<Option<LockedSequence>, HiloError> {
     Ok(match lock(&catalog_oids()?, id, LockWait::Block)? {
         RowLock::Locked(locked) => Some(locked),

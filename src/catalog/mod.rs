@@ -1,9 +1,10 @@
-//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the
-//! newest snapshot, past the executor, so that the isolation level of the caller's transaction plays
-//! no part and the caller needs no privilege on the tables.
+//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the newest
+//! snapshot, and without the executor. So the isolation level of the caller's transaction makes no
+//! difference, and the caller needs no privilege on the tables.
 //!
-//! Row locks keep writers apart. Who changes how a sequence is numbered locks its `hilo.position` row
-//! first and holds it to the end of the transaction; the worker passes over a row that is locked.
+//! Row locks keep writers from each other. A transaction that changes how a sequence is numbered locks the
+//! `hilo.position` row before it changes anything, and holds the lock to its end. The worker skips a row that
+//! is locked.
 
 pub mod column_defaults;
 pub mod column_values;
@@ -29,7 +30,7 @@ use pgrx::prelude::*;
 use crate::backend::Global;
 use crate::errors::HiloError;
 
-/// A table of ours and its indexes.
+/// The OIDs of the extension, of its tables and their indexes, and of its type `hilo.role`.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
@@ -46,7 +47,7 @@ pub struct CatalogOids {
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: pg_sys::Oid,
     pub privilege_grantee_idx: pg_sys::Oid,
-    /// Of type hilo.role.
+    /// The type `hilo.role`.
     pub role_type: pg_sys::Oid,
 }
 
@@ -61,8 +62,8 @@ static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
 /// The tables of the extension in this database.
 ///
 /// # Errors
-/// `NotInstalled` where it is not there, `Version` where it is not the library's, `CatalogMismatch` where
-/// a table is missing.
+/// `NotInstalled` if the extension does not exist, `Version` if its version is not the library's,
+/// `CatalogMismatch` if a table, an index or the type is missing.
 pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     if let Some(ids) = IDS.get() {
         return Ok(ids);
@@ -74,7 +75,7 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
 }
 
 fn look_up() -> Result<CatalogOids, HiloError> {
-    // SAFETY: plain catalog look-ups inside a transaction.
+    // SAFETY: both look up the system catalogs, inside a transaction, by names that are C strings.
     let (extension, schema) = unsafe {
         (
             pg_sys::get_extension_oid(c"hilo".as_ptr(), true),
@@ -86,7 +87,7 @@ fn look_up() -> Result<CatalogOids, HiloError> {
     }
     version::check(extension)?;
     let of = |name: &CStr| {
-        // SAFETY: as above.
+        // SAFETY: as above; `name` is a C string.
         match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {
             pg_sys::InvalidOid => {
                 Err(HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy())))
@@ -116,11 +117,12 @@ fn look_up() -> Result<CatalogOids, HiloError> {
 /// A type of the extension.
 ///
 /// # Errors
-/// `CatalogMismatch` where it is missing.
+/// `CatalogMismatch` if it is missing.
 pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     let none = pg_sys::Datum::null();
-    // SAFETY: a plain catalog look-up inside a transaction.
+    // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that cache's
+    // columns.
     let found = unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::TYPENAMENSP as _,
@@ -139,19 +141,20 @@ pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloE
     }
 }
 
-/// Forgets the tables when they change or go, as on DROP EXTENSION.
+/// Registers the callback that forgets the tables when they change or are dropped, as by DROP EXTENSION.
 pub fn init_process() {
     static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
     if DONE.replace(true) {
         return;
     }
-    // SAFETY: the callback only sets statics of this process.
+    // SAFETY: the callback may run at any time that Postgres processes invalidations, and only sets statics
+    // of this process.
     unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(forget), pg_sys::Datum::null()) }
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
-    // Of every table: REINDEX CONCURRENTLY puts other indexes in the place of its own.
+    // Every table counts: REINDEX CONCURRENTLY replaces a table's indexes with others, whose OIDs differ.
     if let Some(ids) = IDS.get()
         && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
     {

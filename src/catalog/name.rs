@@ -29,17 +29,18 @@ impl fmt::Display for Name {
     }
 }
 
-/// Text of the database as Rust's, where the one can be the other: ASCII, and UTF-8 where the database
-/// takes that as it is.
+/// Text of the database as a Rust string, if the bytes mean the same in both: they are ASCII, or valid UTF-8
+/// in a database whose encoding is UTF8 or SQL_ASCII.
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
-    // SAFETY: reads a static that is set when the backend connects.
+    // SAFETY: reads a static that is set when the backend connects to its database.
     let encoding = unsafe { pg_sys::GetDatabaseEncoding() } as u32;
     let takes_utf8 =
         encoding == pg_sys::pg_enc::PG_UTF8 || encoding == pg_sys::pg_enc::PG_SQL_ASCII;
     std::str::from_utf8(bytes).ok().filter(|text| takes_utf8 || text.is_ascii())
 }
 
-/// For messages: what cannot be escape_for_message as it is comes as `\\xNN`.
+/// Text of the database for messages. Where [`utf8`] does not apply, each byte that is not printable ASCII
+/// appears as `\\xNN`.
 pub fn escape_for_message(bytes: &[u8]) -> String {
     if let Some(text) = utf8(bytes) {
         return text.to_owned();

@@ -1,8 +1,9 @@
-//! Which numbers the nodes deal. A sequence is dealt round in stripes from its base, so all nodes must
-//! have the same base, number of nodes and stripe; each keeps them in its own row of `hilo.position`.
+//! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on, so all of
+//! them must have the same base, number of nodes and stripe. Each keeps these in its own row of
+//! `hilo.position`.
 //!
-//! What a node knows of the others are the rows that replication has brought, if there is any. Where
-//! those say that values could be dealt twice, a change is refused.
+//! All that a node knows of the others is the rows that replication has brought, if any. If these show that
+//! values could be served twice, a change is refused.
 
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
@@ -26,18 +27,18 @@ impl Position {
         Numbering { base: self.base, nodes: self.nodes, stripe: self.stripe }
     }
 
-    /// The last value that this node has reserved, or the bound where that cannot be told; `None`: it
-    /// has reserved nothing.
+    /// The last value that this node has reserved, or the bound if that value cannot be computed; `None`: the
+    /// node has reserved nothing.
     fn reach(&self, definition: &Definition) -> Option<i64> {
         let bound =
             if definition.increment > 0 { definition.max_value } else { definition.min_value };
         (self.next_index > 0).then(|| self.last_value(definition).unwrap_or(bound))
     }
 
-    /// The value, if this node has reserved one at or beyond `base`, seen in the direction of the
+    /// The furthest value of this node, if it has reserved one at or beyond `base`, in the direction of the
     /// numbers.
     fn reserved_from(&self, definition: &Definition, base: i64, rising: bool) -> Option<i64> {
-        // Set beyond what it had reserved, and not used since.
+        // The node was set to a base beyond `base`, and has not reserved from it since.
         let beyond = if rising { self.base > base } else { self.base < base };
         if self.next_index == 0 && self.epoch > Epoch(1) && beyond {
             return Some(self.base);
@@ -53,19 +54,19 @@ impl Position {
 /// This server's node id.
 ///
 /// # Errors
-/// `NodeId` where it does not fit `hilo.node_count`.
+/// `NodeId` if it does not fit `hilo.node_count`.
 pub fn node() -> Result<i32, HiloError> {
     let (id, count) = gucs::node();
     if id < count { Ok(id) } else { Err(HiloError::NodeId { id, count }) }
 }
 
-/// Where a node begins that has no position yet. It joins the others: it takes over the numbering that
-/// begins furthest. Whoever creates a sequence gives it a position, so there is one, unless the definition
-/// has come by replication without it, or before it.
+/// The position at which a node begins that has none yet. It joins the others: it adopts the numbering with
+/// the furthest base. The session that creates a sequence gives it a position, so another one exists, unless
+/// the definition came by replication without positions, or before them.
 ///
 /// # Errors
-/// `NoPosition` where no other is known, `NotAmongNodes` where that leaves no stripe for it, `Reserved` where a node has reserved beyond it
-/// under another numbering.
+/// `NoPosition` if no other position is known, `NotAmongNodes` if the numbering has no stripe for this node,
+/// `Reserved` if a node has reserved beyond the base under another numbering.
 pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloError> {
     let first = Position::first(sequence);
     let rising = sequence.definition.increment > 0;
@@ -87,9 +88,9 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloEr
     Ok(Position { base, nodes, stripe, ..first })
 }
 
-/// The numbering from `base` on, with the settings of now, for a sequence that becomes `new`. Where
-/// several nodes deal it, it must lie beyond all that any node is known to have reserved, but for
-/// those that are numbered so already.
+/// The numbering from `base` on, with the current settings, for a sequence whose definition becomes `new`. If
+/// several nodes serve the sequence, the base must lie beyond all values that any node is known to have
+/// reserved, except for nodes that already have this numbering.
 ///
 /// # Errors
 /// `NodeId`, `Reserved`.
@@ -105,7 +106,7 @@ pub fn anew(
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
     let numbering = Numbering { base, nodes, stripe };
-    // A sequence that cycles promises nothing.
+    // A sequence that cycles does not promise unique values.
     if new.cycle || sequence.definition.cycle {
         return Ok(numbering);
     }

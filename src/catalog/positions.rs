@@ -19,13 +19,14 @@ use crate::gucs;
 use crate::memory::Grow;
 use crate::shared::slot::Terms;
 
-/// The life of a position that a dump has brought, until its first reservation here.
+/// The `incarnation` of a position that came from a dump, until the first reservation here.
 pub const RESTORED: i64 = -1;
 
 /// A row of `hilo.position`.
 ///
-/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from there to
-/// `next_index` may be in the memory of the server life `incarnation` (0: nobody's).
+/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from `settled_index`
+/// to `next_index` may be in the memory of the server life `incarnation`; if that is 0, they are in no
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub sequence: SequenceId,
@@ -39,7 +40,7 @@ pub struct Position {
     pub stripe: i64,
     pub system_id: i64,
     pub timeline: i32,
-    /// How many values a server passes over that takes over from a copy of this row, by default.
+    /// How many values a server skips by default when it takes over from a copy of this row.
     pub skip: i64,
 }
 
@@ -61,7 +62,7 @@ impl Position {
         }
     }
 
-    /// Where a new sequence begins on this node.
+    /// The position at which a new sequence begins on this node.
     pub fn first(sequence: &Sequence) -> Position {
         let (node, nodes) = gucs::node();
         let (system_id, timeline) = server();
@@ -81,20 +82,21 @@ impl Position {
         }
     }
 
-    /// Whether this server has reserved from it, or made it.
+    /// Whether this server has reserved from this position, or made it.
     pub fn is_ours(&self) -> bool {
-        // Clusters made from one image have the same system identifier.
+        // The system identifier alone does not tell: clusters made from one image share it.
         self.system_id == server().0 && !self.is_replicated() && self.incarnation != RESTORED
     }
 
-    /// Whether it came from another server by logical replication.
+    /// Whether the row came from another server by logical replication.
     pub fn is_replicated(&self) -> bool {
         self.timeline == REPLICATED
     }
 
-    /// Whether reservations may be missing from it that values were served from: it came by
-    /// replication, or this server was promoted or set back to an earlier time since. On its first
-    /// timeline no server was: there a row of another server came with pg_upgrade, from a clean stop.
+    /// True if values may have been served from reservations that this row does not show: it arrived by
+    /// logical replication, or this server was promoted or restored to an earlier time after the row was
+    /// written. A server on timeline 1 was neither promoted nor restored so; a row of another server there
+    /// came with pg_upgrade after a clean shutdown.
     pub fn may_lack(&self) -> bool {
         let (system_id, timeline) = server();
         self.is_replicated()
@@ -121,7 +123,7 @@ impl Position {
         ]
     }
 
-    /// How the worker and its own transaction serve a sequence so defined.
+    /// How the worker, and the transaction that wrote this position, serve a sequence with this definition.
     pub fn terms(&self, sequence: &Sequence) -> Terms {
         let definition = &sequence.definition;
         Terms {
@@ -133,7 +135,7 @@ impl Position {
         }
     }
 
-    /// The values of its indexes, for a sequence so defined.
+    /// Maps the indexes of this position to values, for a sequence with this definition.
     pub fn mapping(&self, definition: &Definition) -> Mapping {
         Mapping {
             base: self.base,
@@ -149,11 +151,11 @@ impl Position {
         }
     }
 
-    /// The furthest value reserved; `None` before the first.
+    /// The furthest value reserved; `None` before the first reservation.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
         let mut mapping = self.mapping(definition);
         if !mapping.cycle {
-            // It may have been reserved before the bounds were narrowed.
+            // The value may have been reserved before the bounds were narrowed.
             (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
         }
         if self.next_index == 0 { None } else { mapping.value(self.next_index - 1) }
@@ -163,10 +165,10 @@ impl Position {
 /// The timeline of a row that came by logical replication.
 pub const REPLICATED: i32 = -1;
 
-/// The system identifier and the timeline of this server; the latter 0 in recovery.
+/// The system identifier and the timeline of this server; the timeline is 0 in recovery.
 pub fn server() -> (i64, i32) {
-    // SAFETY: both read shared memory that every process is attached to; in recovery the timeline of
-    // the insertions is not set, and not asked for.
+    // SAFETY: all three read shared memory that every process is attached to. In recovery the timeline for
+    // WAL insertions is not set, so it is not asked for.
     unsafe {
         let timeline = match pg_sys::RecoveryInProgress() {
             true => 0,
@@ -176,7 +178,7 @@ pub fn server() -> (i64, i32) {
     }
 }
 
-/// Indexes in a stripe: a whole number of blocks, so that a block lies within one.
+/// The number of indexes in a stripe: a whole number of blocks, so that each block lies within one stripe.
 pub fn stripe(block_size: Option<i64>) -> i64 {
     const LEAST: i64 = 1024;
     let block = block_size.unwrap_or(1).max(1);
@@ -187,8 +189,8 @@ fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
     [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
 }
 
-/// A version of a position row that a transaction has written. The writer is a subtransaction, so a
-/// version that was rolled back is not taken for the one that comes after it.
+/// A version of a position row that a transaction has written. `writer` is the subtransaction, so a version
+/// that was rolled back is not mistaken for the one that comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     pub sequence: SequenceId,
@@ -199,16 +201,16 @@ pub struct Version {
 
 type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
 
-/// Where the last version lies that this transaction has written of a row. One that writes many, each in a
-/// subtransaction, would else look through all of them for the one that is in force.
+/// Where the last version of each row lies that this transaction has written. Without it, a transaction that
+/// writes many versions, each in a subtransaction, would search all of them for the one in force.
 static WRITTEN: Global<RefCell<Option<Written>>> = Global::new(RefCell::new(None));
 
-/// The transaction has ended.
+/// To be called when the transaction has ended.
 pub fn forget_written() {
     WRITTEN.take();
 }
 
-/// The version of a row that this transaction has written last, if it is in force.
+/// The version of a row that this transaction wrote last, if it is in force.
 fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     let key = (table.id(), sequence, node);
     let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
@@ -232,12 +234,13 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces it.
+    /// Replaces the row.
     pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());
     }
 
-    /// Replaces it with a version that this transaction may come back to, and returns that.
+    /// Replaces the row with a version that this transaction may find again by its place, and returns that
+    /// version.
     pub fn rewrite(&self, position: &Position) -> Result<Version, HiloError> {
         let place = self.table.update(&self.row, &mut position.values());
         let key = (self.table.id(), position.sequence, position.node);
@@ -246,7 +249,8 @@ impl LockedPosition {
             sequence: position.sequence,
             node: position.node,
             epoch: position.epoch,
-            // SAFETY: writing the row has given this subtransaction its number.
+            // SAFETY: inside a transaction, whose current subtransaction got its number when the row was
+            // written.
             writer: unsafe { pg_sys::GetCurrentTransactionId() },
         })
     }
@@ -256,7 +260,7 @@ impl LockedPosition {
         is_current(self.row.writer())
     }
 
-    /// This version, to be told from others of the same epoch that were rolled back.
+    /// This version, which can be distinguished from others of the same epoch that were rolled back.
     pub fn version(&self) -> Version {
         Version {
             sequence: self.position.sequence,
@@ -280,7 +284,7 @@ pub fn lock(
 ) -> Result<RowLock<LockedPosition>, HiloError> {
     let table = Table::write(oids.position)?;
     let find = || newest(&table, oids, sequence, node);
-    // Nobody else sees a version that is this transaction's own.
+    // No other transaction sees a version that this transaction wrote, so that needs no lock.
     let found = match find().filter(|row| is_current(row.writer())) {
         Some(own) => RowLock::Locked(own),
         None => table.lock_found(find, wait),
@@ -295,7 +299,7 @@ pub fn lock(
     })
 }
 
-/// A node's row as of now.
+/// A node's row as it is now.
 pub fn find(
     ids: &CatalogOids,
     sequence: SequenceId,
@@ -325,7 +329,7 @@ pub fn of_all_nodes(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<Posit
     Ok(all)
 }
 
-/// The rows of the other nodes: without a look at the versions that there may be of `node`'s.
+/// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be many.
 pub fn of_other_nodes(
     ids: &CatalogOids,
     sequence: SequenceId,
@@ -368,12 +372,12 @@ pub fn find_written(
 }
 
 fn is_current(transaction: pg_sys::TransactionId) -> bool {
-    // SAFETY: compares with the transaction state of this backend.
+    // SAFETY: only compares a number with the transaction state of this backend; any number will do.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
-/// Moves a row version that the current transaction has written to `next_index`, never back. Where it is
-/// then; `None` where that version is in force no longer.
+/// Moves a row version that the current transaction has written forward to `next_index`, never back. Returns
+/// the position that the row has then; `None` if that version is no longer in force.
 pub fn advance(version: &Version, next_index: i64) -> Result<Option<Position>, HiloError> {
     if !is_current(version.writer) {
         return Ok(None);

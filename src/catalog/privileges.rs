@@ -1,4 +1,5 @@
-//! Who may do what with a sequence: its owner everything, others what `hilo.privilege` says.
+//! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege` and core's
+//! predefined roles allow.
 
 use pgrx::pg_sys;
 
@@ -27,7 +28,7 @@ impl Privileges {
         Privileges(self.0 | other.0)
     }
 
-    /// Whether it has one of `others`.
+    /// Whether the set has one of `others`.
     #[inline(always)]
     pub const fn any_of(self, others: Privileges) -> bool {
         self.0 & others.0 != 0
@@ -44,7 +45,7 @@ impl Privileges {
         })
     }
 
-    /// The names of those in the set.
+    /// The names of the privileges in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         ["USAGE", "SELECT", "UPDATE"]
             .into_iter()
@@ -67,13 +68,13 @@ impl Privileges {
     }
 }
 
-/// Whether `user` has the rights of `role`: is it, or inherits from it, or is a superuser.
+/// Whether `user` has the rights of `role`: is that role, inherits from it, or is a superuser.
 pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up inside a transaction.
+    // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID.
     unsafe { pg_sys::has_privs_of_role(user, role) }
 }
 
-/// What `user` may do with every sequence, by core's predefined roles.
+/// What core's predefined roles allow `user` to do with every sequence.
 fn of_all(user: pg_sys::Oid) -> Privileges {
     let has = |role: u32, privilege| match acts_as(user, pg_sys::Oid::from_u32(role)) {
         true => privilege,
@@ -109,7 +110,7 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(held)
 }
 
-/// Gives `grantee` the privileges that it does not have yet.
+/// Gives `grantee` those privileges of `set` that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     roles::depend_on(grantee)?;
@@ -131,7 +132,8 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     Ok(())
 }
 
-/// Whether the table has this row of its own already, whoever granted it.
+/// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever its
+/// grantor.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let ids = catalog_oids()?;
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
@@ -158,8 +160,9 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
     Ok(())
 }
 
-/// A sequence has gone from one owner to another: the one needs no grant any more, the other's was part
-/// of its owning, and those of others are from now on the new one's.
+/// Adapts the privileges of a sequence to its new owner. The rows of the new owner are deleted, because an
+/// owner needs none; so are those of the old owner, which were part of its ownership. What the old owner
+/// granted to others counts as granted by the new one.
 pub fn change_owner(
     sequence: SequenceId,
     old: pg_sys::Oid,
@@ -202,16 +205,17 @@ fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, 
     ]
 }
 
-/// Whether the user of now may create sequences.
+/// Checks that the current user may create sequences.
 pub fn may_create() -> Result<(), HiloError> {
     may_have_own(ffi::current_user())
 }
 
-/// Whether `user` may own sequences. As for core's: CREATE on the schema, here the one that the extension
-/// lives in.
+/// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema, here the
+/// schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = extension_schema(catalog_oids()?.extension)?;
-    // SAFETY: catalog look-ups inside a transaction.
+    // SAFETY: these look up the system catalogs, inside a transaction. The name is null, which is checked, or
+    // a C string in the current memory context.
     unsafe {
         #[cfg(feature = "pg15")]
         let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
@@ -231,7 +235,7 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     }
 }
 
-/// Where what users call lives.
+/// The schema of the functions and views that users call.
 pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     const SCHEMA: i16 = 4;

@@ -1,5 +1,6 @@
-//! `hilo.free_range`: ranges of indexes below a position, by owner. Most are nobody's: reserved, never
-//! served, given back. The others are in a server's memory, below what the position says of it.
+//! `hilo.free_range`: ranges of indexes below a position, each with its owner. Most are free: reserved,
+//! returned, in no memory. The others are in the memory of a server life, below the `settled_index` from
+//! which on the position itself stands for that memory.
 //! `hilo.gap`: values that will never be served, and why.
 
 use pgrx::pg_sys;
@@ -28,7 +29,7 @@ hilo_core::named! {
     }
 }
 
-/// The incarnation of a range that is in nobody's memory.
+/// The incarnation of a free range: no server's memory holds it.
 const FREE: i64 = 0;
 
 fn keys(position: &Position) -> [(i16, Match<'static>); 3] {
@@ -132,7 +133,7 @@ fn free_within(
     Ok(free)
 }
 
-/// The end of the highest free range; 0: there is none.
+/// The end of the highest free range; 0 if there is none.
 pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<i64, HiloError> {
     let last = Table::read(ids.free_range)?.last(ids.free_range_pkey, &free_keys(position));
     Ok(last.map_or(0, |row| range(&row).end))
@@ -150,14 +151,14 @@ fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> 
     rows
 }
 
-/// The ranges that are in some server's memory, or were when that ended.
+/// The ranges that are in some server's memory, or were when that server's life ended.
 pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
     let table = Table::read(ids.free_range)?;
     Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
 
-/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest
-/// that have something from index `from` on. Whoever calls holds the position's lock.
+/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest of
+/// those that contain an index of at least `from`. The caller holds the position's lock.
 pub fn lend(
     ids: &CatalogOids,
     position: &Position,
@@ -191,7 +192,7 @@ pub fn lend(
         .collect())
 }
 
-/// Puts free ranges into the catalog, each as one with those that it touches.
+/// Writes free ranges to the catalog, each merged with the free ranges that it touches.
 pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
@@ -216,7 +217,8 @@ pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Res
     Ok(())
 }
 
-/// Lowers a position as far as the free ranges reach down from it.
+/// Lowers a position to the start of the highest free range, if that range ends at the position, and deletes
+/// the range's row.
 pub fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
@@ -230,8 +232,8 @@ pub fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError
     Ok(())
 }
 
-/// Writes down what the memory of `incarnation` holds below `settled_index`: each of `held` there gets a
-/// row, and no other range has one.
+/// Records what the memory of `incarnation` holds below `settled_index`: the part of each `held` range that
+/// lies there gets a row, and the rows of all other lent ranges are deleted.
 pub fn write_lent(
     ids: &CatalogOids,
     position: &Position,
@@ -248,7 +250,7 @@ pub fn write_lent(
     Ok(())
 }
 
-/// Deletes the rows of lent ranges of which nothing is `held` any more.
+/// Deletes the rows of lent ranges of which no part is `held` any more.
 pub fn forget_lent(
     ids: &CatalogOids,
     position: &Position,
@@ -266,10 +268,12 @@ pub fn forget_lent(
     Ok(())
 }
 
-/// A range that runs over more stripes or laps than this ends in a row for all the others.
+/// The most rows that one gap gets for its evenly spaced parts. If it has more stripes or laps than this, one
+/// further row covers the rest.
 const MOST_ROWS: usize = 1024;
 
-/// Records that the values of `range` will not be served: a row for each part in which they step evenly.
+/// Records that the values of `range` will not be served: one row for each part whose values are evenly
+/// spaced.
 pub fn record_gap(
     ids: &CatalogOids,
     position: &Position,
@@ -282,7 +286,7 @@ pub fn record_gap(
     }
     let mut mapping = *mapping;
     if !mapping.cycle {
-        // They were values when they were reserved, whatever the bounds are now.
+        // The indexes had values when they were reserved, whatever the bounds are now.
         (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
     }
     let mut rest = Range::new(range.start, range.end.min(mapping.limit()));
@@ -311,8 +315,8 @@ pub fn record_gap(
     Ok(())
 }
 
-/// Records what was in memory that is gone: what the position says of it, and the ranges that were lent
-/// to it. The free ranges stay.
+/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to the
+/// position, and the ranges that were lent, whose rows it deletes. The free ranges stay.
 pub fn write_off_memory(
     ids: &CatalogOids,
     position: &Position,
@@ -334,8 +338,8 @@ pub fn write_off_memory(
     Ok(())
 }
 
-/// Records what of `held` and of the free ranges lies below the position: none of it is served any more.
-/// Deletes the rows of the free and the lent ranges.
+/// Records as gaps those parts of `held` and of the free ranges that lie below the position: none of them is
+/// served any more. Deletes the rows of the free and the lent ranges.
 pub fn write_off(
     ids: &CatalogOids,
     position: &Position,
@@ -346,7 +350,7 @@ pub fn write_off(
     let table = Table::write(ids.free_range)?;
     let mut lost = held;
     table.scan(ids.free_range_pkey, &keys(position), Snapshot::Catalog, |row| {
-        // What is lent is held, or has been served.
+        // A lent range is in `held`, or has been served.
         if row.int8(column::INCARNATION) == FREE {
             lost.grow(range(&row)).or_raise();
         }
@@ -361,7 +365,7 @@ pub fn write_off(
     Ok(())
 }
 
-/// Deletes what the catalog says of a dropped sequence.
+/// Deletes the free ranges, the gaps and the privileges of a dropped sequence.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     for (table, index) in [
         (ids.free_range, ids.free_range_pkey),

@@ -55,7 +55,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     Ok(sequences)
 }
 
-/// Each role that an indexed column mentions, once.
+/// The roles that an indexed column mentions, each once, and PUBLIC.
 fn mentioned(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
@@ -73,8 +73,8 @@ fn mentioned(
     Ok(roles)
 }
 
-/// Has every role that is mentioned known to the cluster, and mentions none that does not exist: after
-/// a restore, pg_upgrade or an update of the extension, which bring the rows alone.
+/// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not exist.
+/// Needed after a restore, pg_upgrade or an update of the extension, which bring only the rows.
 pub fn reconcile() -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     for role in mentioned(ids.sequence, ids.sequence_owner_idx, sequence::OWNER)? {

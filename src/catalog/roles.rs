@@ -1,12 +1,13 @@
-//! Which roles the catalog mentions, and that the cluster knows it.
+//! Which roles the catalog mentions, and how the cluster knows of it.
 //!
-//! A role is shared by all databases, our rows are not: so for each role that a row mentions as owner or
-//! grantee there is one in core's `pg_shdepend`, as if the access control list of type `hilo.role` held
-//! it. By that core refuses DROP ROLE in every database, and no new role can come by the oid of an owner.
+//! All databases share the roles, but hilo's rows belong to one database. So for each role that a row
+//! mentions as owner or grantee there is a row in core's `pg_shdepend`, as if the access control list of type
+//! `hilo.role` contained the role. Because of that row core refuses DROP ROLE in every database, and no new
+//! role can get the OID of an owner.
 //!
-//! The row is added with the first mention and stays until DROP OWNED or DROP ROLE takes it away. Who
-//! adds a mention locks the role shared, who takes the row away locks it exclusively, and holds that to
-//! the end of the transaction.
+//! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A session that
+//! adds a mention takes AccessShareLock on the role, and one that removes the row takes AccessExclusiveLock.
+//! Both hold the lock to the end of the transaction.
 
 use pgrx::pg_sys;
 
@@ -19,38 +20,38 @@ const SHDEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(1214);
 const SHDEPEND_BY_DEPENDER: pg_sys::Oid = pg_sys::Oid::from_u32(1232);
 const SHDEPEND_ROLE: i16 = 6;
 
-/// Everybody, as in core's access control lists.
+/// All roles, as in core's access control lists.
 pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
 
-/// No role at all. OIDs this small are never given out, and this one has always been a database's.
+/// No role at all. Postgres never assigns OIDs this small, and this one has always been that of a database.
 pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
-/// Whether there is such a role.
+/// Whether the role exists.
 pub fn exists(role: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up inside a transaction.
+    // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID.
     !unsafe { pg_sys::GetUserNameFromId(role, true) }.is_null()
 }
 
-/// The name of a role that exists; its number otherwise.
+/// The name of a role, or its number if the role does not exist.
 pub fn name_of(role: pg_sys::Oid) -> String {
     // SAFETY: a catalog look-up; the result is a C string in the current memory context, or null.
     let name = unsafe { pg_sys::GetUserNameFromId(role, true) };
     if name.is_null() {
         return role.to_u32().to_string();
     }
-    // SAFETY: as above.
+    // SAFETY: the name is not null, so it is a C string in the current memory context.
     unsafe { std::ffi::CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-/// Roles that cannot be dropped need no looking after.
+/// Whether a role cannot be dropped, and so needs no row in `pg_shdepend`.
 pub fn is_lasting(role: pg_sys::Oid) -> bool {
-    // SAFETY: it compares the oid with constants.
+    // SAFETY: it only compares the OID with constants.
     role == PUBLIC
         || role == NOBODY
         || unsafe { pg_sys::IsPinnedObject(pg_sys::AuthIdRelationId, role) }
 }
 
-/// The type whose access control list the rows of pg_shdepend speak of.
+/// The type whose access control list the rows of `pg_shdepend` refer to.
 fn depender(ids: &CatalogOids) -> pg_sys::ObjectAddress {
     pg_sys::ObjectAddress {
         classId: pg_sys::TypeRelationId,
@@ -59,10 +60,10 @@ fn depender(ids: &CatalogOids) -> pg_sys::ObjectAddress {
     }
 }
 
-/// The key of our rows in pg_shdepend.
+/// The key of hilo's rows in `pg_shdepend`.
 fn keys(ids: &CatalogOids) -> [(i16, Match<'static>); 4] {
     let depender = depender(ids);
-    // SAFETY: a static set when the backend connected.
+    // SAFETY: reads a static that is set when the backend connects to its database.
     let database = unsafe { pg_sys::MyDatabaseId };
     [
         (1, Match::Oid(database)),
@@ -73,14 +74,14 @@ fn keys(ids: &CatalogOids) -> [(i16, Match<'static>); 4] {
 }
 
 fn lock(role: pg_sys::Oid, mode: u32) {
-    // SAFETY: a lock that the transaction's end releases.
+    // SAFETY: takes a lock inside a transaction, whose end releases it; any OID can be locked.
     unsafe { pg_sys::LockSharedObject(pg_sys::AuthIdRelationId, role, 0, mode as _) }
 }
 
-/// To be called before a row that mentions `role` is written: from now on it cannot be dropped.
+/// Must be called before a row that mentions `role` is written: from then on the role cannot be dropped.
 ///
 /// # Errors
-/// `NoSuchRole` where it has just been.
+/// `NoSuchRole` if the role does not exist, as when it has just been dropped.
 pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     if is_lasting(role) {
         return Ok(());
@@ -102,7 +103,8 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
             objectId: role,
             objectSubId: 0,
         };
-        // SAFETY: both addresses are of objects that exist.
+        // SAFETY: both addresses are valid, and name objects that exist: the type, and the role, which is
+        // locked.
         unsafe {
             pg_sys::recordSharedDependencyOn(
                 &mut depender,
@@ -115,7 +117,7 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Takes the row of pg_shdepend away, of a role that is about to be mentioned no more. Nobody adds a
+/// Removes the row of `pg_shdepend` for a role that is about to lose its mentions. No session can add a
 /// mention until the transaction ends.
 pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     if is_lasting(role) {

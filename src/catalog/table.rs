@@ -1,4 +1,4 @@
-//! One table of ours, open: scans by index, and the writing of tuples.
+//! One of hilo's tables, open: scans by index, and writes of tuples.
 
 use pgrx::pg_sys;
 
@@ -6,13 +6,14 @@ use super::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
-/// An open table; closed when dropped. Locks taken for writing are held to the transaction's end.
+/// An open table, which is closed when dropped. Locks taken for writing are held to the end of the
+/// transaction.
 pub struct Table {
     relation: pg_sys::Relation,
     unlock: pg_sys::LOCKMODE,
 }
 
-/// What a key column must be: equal, but for the last ones.
+/// What a key column must be: equal to the value, except that the last columns may be greater or less.
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
@@ -48,7 +49,8 @@ impl Match<'_> {
         };
         let mut key = pg_sys::ScanKeyData::default();
         let function = pg_sys::Oid::from_u32(function);
-        // SAFETY: fills `key`; the datum lives in the current context, longer than the scan.
+        // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in the
+        // current memory context, which lives longer than the scan.
         unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
         key
     }
@@ -64,14 +66,14 @@ pub enum Snapshot {
     SelfSnapshot,
 }
 
-/// What to do about a row that another transaction has locked: core's `LockWaitPolicy`.
+/// What to do about a row that another transaction has locked, as core's `LockWaitPolicy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWait {
     Block,
     Skip,
 }
 
-/// What came of locking a row.
+/// The result of locking a row.
 pub enum RowLock<T> {
     Locked(T),
     Missing,
@@ -79,11 +81,11 @@ pub enum RowLock<T> {
     Skipped,
 }
 
-/// What came of one attempt to lock a version of a row.
+/// The result of one attempt to lock a version of a row.
 enum Attempt {
     Locked,
     Skipped,
-    /// It has been replaced or deleted: look for it again.
+    /// The version has been replaced or deleted: look for the row again.
     Moved,
 }
 
@@ -95,12 +97,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// A copy of a tuple, taken apart.
+    /// A copy of a tuple, with its columns extracted.
     ///
     /// # Safety
-    /// `tuple` must be one of the table that `columns` describes.
+    /// `tuple` must be a tuple of the table that `columns` describes.
     pub unsafe fn of(tuple: pg_sys::HeapTuple, columns: pg_sys::TupleDesc) -> Row {
-        // SAFETY: the caller's; both vectors have a place for every column.
+        // SAFETY: the caller guarantees that the tuple is one that `columns` describes. Both vectors have an
+        // element for every column.
         unsafe {
             let count = (*columns).natts as usize;
             let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); count], vec![true; count]);
@@ -110,16 +113,16 @@ impl Row {
         }
     }
 
-    /// A column by its attribute number, `None` where NULL.
+    /// A column by its attribute number; `None` if it is NULL.
     pub fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
         let at = column as usize - 1;
         (!self.nulls[at]).then(|| self.values[at])
     }
 
-    /// The (sub)transaction that wrote this version. Of a frozen one nobody's: its number, which the header
-    /// keeps, may be another transaction's by now.
+    /// The (sub)transaction that wrote this version; `FrozenTransactionId` for a frozen version. The number
+    /// in a frozen version's header may be another transaction's by now.
     pub fn writer(&self) -> pg_sys::TransactionId {
-        // SAFETY: the header of a copied heap tuple.
+        // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
         unsafe { writer_of(self.tuple) }
     }
 
@@ -140,24 +143,26 @@ impl Row {
     }
 
     pub fn text(&self, column: i16) -> Option<String> {
-        // SAFETY: a text column's datum, in memory that lives as long as the row's.
+        // SAFETY: the callers ask for text columns only, and the datum lies in memory that lives as long as
+        // the row's.
         self.datum(column).map(|datum| unsafe { text_of(datum) })
     }
 
     /// The name of a sequence, in a text column that is not null.
     pub fn name(&self, column: i16) -> Name {
-        // SAFETY: as above.
+        // SAFETY: as in `text`.
         self.datum(column).map_or(Name::from(&[][..]), |datum| unsafe { bytes_of(datum) }.into())
     }
 }
 
-/// The transaction that wrote a tuple, `FrozenTransactionId` where it was before all that count.
+/// The transaction that wrote a tuple; `FrozenTransactionId` if the tuple is frozen.
 ///
 /// # Safety
-/// It must be a heap tuple, as stored.
+/// `tuple` must be a heap tuple, with the header that is stored.
 pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
     const FROZEN: u16 = pg_sys::HEAP_XMIN_FROZEN as u16;
-    // SAFETY: the caller's; both of the two bits say that it is frozen.
+    // SAFETY: the caller guarantees that the tuple has its stored header. The tuple is frozen if both bits of
+    // FROZEN are set.
     unsafe {
         let header = (*tuple).t_data;
         if (*header).t_infomask & FROZEN == FROZEN {
@@ -167,27 +172,28 @@ pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
     }
 }
 
-/// The text in a varlena datum, to be escape_for_message.
+/// The text in a varlena datum, in the form of [`escape_for_message`].
 ///
 /// # Safety
-/// `datum` must point to a text (or a type of its layout).
+/// `datum` must point to a text, or to a type of the same layout.
 pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the datum points to a text; the result is a copy.
     escape_for_message(unsafe { bytes_of(datum) })
 }
 
 /// The bytes in a varlena datum, in the database's encoding.
 ///
 /// # Safety
-/// As for [`text_of`]; they live as long as the datum, or the current memory context.
+/// As for [`text_of`]. The bytes live as long as the datum, or as the current memory context.
 pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
-    // SAFETY: the caller's; detoasting copies where it must.
+    // SAFETY: the caller guarantees that it is a varlena. Detoasting copies it, if necessary, into the
+    // current memory context.
     unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr())) }
 }
 
 /// A text datum in the current memory context.
 pub fn text_datum(bytes: &[u8]) -> pg_sys::Datum {
-    // SAFETY: it copies as many bytes as there are, into palloc'ed memory.
+    // SAFETY: copies `len` bytes from a slice of that length, into palloc'ed memory.
     unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32).into() }
 }
 
@@ -195,7 +201,7 @@ impl Table {
     /// Opens a table to read it.
     ///
     /// # Errors
-    /// `NotInstalled` where it is gone, as after DROP EXTENSION.
+    /// `NotInstalled` if the table no longer exists, as after DROP EXTENSION.
     pub fn read(id: pg_sys::Oid) -> Result<Table, HiloError> {
         Self::open(id, pg_sys::AccessShareLock as _, pg_sys::AccessShareLock as _)
     }
@@ -203,7 +209,7 @@ impl Table {
     /// Opens a table to write to it.
     ///
     /// # Errors
-    /// As [`Table::read`].
+    /// As for [`Table::read`].
     pub fn write(id: pg_sys::Oid) -> Result<Table, HiloError> {
         Self::open(id, pg_sys::RowExclusiveLock as _, pg_sys::NoLock as _)
     }
@@ -213,7 +219,7 @@ impl Table {
         lock: pg_sys::LOCKMODE,
         unlock: pg_sys::LOCKMODE,
     ) -> Result<Table, HiloError> {
-        // SAFETY: inside a transaction; null where the table is gone.
+        // SAFETY: inside a transaction; the result is null if the table does not exist, which is checked.
         let relation = unsafe { pg_sys::try_table_open(id, lock) };
         if relation.is_null() {
             Err(HiloError::NotInstalled)
@@ -228,17 +234,18 @@ impl Table {
     }
 
     fn columns(&self) -> usize {
-        // SAFETY: an open relation has its descriptor.
+        // SAFETY: the relation is open, so it has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
     }
 
     fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
-        // SAFETY: a tuple of this relation. The copy outlives the scan's buffer pin.
+        // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the scan's
+        // buffer pin.
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
     }
 
-    /// Visits the rows whose columns (numbers from 1, the first ones of `index`) equal `keys`, in the
-    /// index's order, until `visit` returns false.
+    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
+    /// are attribute numbers, and the first columns of `index`.
     pub fn scan(
         &self,
         index: pg_sys::Oid,
@@ -252,7 +259,7 @@ impl Table {
             Snapshot::Catalog => std::ptr::null_mut(),
             Snapshot::SelfSnapshot => &raw mut pg_sys::SnapshotSelfData,
         };
-        // SAFETY: the relation is open, the index is one of its own; the scan is ended below, or by
+        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended below, or by
         // the transaction's abort.
         unsafe {
             let scan = pg_sys::systable_beginscan(
@@ -281,7 +288,7 @@ impl Table {
     pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        // SAFETY: as in `scan`; the index stays locked until the transaction ends.
+        // SAFETY: as in `scan`. The index stays locked until the transaction ends.
         unsafe {
             let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
             let scan = pg_sys::systable_beginscan_ordered(
@@ -310,7 +317,7 @@ impl Table {
         found
     }
 
-    /// Locks the version of a row that was found, to change it.
+    /// Locks the version of a row that was found, in order to change it.
     fn lock(&self, row: &Row, wait: LockWait) -> Attempt {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
@@ -318,7 +325,8 @@ impl Table {
             LockWait::Block => pg_sys::LockWaitPolicy::LockWaitBlock,
             LockWait::Skip => pg_sys::LockWaitPolicy::LockWaitSkip,
         };
-        // SAFETY: the tuple's header says where it lies; the buffer comes back pinned and is released.
+        // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer pinned,
+        // and it is released once.
         let result = unsafe {
             let mut tuple = *row.tuple;
             let result = pg_sys::heap_lock_tuple(
@@ -352,7 +360,7 @@ impl Table {
         self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
     }
 
-    /// The same of a row that `find` finds.
+    /// The same, for a row that `find` finds.
     pub fn lock_found(&self, find: impl Fn() -> Option<Row>, wait: LockWait) -> RowLock<Row> {
         loop {
             let Some(row) = find() else { return RowLock::Missing };
@@ -367,7 +375,7 @@ impl Table {
     /// Adds a row.
     pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) {
         let tuple = self.form(values);
-        // SAFETY: a tuple of this relation.
+        // SAFETY: `form` has made the tuple for this relation; it is freed once.
         unsafe {
             pg_sys::CatalogTupleInsert(self.relation, tuple);
             pg_sys::heap_freetuple(tuple);
@@ -383,7 +391,7 @@ impl Table {
         values: &mut [Option<pg_sys::Datum>],
     ) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
-        // SAFETY: a tuple of this relation; the old one's header says where it lies.
+        // SAFETY: `form` has made the tuple for this relation; the old one says where it lies.
         unsafe {
             let mut at = (*row.tuple).t_self;
             pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
@@ -397,8 +405,8 @@ impl Table {
     pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
         let mut tuple = pg_sys::HeapTupleData { t_self: place, ..Default::default() };
         let mut buffer: pg_sys::Buffer = 0;
-        // SAFETY: a place that the table still has, whatever lies there now; the row is copied before its
-        // page is let go of.
+        // SAFETY: the block is checked to exist in the table, and heap_fetch accepts whatever lies at the
+        // place now. The row is copied before its page is released.
         unsafe {
             let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
             let block = (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo);
@@ -414,11 +422,12 @@ impl Table {
         }
     }
 
-    /// A tuple of `values`. The table may have dropped columns behind them, and no others.
+    /// A tuple of `values`. The table may have dropped columns after these, and no others.
     fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
         memory::check().or_raise();
         let columns = self.columns();
-        // SAFETY: an open relation has its descriptor, with as many attributes as it says.
+        // SAFETY: an open relation has its descriptor, with as many attributes as it says, and `at` is below
+        // that number.
         let dropped = |at: usize| unsafe {
             let desc = (*self.relation).rd_att;
             #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
@@ -435,7 +444,7 @@ impl Table {
         let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
         datums.resize(columns, pg_sys::Datum::null());
         nulls.resize(columns, true);
-        // SAFETY: one value and flag for every column.
+        // SAFETY: each array has an element for every column of the descriptor.
         unsafe {
             let desc = (*self.relation).rd_att;
             pg_sys::heap_form_tuple(desc, datums.as_mut_ptr(), nulls.as_mut_ptr())
@@ -444,7 +453,7 @@ impl Table {
 
     /// Deletes a row that was found.
     pub fn delete(&self, row: &Row) {
-        // SAFETY: the tuple's header says where it lies.
+        // SAFETY: the copied tuple says where the row lies.
         unsafe {
             let mut at = (*row.tuple).t_self;
             pg_sys::CatalogTupleDelete(self.relation, &mut at);
@@ -462,7 +471,7 @@ impl Drop for Table {
     }
 }
 
-/// What was written becomes visible to the transaction's next command.
+/// Makes what was written visible to the transaction's next command.
 pub fn next_command() {
     // SAFETY: rows are written inside a transaction, and not in parallel mode.
     unsafe { pg_sys::CommandCounterIncrement() }

@@ -1,4 +1,4 @@
-//! A position that another life of this server, or another server, has left behind.
+//! A position that another life of this server, or another server, wrote.
 
 use std::cell::Cell;
 
@@ -16,8 +16,8 @@ use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
 
-/// Makes a position that is locked this server's, for the life `incarnation`. What an earlier life had
-/// in memory is gone; what another server may have reserved besides is passed over.
+/// Makes a locked position this server's, for the life `incarnation`. What an earlier life had in memory is
+/// written off; what another server may have reserved beyond the position is skipped.
 ///
 /// # Errors
 /// Those of writing to the catalog.
@@ -35,11 +35,12 @@ pub fn take_over(
         }
         let replicated = position.is_replicated();
         if replicated || (position.may_lack() && gucs::failover_skip() != Some(0)) {
-            // What is free here may have been taken and served there.
+            // The other server may have taken the ranges that are free here, and served them.
             ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
         }
         if replicated {
-            // What was served there is of an epoch that is over.
+            // What the other server served belongs to the old epoch, so this server continues under a new
+            // one.
             position.epoch = position.epoch.next();
         }
         position.incarnation = incarnation;
@@ -52,7 +53,7 @@ pub fn take_over(
     Ok(())
 }
 
-/// Why what an earlier life had in memory is gone.
+/// The reason that gaps get for what an earlier life had in memory.
 pub fn reason(position: &Position) -> Reason {
     let same_server = (position.system_id, position.timeline) == positions::server();
     match same_server && position.incarnation != positions::RESTORED {
@@ -61,7 +62,7 @@ pub fn reason(position: &Position) -> Reason {
     }
 }
 
-/// Goes past the reservations that may be missing from a position.
+/// Moves a position past the reservations that may be missing from it, and records what it skips as a gap.
 ///
 /// # Errors
 /// Those of writing to the catalog.
@@ -73,7 +74,7 @@ pub fn skip(
     let mapping = position.mapping(&sequence.definition);
     let settings = gucs::refill(sequence.definition.block_size);
     let most = policy::failover_skip(mapping.limit(), 0.0, &settings).max(position.skip);
-    // A server that was promoted in between may have passed over as much, and lost it again.
+    // A server that was promoted in between may have skipped as many values, and its row may be lost in turn.
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
     let end = position.next_index.saturating_add(skip).min(mapping.limit());
     let skipped = Range::new(position.next_index, end);
@@ -84,7 +85,8 @@ pub fn skip(
     Ok(())
 }
 
-/// How often a server was promoted since a position was written, at least once: each has raised the timeline.
+/// How often a server has been promoted since a position was written, at least 1. Each promotion raises the
+/// timeline.
 fn promotions(position: &Position) -> i64 {
     let (system_id, timeline) = positions::server();
     let since = match position.system_id == system_id && !position.is_replicated() {
@@ -94,7 +96,7 @@ fn promotions(position: &Position) -> i64 {
     i64::from(since.max(1))
 }
 
-/// Once a process: after a failover it would be said of every sequence.
+/// Warns once in each process, because after a failover the same is true of every sequence.
 fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
     static WARNED: Global<Cell<bool>> = Global::new(Cell::new(false));
     if WARNED.replace(true) {

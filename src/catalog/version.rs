@@ -1,8 +1,8 @@
-//! Which version the SQL objects of the extension are of. Nothing is served unless the library is of the
-//! same one: it would take the tables for what they are not.
+//! The version of the extension's SQL objects. Nothing is served unless the library has the same version,
+//! because a library of another version would misread the tables.
 //!
-//! A function of the library that a release has used keeps its name, arguments and result: the objects
-//! of an older version still find it, and fail by what is checked here.
+//! A C function that the SQL objects of a release use keeps its name, arguments and result. So the objects of
+//! an older version still find it, and the check here rejects their calls.
 
 use std::ffi::CStr;
 
@@ -11,7 +11,7 @@ use pgrx::pg_sys;
 use super::table::{Match, Row, Snapshot, Table};
 use crate::errors::HiloError;
 
-/// The library's own.
+/// The version of the library.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// Fixed by core's initial catalog; pgrx has no name for it.
@@ -37,15 +37,16 @@ fn parts(version: &str) -> Option<Vec<u32>> {
 }
 
 /// # Errors
-/// `Version` where the objects are of another version than the library.
+/// `Version` if the objects are of another version than the library.
 pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
     difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
-/// Refuses that `extension`, which is just being created or updated, becomes newer than the library.
+/// Refuses `extension`, which is being created or updated, if it would become newer than the library.
 pub fn refuse_newer(extension: pg_sys::Oid) -> Result<(), HiloError> {
     let row = row(extension, Snapshot::SelfSnapshot)?;
-    // SAFETY: the column is a name, never null, and lives as long as the row.
+    // SAFETY: the column is of type name and never null. Its value is part of the tuple, which `row` keeps,
+    // and ends with a zero byte.
     let ours = row
         .datum(NAME)
         .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
