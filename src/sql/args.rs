@@ -1,4 +1,4 @@
-//! The arguments of a function call, as Postgres hands them over.
+//! The arguments of a function call, as Postgres passes them.
 
 use pgrx::pg_sys;
 
@@ -14,16 +14,17 @@ pub struct Args(pg_sys::FunctionCallInfo);
 
 impl Args {
     /// # Safety
-    /// `fcinfo` must be what Postgres has called the function with.
+    /// `fcinfo` must be what Postgres called the function with, and the result must not outlive that call.
     #[inline(always)]
     pub unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Args {
         Args(fcinfo)
     }
 
-    /// Argument `at` (from 0); `None` where it is NULL.
+    /// Argument `at` (from 0); `None` if it is NULL.
     #[inline(always)]
     pub fn datum(&self, at: usize) -> Option<pg_sys::Datum> {
-        // SAFETY: `fcinfo` is live during the call and has as many arguments as the function declares.
+        // SAFETY: `fcinfo` is live during the call and has as many arguments as the function declares, of
+        // which the callers name one.
         unsafe {
             debug_assert!(at < (*self.0).nargs as usize);
             let arg = (*self.0).args.as_ptr().add(at);
@@ -52,9 +53,10 @@ impl Args {
         self.datum(at).map(|datum| unsafe { text_of(datum) })
     }
 
-    /// The bytes of a text, empty where it is NULL.
+    /// The bytes of a text; empty if it is NULL.
     pub fn bytes(&self, at: usize) -> &'static [u8] {
-        // SAFETY: the callers ask for arguments of type text only, which outlive the call.
+        // SAFETY: the callers ask for arguments of type text only. They use the bytes during the call only,
+        // which the argument outlives.
         self.datum(at).map_or(&[], |datum| unsafe { bytes_of(datum) })
     }
 
@@ -64,17 +66,19 @@ impl Args {
         let Some(datum) = self.datum(at) else { return &[] };
         match self.plain_name(at) {
             Some(name) => name,
-            // SAFETY: a hilo_sequence is a varlena; the copy outlives the call.
+            // SAFETY: a hilo_sequence is a varlena, and the copy lives in a memory context that outlives the
+            // call.
             None => unsafe { detoasted(datum.cast_mut_ptr()) },
         }
     }
 
-    /// The bytes of a sequence's name that is neither compressed nor stored elsewhere. Calls nothing of
-    /// Postgres.
+    /// The bytes of a sequence's name if it is neither compressed nor stored out of line. Calls no function
+    /// of Postgres.
     #[inline(always)]
     pub fn plain_name(&self, at: usize) -> Option<&'static [u8]> {
         let datum = self.datum(at)?;
-        // SAFETY: a hilo_sequence is a varlena; a plain one is read where it lies.
+        // SAFETY: a hilo_sequence is a varlena. The bytes of one that is neither compressed nor stored out of
+        // line follow its header, and are read where they are.
         unsafe {
             let value = datum.cast_mut_ptr::<pg_sys::varlena>();
             let plain = pgrx::varlena::varatt_is_4b_u(value)
@@ -83,18 +87,18 @@ impl Args {
         }
     }
 
-    /// A name that is about to be given to a sequence. The type has checked it; a cast without a
-    /// function might not have.
+    /// A name that is about to be given to a sequence. The type has already checked it, but a value that was
+    /// cast without a function might not have been checked.
     pub fn new_name(&self, at: usize) -> Name {
         let bytes = self.name(at);
         name::validate(bytes).or_raise();
         bytes.into()
     }
 
-    /// What this call site remembers from call to call, null at first.
+    /// What this call site remembers from one call to the next; null at first.
     #[inline(always)]
     pub fn extra<T>(&self) -> *const T {
-        // SAFETY: `flinfo` is null or lives as long as the call site.
+        // SAFETY: `flinfo` is null, which is checked, or lives as long as the call site.
         unsafe {
             let flinfo = (*self.0).flinfo;
             if flinfo.is_null() { std::ptr::null() } else { (*flinfo).fn_extra as *const T }
@@ -102,7 +106,7 @@ impl Args {
     }
 
     pub fn set_extra<T>(&self, extra: &'static T) {
-        // SAFETY: as in `extra`; what is stored is never freed.
+        // SAFETY: as in `extra`; what is stored is never freed, so the pointer stays valid.
         unsafe {
             let flinfo = (*self.0).flinfo;
             if !flinfo.is_null() {
@@ -118,11 +122,12 @@ impl Args {
 
 #[cold]
 unsafe fn detoasted(value: *mut pg_sys::varlena) -> &'static [u8] {
-    // SAFETY: the caller's; the copy is in the current memory context.
+    // SAFETY: the caller guarantees that `value` is a varlena. The copy is in the current memory context,
+    // which outlives the call.
     unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(value)) }
 }
 
-/// What a function gives back to Postgres.
+/// What a function returns to Postgres.
 pub trait Returned {
     fn returned(self) -> pg_sys::Datum;
 }
@@ -146,7 +151,7 @@ impl Returned for () {
     }
 }
 
-/// Lets Postgres call these functions, each under its name with `_wrapper` behind it.
+/// Lets Postgres call these functions, each under its name with the suffix `_wrapper`.
 macro_rules! sql_functions {
     ($($name:ident),+ $(,)?) => { $(
         const _: () = {
@@ -158,7 +163,7 @@ macro_rules! sql_functions {
             #[pgrx::pg_guard]
             #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
             unsafe extern "C-unwind" fn call(fcinfo: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
-                // SAFETY: Postgres calls it with what it was declared to take.
+                // SAFETY: Postgres calls the function with the arguments that it was declared to take.
                 let args = unsafe { $crate::sql::args::Args::new(fcinfo) };
                 $crate::errors::OrRaise::or_raise($crate::memory::check());
                 $crate::sql::args::Returned::returned($name(args))

@@ -1,4 +1,4 @@
-//! Definitions: create, rename, drop, grant. Ordinary transactional writes to the catalog.
+//! Definitions: create, rename, drop, grant, revoke. Ordinary transactional writes to the catalog.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -28,12 +28,12 @@ use crate::subtransaction;
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
 
-/// Nothing can be defined without shared memory, in a standby, or in a read-only transaction.
+/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
 pub(super) fn begin_write(what: &CStr) {
     shared::get().or_raise();
-    // Before it locks anything.
+    // This comes before any lock is taken.
     session::prepare();
-    // SAFETY: each raises an error or does nothing.
+    // SAFETY: each raises an error or does nothing; the name is a C string.
     unsafe {
         pg_sys::PreventCommandDuringRecovery(what.as_ptr());
         pg_sys::PreventCommandIfReadOnly(what.as_ptr());
@@ -41,7 +41,7 @@ pub(super) fn begin_write(what: &CStr) {
     }
 }
 
-/// The options as `hilo_create` and `hilo_alter` have them, in the order of their arguments from
+/// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments from
 /// `start_value` to `key_format`.
 pub(super) fn options(args: Args) -> Options {
     let data_type = args.oid(5).map(|oid| {
@@ -67,7 +67,7 @@ pub(super) fn options(args: Args) -> Options {
     }
 }
 
-/// A key format is put together with names and prefixes byte by byte, so it has to be in their encoding.
+/// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
 fn key_format(bytes: &[u8]) -> String {
     name::utf8(bytes)
         .ok_or_else(|| {
@@ -127,8 +127,8 @@ fn exists(name: Name, if_not_exists: bool) {
     );
 }
 
-/// Adds the rows of a new sequence. `false`: another transaction was first to take the name (only
-/// where that is to be `tolerated`, which costs a subtransaction).
+/// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
+/// if it is `tolerated`, which costs a subtransaction; otherwise it is an error.
 fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     let insert = || {
         definitions::insert(sequence).or_raise();
@@ -154,7 +154,7 @@ fn insert(sequence: &Sequence, tolerated: bool) -> bool {
     }
 }
 
-/// A sequence that the current user owns, not locked. `None`: there is none of this name.
+/// A sequence that the current user owns, not locked. `None`: no sequence has this name.
 fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     match definitions::by_name(name)? {
         Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
@@ -164,14 +164,14 @@ fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     }
 }
 
-/// Who may lock a sequence.
+/// The users that may lock a sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Owner,
     Anybody,
 }
 
-/// Locks a sequence of this name. `None`: there is none.
+/// Locks the sequence that has this name. `None`: there is none.
 pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
     loop {
         let found = match by {
@@ -181,7 +181,7 @@ pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, 
         let Some(found) = found else { return Ok(None) };
         match definitions::lock_existing(found.id)? {
             Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
-            // Dropped or renamed while we waited for it.
+            // It was dropped or renamed during the wait for its lock.
             _ => continue,
         }
     }
@@ -192,7 +192,7 @@ pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
     lock_named(name, By::Owner).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
 }
 
-/// An argument that a definition cannot do without: it is an error, rather than that nothing happens.
+/// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
 pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
     args.datum(at).unwrap_or_else(|| {
         HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
@@ -224,8 +224,8 @@ fn hilo_rename(args: Args) {
             column_defaults::rename_in(&default, type_oid, name, &new_name);
         }
     };
-    // The tables are locked before the sequence: who holds a table may be waiting for the worker, and
-    // the worker for the sequence's row.
+    // The tables are locked before the sequence: a session that holds a table's lock may be waiting for the
+    // worker, and the worker for the sequence's row.
     rename_defaults();
     let locked = lock_owned(name);
     free();
@@ -236,18 +236,18 @@ fn hilo_rename(args: Args) {
             HiloError::Duplicate(new_name.to_string()).raise()
         })
         .execute();
-    // Those that came while we waited.
+    // Rename also in the defaults that were added during the waits.
     rename_defaults();
     invalidation::note(renamed.id, Change::Outdated).or_raise();
 }
 
-/// The oid of type hilo_sequence, as the function's first argument has it.
+/// The OID of type hilo_sequence, which is that of the function's first argument.
 fn name_type(args: Args) -> pg_sys::Oid {
-    // SAFETY: `flinfo` is set in every call from SQL.
+    // SAFETY: `flinfo` is set in every call from SQL, and lives as long as the call.
     unsafe { pg_sys::get_fn_expr_argtype((*args.raw()).flinfo, 0) }
 }
 
-/// `hilo_drop(name, if_exists, cascade)`: the sequence with all that is recorded of it.
+/// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
 fn hilo_drop(args: Args) {
     begin_write(c"hilo_drop()");
     let (name, if_exists, cascade) =
@@ -270,14 +270,14 @@ fn hilo_drop(args: Args) {
         defaults.iter().for_each(column_defaults::drop_default);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
-    // The tables first, as in hilo_rename(), and then what came while we waited.
+    // The tables come first, as in hilo_rename(), and then the defaults that were added during the waits.
     drop_defaults(&found.name);
     let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);
     remove(owned);
 }
 
-/// Drops a sequence that nothing uses any more, with all that is recorded of it.
+/// Drops a sequence that no column default uses any more, with all that is recorded of it.
 pub(super) fn remove(locked: LockedSequence) {
     let sequence = &locked.sequence;
     let ids = catalog_oids().or_raise();
@@ -291,7 +291,7 @@ pub(super) fn remove(locked: LockedSequence) {
 fn role(name: &[u8]) -> pg_sys::Oid {
     use crate::catalog::roles::PUBLIC;
     match known_role(name) {
-        // A role of just this name may exist, but for the lower case one.
+        // A role may have this name in any other case than lower case; such a role comes first.
         pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
         pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
         role => role,
@@ -309,7 +309,7 @@ pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
 /// A role by name, or InvalidOid.
 fn known_role(name: &[u8]) -> pg_sys::Oid {
     let Ok(name) = std::ffi::CString::new(name) else { return pg_sys::InvalidOid };
-    // SAFETY: a catalog look-up inside a transaction.
+    // SAFETY: a catalog look-up inside a transaction; the name is a C string.
     unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }
 }
 

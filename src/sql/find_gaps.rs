@@ -1,10 +1,10 @@
 //! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
 //!
-//! All ranges are of *places*: the values of a sequence counted from its first one, in the
-//! order of serving, with those of other nodes left out. What the catalog and the pool know is read
-//! first, with the extension's own rights; then one query, with the caller's, reads the column in order,
-//! and what lies between neighbours is cut by the reasons and goes to the result at once. The query names
-//! the relation and nothing else, so that it may be of any kind, distributed among servers too.
+//! All ranges are of *places*: the values of a sequence counted from its first one, in the order of serving,
+//! without those of other nodes. First the function reads what the catalog and the pool know, with the
+//! extension's own rights. Then one query, with the caller's rights, reads the column in order. The places
+//! between neighbours are split by the reasons and go to the result at once. The query names the relation and
+//! nothing else, so the relation may be of any kind, even distributed among servers.
 
 use std::ffi::CStr;
 
@@ -44,7 +44,7 @@ impl Why {
     const FREE: usize = Tier::ALL.len();
     const UNKNOWN: usize = Self::FREE + 1 + Reason::ALL.len();
 
-    /// The order in which they are tried: a value is of the first that knows it.
+    /// The order of precedence: a value gets the first reason that knows it.
     fn rank(self) -> usize {
         match self {
             Why::Memory(tier) => tier as usize,
@@ -54,26 +54,26 @@ impl Why {
         }
     }
 
-    /// All, by rank.
+    /// The names of all reasons, by rank.
     fn names() -> impl Iterator<Item = &'static str> {
         let tiers = Tier::ALL.iter().map(|tier| tier.name());
         let reasons = Reason::ALL.iter().map(|reason| reason.name());
         tiers.chain(["free"]).chain(reasons).chain(["rolled back, deleted or unknown"])
     }
 
-    /// By what `hilo.gap` says.
+    /// The reason that `hilo.gap` states.
     fn recorded(reason: &str) -> Why {
         Reason::by_name(reason).map_or(Why::Unknown, Why::Gap)
     }
 }
 
-/// A range of places and the rank of its reason.
+/// A range of places, with the rank of its reason first.
 type Known = (usize, Range);
 
 /// The result: values, in the order of serving.
 struct Gaps {
     rows: StoredRows,
-    /// As text datums.
+    /// The reasons by rank, as text datums.
     reasons: Vec<pg_sys::Datum>,
 }
 
@@ -117,17 +117,18 @@ fn readable(name: &[u8]) -> Sequence {
 
 fn column_name(args: Args) -> String {
     let datum = args.datum(2).unwrap_or(pg_sys::Datum::null());
-    // SAFETY: an argument of type name, not null since the function is strict.
+    // SAFETY: the argument is of type name, which ends with a zero byte, and not null because the function is
+    // strict.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr::<pg_sys::NameData>().cast()) }
         .to_string_lossy()
         .into_owned()
 }
 
-/// The column that is looked through.
+/// The column that is searched.
 struct Column {
     relation: String,
     name: String,
-    /// Its numbers have to be compared as numeric.
+    /// Whether its numbers must be compared as numeric.
     numeric: bool,
 }
 
@@ -156,7 +157,7 @@ impl Column {
         if !allowed {
             HiloError::NoSelect { column: name, relation: relation_name }.raise();
         }
-        // SAFETY: a catalog look-up.
+        // SAFETY: a catalog look-up inside a transaction.
         let numeric = match unsafe { pg_sys::getBaseType(type_oid) } {
             pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID => false,
             pg_sys::NUMERICOID => true,
@@ -166,20 +167,21 @@ impl Column {
     }
 }
 
-/// Where the places of a sequence lie among the numbers.
+/// The places of a sequence among the numbers.
 struct Grid {
-    /// From place to value, without bounds.
+    /// Maps a place to a value, without bounds.
     mapping: Mapping,
-    /// How many places are looked at.
+    /// The number of places that are examined.
     end: i64,
 }
 
-/// All that is known without looking at the column: the grid, which places are whose, and the recorded
+/// All that is known without reading the column: the grid, the places with a known reason, and the recorded
 /// gaps that do not lie on the grid.
 fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let ids = catalog_oids()?;
     let node = gucs::node().0;
-    // A range that changes hands while this looks is seen before or after.
+    // A range may move between memory and the catalog meanwhile. Memory is read before and after, so that one
+    // of the readings sees it.
     let before = positions::find(&ids, sequence.id, node)?;
     let mut indexes = Vec::new();
     if let Some(position) = &before {
@@ -197,7 +199,7 @@ fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(),
         .try_for_each(|item| known.grow(item))
 }
 
-/// Free ranges, and what was in memory when the server last went down and is not yet written off.
+/// The free ranges, and what was in memory when the server last went down and is not written off yet.
 fn in_catalog(
     ids: &CatalogOids,
     sequence: &Sequence,
@@ -219,8 +221,8 @@ fn in_catalog(
     known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (reason.rank(), range)))
 }
 
-/// Chooses the grid so that it covers the sequence from its start to its position, and the gaps that
-/// were recorded earlier as far as they lie on it.
+/// Chooses the grid so that it covers the sequence from its start to its position, and those gaps recorded
+/// earlier that lie on it.
 fn lay_out(
     sequence: &Sequence,
     position: Position,
@@ -283,7 +285,7 @@ fn lay_out(
     Ok((Grid { mapping: Mapping { base, ..unbounded }, end: (high - low) as i64 }, all, strange))
 }
 
-/// The same with stripes: from the base of now on only, since an earlier one had stripes of its own.
+/// The same with stripes, but only from the current base on, because an earlier base had other stripes.
 fn on_stripes(
     mapping: Mapping,
     next: i64,
@@ -308,10 +310,10 @@ fn on_stripes(
     Ok((Grid { mapping, end }, known, strange))
 }
 
-/// The ranges cut apart and in order, each with the first reason that knows it; neighbours of one reason
-/// are one.
+/// Splits the ranges so that they are disjoint and in order, each with the first reason that knows it.
+/// Neighbours with the same reason become one range.
 fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
-    // Where a reason begins to know, and where it ends.
+    // The places at which a reason begins and ends to apply.
     let mut edges: Vec<(i64, usize, bool)> = Vec::new();
     for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
         edges.grow((range.start, rank, true))?;
@@ -340,7 +342,7 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
 }
 
 impl Grid {
-    /// The places that the column lacks and that are known, each range with its reason, as values.
+    /// Adds the places that have a reason and that the column lacks, as values.
     fn missing(&self, column: &Column, known: &[Known], gaps: &mut Gaps) {
         if self.end == 0 {
             return;
@@ -372,7 +374,7 @@ impl Grid {
         }
     }
 
-    /// The places that the column has, in order.
+    /// The query for the places that the column has, in order.
     fn query(&self, column: &Column) -> String {
         let Places { place, condition, order } = self.places(column);
         format!(
@@ -382,7 +384,7 @@ impl Grid {
         )
     }
 
-    /// How to tell from the column's value `t.…` whether it is on the grid, and its place there.
+    /// The expressions that tell whether the column's value `t.…` is on the grid, and its place there.
     fn places(&self, column: &Column) -> Places {
         let mapping = &self.mapping;
         let rising = mapping.increment > 0;
@@ -407,7 +409,7 @@ impl Grid {
         } else {
             operate(&number(mapping.base as i128), "-", &value)
         };
-        // Compared as it is, so that an index on the column serves.
+        // The column is compared without a cast, so that an index on it can be used.
         let name = format!("t.{}", spi::quoted(&column.name));
         let mut conditions = vec![
             operate(
@@ -447,7 +449,7 @@ impl Grid {
         }
     }
 
-    /// Whether the grid has a place for this value among those looked at.
+    /// Whether the grid has a place for this value among those examined.
     fn covers(&self, value: i64) -> bool {
         self.mapping.index_of(value).is_some_and(|place| place < self.end)
     }
@@ -481,7 +483,7 @@ impl Series {
         (self.first + at * self.step) as i64
     }
 
-    /// The first of `count` values of which this is the last.
+    /// The first of `count` values that end with `last`.
     fn before(&self, last: i64, count: i64) -> i64 {
         (last as i128 - (count - 1) as i128 * self.step) as i64
     }
@@ -493,8 +495,8 @@ impl Series {
     }
 }
 
-/// Of a gap that does not lie on the grid the few values are looked up one by one, but for those that the
-/// grid or an earlier such gap has.
+/// Looks up the values of a gap that does not lie on the grid one by one, because they are few. Skips those
+/// that the grid or an earlier such gap covers.
 fn missing_one_by_one(
     column: &Column,
     grid: &Grid,

@@ -1,4 +1,4 @@
-//! Text keys: a value set into the sequence's key format.
+//! Text keys: a value inserted into the sequence's key format.
 
 use pgrx::pg_sys;
 
@@ -23,7 +23,7 @@ sql_functions!(hilo_key, hilo_key_value);
 
 raw_functions!(hilo_nextkey_wrapper);
 
-/// Whether a definition's key format makes different keys of different values, with the prefix of now.
+/// Checks that a definition's key format, with the current prefix, makes different keys of different values.
 pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     let format = match &definition.key_format {
         Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
@@ -33,9 +33,9 @@ pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     check_prefix(&format, name, prefix, definition.min_value < 0)
 }
 
-/// Whether bytes, which a configuration file may have in any encoding, are text in this database's.
+/// Whether bytes are text in this database's encoding: a configuration file may contain any encoding.
 fn is_text(bytes: &[u8]) -> bool {
-    // SAFETY: reads so many bytes and raises nothing.
+    // SAFETY: reads the bytes of a slice, as many as it has, and raises no error.
     unsafe {
         pg_sys::pg_verify_mbstr(
             pg_sys::GetDatabaseEncoding(),
@@ -74,13 +74,14 @@ fn check_prefix(
     })
 }
 
-/// `hilo_nextkey(name)`: the next value as a key. A hit is that of `hilo_nextval`, set into what is
-/// remembered of the key; all that it can raise is that memory is out, and nothing here has a destructor.
+/// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the
+/// remembered parts of the key. The only error that it can raise is out of memory, and nothing here has a
+/// destructor.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls it with what it was declared to take.
+    // SAFETY: Postgres calls the function with the arguments that it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
     if let Some(memo) = known(args)
         && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
@@ -88,15 +89,16 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     {
         return text_unguarded(frame, value);
     }
-    // SAFETY: as above.
+    // SAFETY: as above; the call is handed on as it came.
     unsafe { nextkey(fcinfo) }
 }
 
-/// Where it is no hit. A prefix that does not go with the sequence is refused before a value is drawn.
+/// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused before a
+/// value is drawn.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller's.
+    // SAFETY: the caller hands on the call as it came from Postgres.
     let args = unsafe { Args::new(fcinfo) };
     memory::check().or_raise();
     let name = args.name(0);
@@ -122,13 +124,14 @@ fn text(frame: &Frame, value: i64) -> pg_sys::Datum {
     text_datum(&frame.key(value, &mut [0; 20]).concat())
 }
 
-/// The same, made outside pgrx's guard.
+/// The same, outside pgrx's guard.
 #[inline(always)]
 fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
     let mut buffer = [0; 20];
     let parts = frame.key(value, &mut buffer);
     let length = pg_sys::VARHDRSZ + parts.iter().map(|part| part.len()).sum::<usize>();
-    // SAFETY: room for the header and for all parts.
+    // SAFETY: the memory has room for the header and for all parts, and is new, so it overlaps none of them.
+    // If palloc raises an error, it jumps across frames that have nothing to drop.
     unsafe {
         let datum: *mut u8 = ffi::palloc(length).cast();
         pgrx::set_varsize_4b(datum.cast(), length as i32);
@@ -147,7 +150,7 @@ fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
     Ok(sequence)
 }
 
-/// `hilo_key(name, value)`: a value as a key, as this server would make it.
+/// `hilo_key(name, value)`: the key that this server would make of a value.
 fn hilo_key(args: Args) -> pg_sys::Datum {
     let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
     let definition = readable(name).or_raise().definition;

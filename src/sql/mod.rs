@@ -1,4 +1,4 @@
-//! The functions that SQL calls: arguments in, results out. What they do is elsewhere.
+//! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
 pub mod args;
 pub mod check;

@@ -1,4 +1,4 @@
-//! Numbers: nextval and its relatives.
+//! The functions that serve values: nextval and its relatives.
 
 use pgrx::pg_sys;
 
@@ -17,12 +17,12 @@ sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
 
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
-/// The memo of the name that is asked for, if this session has one: the one that this call site has
-/// asked for last, or else found by its name.
+/// The memo of the name in the first argument, if this session has one: the memo that this call site used
+/// last, if it has this name, or else the one that the name finds.
 #[inline(always)]
 pub fn known(args: Args) -> Option<&'static Memo> {
     let name = args.plain_name(0)?;
-    // SAFETY: null or a memo, which is never freed.
+    // SAFETY: what this call site remembers is null or a memo, which is never freed.
     if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
         && *memo.name == *name
     {
@@ -33,29 +33,30 @@ pub fn known(args: Args) -> Option<&'static Memo> {
     Some(memo)
 }
 
-/// `hilo_nextval(name)`: the next value. A hit compares the name with the one this call site asked for
-/// last, checks that what is remembered of it still holds, and adds one.
+/// `hilo_nextval(name)`: the next value. A hit compares the name with the one that this call site used last,
+/// checks that its memo is still valid, and adds the increment.
 ///
-/// A hit runs outside pgrx's guard, which costs more than the hit: it calls nothing that can raise an
-/// error or panic. Nothing here has a destructor, so an error may pass over this frame.
+/// A hit runs outside pgrx's guard, which costs more than the hit itself. That is sound because a hit calls
+/// nothing that can panic or raise an error, except through a guard of its own, and nothing here has a
+/// destructor, so an error may jump across this frame.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls it with what it was declared to take.
+    // SAFETY: Postgres calls the function with the arguments that it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
     if let Some(value) = known(args).and_then(draw::hit_unguarded) {
         return value.into();
     }
-    // SAFETY: as above.
+    // SAFETY: as above; the call is handed on as it came.
     unsafe { nextval(fcinfo) }
 }
 
-/// Where it is no hit.
+/// The path of a call that is no hit.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller's.
+    // SAFETY: the caller hands on the call as it came from Postgres.
     let args = unsafe { Args::new(fcinfo) };
     memory::check().or_raise();
     let (memo, value) = draw::next(args.name(0)).or_raise();
@@ -71,14 +72,15 @@ struct Series {
     left: i32,
 }
 
-/// `hilo_nextvals(name, n)`: the next n values, a row each. What a LIMIT leaves over stays in the
+/// `hilo_nextvals(name, n)`: the next n values, one row each. Values that a LIMIT does not read stay in the
 /// session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls it with what it was declared to take, as a set-returning function; what
-    // the call site remembers is the context of the series, once that is complete.
+    // SAFETY: Postgres calls the function as a set-returning one, with the arguments that it was declared to
+    // take. What the call site remembers is null or the context of the series; its `user_fctx` is null until
+    // the series is complete.
     unsafe {
         let args = Args::new(fcinfo);
         if let Some(context) = args.extra::<pg_sys::FuncCallContext>().as_ref()
@@ -95,11 +97,12 @@ unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     }
 }
 
-/// Where it is no hit.
+/// The path of a call that is no hit.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: as above.
+    // SAFETY: the caller hands on the call as it came from Postgres; `begin_series` makes the series before
+    // it is used, in memory that the calls share.
     unsafe {
         let args = Args::new(fcinfo);
         memory::check().or_raise();
@@ -133,8 +136,8 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
         )
         .raise();
     }
-    // SAFETY: the first call of a set-returning function; both copies live in the context that the
-    // calls share.
+    // SAFETY: this is the first call of a set-returning function. The copies of the name and of the series
+    // live in the memory context that the calls share, so they outlive each call.
     unsafe {
         let context = pg_sys::init_MultiFuncCall(args.raw());
         let shared = (*context).multi_call_memory_ctx;
@@ -152,7 +155,7 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
     }
 }
 
-/// `hilo_nextrange(name, n)`: n values at even steps, in one piece.
+/// `hilo_nextrange(name, n)`: n evenly spaced values in one piece.
 fn hilo_nextrange(args: Args) -> pg_sys::Datum {
     let count = args.int8(1).unwrap_or(0);
     if count < 1 {
@@ -171,7 +174,7 @@ fn hilo_nextrange(args: Args) -> pg_sys::Datum {
 /// A row of the function's declared result type.
 ///
 /// # Safety
-/// `values` must be of that type's columns.
+/// `values` must be of the types of its columns, in their order.
 pub unsafe fn record(
     fcinfo: pg_sys::FunctionCallInfo,
     values: &[Option<pg_sys::Datum>],
@@ -180,7 +183,8 @@ pub unsafe fn record(
     let mut datums: Vec<_> =
         values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
     let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that there is a value for each column, of its type; both arrays have an
+    // element for each.
     unsafe {
         pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &mut desc);
         let desc = pg_sys::BlessTupleDesc(desc);
@@ -189,7 +193,7 @@ pub unsafe fn record(
     }
 }
 
-/// `hilo_currval(name)`: the value that this session was given last.
+/// `hilo_currval(name)`: the value that this session last got from the sequence.
 fn hilo_currval(args: Args) -> i64 {
     let name = args.name(0);
     let needs = Privileges::USAGE.or(Privileges::SELECT);
@@ -206,7 +210,7 @@ fn hilo_currval(args: Args) -> i64 {
     current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(name))).or_raise()
 }
 
-/// `hilo_lastval()`: the value that this session was given last, of whatever sequence.
+/// `hilo_lastval()`: the value that this session last got from any sequence.
 fn hilo_lastval(_args: Args) -> i64 {
     let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
     let ids = crate::catalog::catalog_oids().or_raise();
@@ -216,7 +220,7 @@ fn hilo_lastval(_args: Args) -> i64 {
     entry.last.get().ok_or(HiloError::NoLastval).or_raise()
 }
 
-/// Whether the user of now has one of `needs`.
+/// Checks that the current user has one of `needs`.
 pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), HiloError> {
     if privileges::of(sequence, ffi::current_user())?.any_of(needs) {
         return Ok(());
@@ -224,7 +228,7 @@ pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), 
     Err(HiloError::Permission { name: sequence.name.to_string(), needs: needs.needed() })
 }
 
-/// `hilo_next_hi(name)`: the next block of classic Hi/Lo.
+/// `hilo_next_hi(name)`: the next block number of classic Hi/Lo.
 fn hilo_next_hi(args: Args) -> i64 {
     range::next_block(args.name(0)).or_raise()
 }

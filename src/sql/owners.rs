@@ -1,5 +1,5 @@
-//! What becomes of sequences and privileges when roles go: `hilo_set_owner`, DROP OWNED, REASSIGN OWNED
-//! and DROP ROLE, each as core treats its own sequences.
+//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and DROP ROLE:
+//! the same as to core's own sequences.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use crate::session::invalidation::{self, Change};
 sql_functions!(hilo_set_owner);
 raw_functions!(hilo_note_roles);
 
-/// `hilo_set_owner(name, new_owner)`: by core's rules for ALTER SEQUENCE … OWNER TO.
+/// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
     ddl::begin_write(c"hilo_set_owner()");
     let name = ddl::required_name(args);
@@ -33,7 +33,8 @@ fn hilo_set_owner(args: Args) {
     if owned.sequence.owner == new_owner {
         return;
     }
-    // SAFETY: looks into the caches of roles; the second raises an error or does nothing.
+    // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or does
+    // nothing.
     unsafe {
         if !pg_sys::superuser() {
             #[cfg(feature = "pg15")]
@@ -55,7 +56,7 @@ fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError>
     invalidation::note(id, Change::Outdated)
 }
 
-/// Those of `found` that `role` still owns, each locked.
+/// Locks those of `found` that `role` still owns.
 fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequence>, HiloError> {
     let mut locked = Vec::new();
     for sequence in found {
@@ -68,21 +69,23 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
-/// What DROP OWNED or REASSIGN OWNED is about to do; of the memory context of its statement.
+/// What DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its statement.
 pub struct Belongings {
     roles: *mut pg_sys::List,
-    /// REASSIGN OWNED … TO.
+    /// The role after TO in REASSIGN OWNED.
     heir: Option<pg_sys::Oid>,
     cascade: bool,
 }
 
-/// Before core runs such a statement; it may free it. Null where there is nothing to do.
+/// Runs before core executes such a statement, because core may free the statement. Returns null if nothing
+/// is left to do afterwards.
 ///
 /// # Safety
 /// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongings {
-    // SAFETY: the node is what its tag says. Whoever is not there is an error, as in core.
+    // SAFETY: the caller guarantees that the node is one of the two, and its tag tells which. A role that
+    // does not exist is an error, as in core.
     let belongings = unsafe {
         if (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt {
             let statement: *mut pg_sys::DropOwnedStmt = node.cast();
@@ -104,18 +107,19 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
         return std::ptr::null_mut();
     }
     let roles = belongings.roles();
-    // Who may not do this must not come as far as a lock, nor a standby; core will refuse.
-    // SAFETY: reads a static of xact.c, true in recovery too.
+    // A user who may not do this must not get as far as a lock, nor may a standby or a read-only transaction;
+    // core will refuse the statement.
+    // SAFETY: reads a static of xact.c, which is true in recovery too.
     let read_only = unsafe { pg_sys::XactReadOnly };
     let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
     if read_only || !allowed {
         return std::ptr::null_mut();
     }
     if belongings.heir.is_none() {
-        // Else core would look for privileges on our type, to revoke them.
+        // Otherwise core would look for privileges on the type hilo.role, in order to revoke them.
         roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
     }
-    // SAFETY: memory of the statement's context, large enough, written before it is read.
+    // SAFETY: the memory is in the statement's context and large enough, and is written before it is read.
     unsafe {
         let kept = pg_sys::palloc(size_of::<Belongings>()) as *mut Belongings;
         kept.write(belongings);
@@ -123,16 +127,17 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
     }
 }
 
-/// After core has done its part.
+/// Runs after core has executed the statement.
 ///
 /// # Safety
 /// `belongings` must come from [`before`], in the same statement.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `before` made it in this statement, whose memory context still
+    // exists.
     let belongings = unsafe { &*belongings };
     next_command();
-    // DROP OWNED by the owner of the extension.
+    // DROP OWNED by the extension's owner has dropped the extension.
     if !installed() {
         return;
     }
@@ -144,7 +149,7 @@ pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
 
 impl Belongings {
     fn roles(&self) -> Vec<pg_sys::Oid> {
-        // SAFETY: null, or a list of oids as long as it says.
+        // SAFETY: the list is null, which is checked, or a list of OIDs that has as many elements as it says.
         unsafe {
             match self.roles.as_ref() {
                 None => Vec::new(),
@@ -156,8 +161,8 @@ impl Belongings {
     }
 }
 
-/// Whether the extension is in this database, in the library's version: what cannot be read is left to
-/// core's record.
+/// Whether the extension exists in this database, in the library's version. Otherwise the rows cannot be
+/// read, and core's own record of the roles decides.
 fn installed() -> bool {
     catalog_oids().is_ok()
 }
@@ -171,8 +176,8 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Drops what the roles own, which others' column defaults keep from it unless they go too, and revokes
-/// what was granted to them.
+/// Drops what the roles own and revokes what was granted to them. Column defaults that use such a sequence
+/// prevent that, unless `cascade` drops them too.
 fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
@@ -180,7 +185,8 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     }
     let schema = privileges::extension_schema(catalog_oids()?.extension)?;
     let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
-    // The tables before the sequences, as in hilo_drop(), and then what came while we waited.
+    // The tables come before the sequences, as in hilo_drop(), and then the defaults that were added during
+    // the waits.
     drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), cascade)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
@@ -198,7 +204,8 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Drops the column defaults that use these sequences, or names all of them in an error.
+/// Drops the column defaults that use these sequences if `cascade`; otherwise any of them is an error, which
+/// names them all.
 fn drop_defaults<'a>(
     type_oid: pg_sys::Oid,
     sequences: impl Iterator<Item = &'a Sequence>,
@@ -228,13 +235,13 @@ fn drop_defaults<'a>(
     Ok(())
 }
 
-/// DROP ROLE, before core looks whether anything depends on the role: names what does here. Elsewhere
-/// core's own record of it speaks.
+/// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does in this
+/// database. For other databases core's own record applies.
 pub fn role_dropped(role: pg_sys::Oid) {
     if !installed() {
         return;
     }
-    // Nobody gives it anything from here on, and what was being given is known.
+    // From here on no session can give the role anything, and what was being given is visible.
     roles::forget_dependency(role).or_raise();
     let owned = role_references::owned_by(role).or_raise();
     let granted = role_references::granted_to(role).or_raise();
@@ -246,11 +253,11 @@ pub fn role_dropped(role: pg_sys::Oid) {
     }
 }
 
-/// Trigger, after rows were copied into the catalog, as by a restore: their roles become known.
+/// Trigger that records the roles of rows that were copied into the catalog, as by a restore.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call; a call's context is null or a node.
+    // SAFETY: Postgres passes a live call, whose context is null, which is checked, or a node.
     let triggered = unsafe {
         let context = (*fcinfo).context;
         !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData

@@ -1,7 +1,8 @@
-//! Whether a value of `hilo.server_prefix` goes with the sequences that are there, asked when it is set.
+//! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked when it is
+//! set.
 //!
-//! Where it is read from the configuration file there is no transaction in which to look; then each
-//! sequence that it does not go with refuses to make keys.
+//! When the setting is read from the configuration file, there is no transaction in which to look up the
+//! sequences. Then each sequence that it is not compatible with refuses to make keys.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
@@ -14,14 +15,14 @@ use crate::catalog::definitions;
 /// The check hook of the setting.
 ///
 /// # Safety
-/// As Postgres calls a check hook.
+/// `value` must be what Postgres passes to a check hook.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn check(
     value: *mut *mut c_char,
     _extra: *mut *mut c_void,
     source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: null or a C string that outlives the call.
+    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the call.
     let prefix = unsafe {
         match (*value).is_null() {
             true => return true,
@@ -34,7 +35,8 @@ pub unsafe extern "C-unwind" fn check(
     });
     if let Some(reason) = &refusal {
         let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
-        // SAFETY: as core's GUC_check_errdetail: the text lives in the context of errors.
+        // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the memory
+        // context of errors, as there.
         unsafe {
             pg_sys::GUC_check_errdetail_string =
                 pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
@@ -43,7 +45,7 @@ pub unsafe extern "C-unwind" fn check(
     refusal.is_none()
 }
 
-/// What no key can contain.
+/// Why no key can contain this prefix.
 fn forbidden(prefix: &[u8]) -> Option<String> {
     match KeyFormat::default().check_prefix(b"", prefix, false) {
         Err(error @ PrefixError::Control { .. }) => Some(format!("The {error}.")),
@@ -51,11 +53,12 @@ fn forbidden(prefix: &[u8]) -> Option<String> {
     }
 }
 
-/// SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM, which is told from a reload in the middle of a
-/// transaction by not running in a block.
+/// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM. What
+/// distinguishes ALTER SYSTEM from a reload in the middle of a transaction is that it does not run in a
+/// transaction block.
 fn can_look(source: pg_sys::GucSource::Type) -> bool {
     use pg_sys::GucSource::*;
-    // SAFETY: these read the state of this process's transaction.
+    // SAFETY: all of these read the transaction state and a flag of this process.
     unsafe {
         pg_sys::IsTransactionState()
             && !pg_sys::InitializingParallelWorker
@@ -67,7 +70,7 @@ fn can_look(source: pg_sys::GucSource::Type) -> bool {
     }
 }
 
-/// The first sequence of this database that the prefix does not go with, and why.
+/// The first sequence of this database that the prefix is not compatible with, and why.
 fn conflict(prefix: &[u8]) -> Option<String> {
     let mut found = None;
     // Without the extension there is nothing to look at.

@@ -1,4 +1,4 @@
-//! Changes of what a sequence is numbered by: `hilo_alter` and `hilo_setval`.
+//! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
@@ -25,8 +25,8 @@ use crate::shared::slices::IndexSpace;
 
 sql_functions!(hilo_alter, hilo_setval);
 
-/// Locks this node's position, making it where this node has never drawn: by joining the others, or
-/// `anew`, to be numbered at once.
+/// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
+/// numbering or, if `anew`, starts like that of a new sequence, because the caller renumbers it at once.
 fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
     let ids = catalog_oids().or_raise();
     let node = numbering::node().or_raise();
@@ -45,8 +45,8 @@ fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
     }
 }
 
-/// The first index of this node that nobody has been dealt, as far as is known. What this session holds
-/// goes back first.
+/// The first index of this node that no session has taken in order, as far as is known. This session returns
+/// what it holds first.
 fn undealt(sequence: &Sequence, position: &Position) -> i64 {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
@@ -59,9 +59,10 @@ fn index_space(position: &Position) -> IndexSpace {
     IndexSpace { key, node: position.node, epoch: position.epoch }
 }
 
-/// Where the numbers of a locked position end, once nobody is dealt any more until this transaction
-/// ends. What was reserved below that and not served is written off. Where the new numbers do `continue`
-/// the old ones, they begin behind what another server may have reserved.
+/// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
+/// transaction ends, and returns the position at which the numbering ends. What was reserved below that and
+/// not served is written off. If the new numbering `continues` the old one, it starts after what another
+/// server may have reserved.
 fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
     let ids = catalog_oids().or_raise();
     let shared = shared::get().or_raise();
@@ -69,7 +70,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     let mapping = position.mapping(&sequence.definition);
     let mut lost = Vec::new();
     if locked.is_own() {
-        // Drawn by this transaction, and not yet written back.
+        // This transaction has drawn values that it has not written back yet.
         position.next_index =
             uncommitted::reached(&locked.version()).unwrap_or(0).max(position.next_index);
         lost = uncommitted::passed(&locked.version());
@@ -79,16 +80,16 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
         shared.freeze(&index_space.key);
         let arrived = shared.await_reservation(&index_space.key);
         match shared.in_memory_soon(&index_space).filter(|_| arrived) {
-            // It cannot be told what is in memory: all that may be is written off.
+            // What is in memory cannot be determined, so everything that may be there is written off.
             None => ranges::write_off_memory(&ids, &position, &mapping, Reason::Altered).or_raise(),
             Some(held) => {
                 lost = held.ranges;
                 if held.has_slot {
-                    // Reserved, and by a worker that was replaced before it could publish it.
+                    // This was reserved by a worker that was replaced before it could publish it.
                     let known = held.reserved_to.unwrap_or(position.settled_index);
                     lost.push(Range::new(known, position.next_index));
                 }
-                // From there on nothing has left the pool: it is as if it had not been reserved.
+                // Nothing from this index on has left the pool, so it counts as not reserved.
                 let next = held.undealt.or(held.reserved_to);
                 position.next_index = next.unwrap_or(position.next_index);
             }
@@ -105,7 +106,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     position
 }
 
-/// Numbers a sequence anew: under the next epoch, from index `next_index` of `numbering` on.
+/// Renumbers a sequence: it continues under the next epoch, from index `next_index` of `numbering` on.
 fn renumber(
     locked: &LockedPosition,
     sequence: &Sequence,
@@ -138,14 +139,14 @@ fn renumber(
     uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
 }
 
-/// `hilo_alter(name, …)`: changes the options that are not null. The owner's to do.
+/// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
 fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
     let owned = lock_owned(name);
     let old = owned.sequence.clone();
-    // Better to learn of an error before the pool is closed.
+    // An error in the options is raised before the pool is frozen.
     old.definition.alter(&options, None, restart).or_raise();
     if !renumbers(&old.definition, &options) && restart.is_none() {
         return redefine(&owned, &options);
@@ -166,8 +167,8 @@ fn hilo_alter(args: Args) {
     renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
 }
 
-/// Changes what leaves each index its value. The position stays as it is, so this transaction draws from
-/// the pool as everybody does, and its rollback gives nothing back.
+/// Changes options that leave each index its value. The position stays as it is, so this transaction draws
+/// from the pool as every other session does, and its rollback returns nothing.
 fn redefine(locked: &LockedSequence, options: &Options) {
     let old = &locked.sequence;
     let position = positions::find(&catalog_oids().or_raise(), old.id, gucs::node().0).or_raise();
@@ -187,8 +188,9 @@ fn redefine(locked: &LockedSequence, options: &Options) {
     invalidation::note(old.id, Change::Terms).or_raise();
 }
 
-/// How a sequence continues behind its last value when its increment changes, or whether it cycles.
-/// Several nodes stand at different places, so that there they have to be told where.
+/// How a sequence continues after its last value when its increment, its cycle option or its laps change.
+/// Several nodes have reached different values, so there the caller must state the value at which all
+/// restart.
 fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, i64), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
@@ -200,8 +202,9 @@ fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, i64), Hi
     })
 }
 
-/// Whether these options change the value of an index: an increment does; and where a sequence cycles, or
-/// is to, what a lap is.
+/// Whether these options change the value of an index. Another increment does, and so does the start or end
+/// of cycling; for a sequence that cycles, so do other bounds or another data type, because they change its
+/// laps.
 fn renumbers(old: &Definition, options: &Options) -> bool {
     let cycle = options.cycle.unwrap_or(old.cycle);
     let laps = options.min_value.is_some_and(|new| new != old.min_value)
@@ -212,7 +215,8 @@ fn renumbers(old: &Definition, options: &Options) -> bool {
         || (cycle && laps)
 }
 
-/// `hilo_setval(name, value, is_called)`: goes on behind `value`, or with it. Returns the value.
+/// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it. Returns
+/// `value`.
 fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
@@ -241,8 +245,8 @@ fn check_value(sequence: &Sequence, value: i64) {
     }
 }
 
-/// How a sequence goes on behind `value`, or with it unless that was `called`: the numbering and the
-/// next index of this node.
+/// How a sequence continues after `value` or, unless that was `called`, with it: the numbering, and the next
+/// index of this node.
 fn behind(
     sequence: &Sequence,
     position: &Position,
@@ -254,7 +258,8 @@ fn behind(
     if !called || gucs::node().1 == 1 {
         return Ok((anew(value)?, called as i64));
     }
-    // The node that the first stripe is dealt to must not serve the value, and the others not skip one.
+    // The node that has the first stripe must not serve the value again, and the other nodes must not skip
+    // one, so the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {
@@ -263,7 +268,7 @@ fn behind(
     if definition.cycle {
         return Ok((anew(if definition.increment > 0 { min } else { max })?, 0));
     }
-    // It was the last one: nothing is left on any node.
+    // `value` was the last one: nothing is left on any node.
     let numbering = anew(value)?;
     let Numbering { base, nodes, stripe } = numbering;
     let whole = Position { base, nodes, stripe, ..*position };

@@ -1,10 +1,12 @@
-//! What logical replication brings to the tables of schema `hilo`. Its workers write past the library,
-//! so triggers that fire for them alone (sql/catalog.sql) see to it that no number is dealt twice
-//! through it, that memory learns of what has changed, and that no row stops the worker for good.
+//! What logical replication brings to the tables of schema `hilo`. Its workers write to them without the
+//! library. So triggers that fire for these workers only (sql/catalog.sql) ensure that replication causes no
+//! value to be served twice, that memory learns of what has changed, and that no row stops a worker
+//! permanently.
 //!
-//! A position is its node's. Rows of other nodes are taken, and marked as [`REPLICATED`]; those of our
-//! own node only where this server has not reserved yet, as a replica that is to take over. Once it
-//! has, neither the position nor what the numbers are made of is replaced from elsewhere.
+//! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`]. Rows of
+//! this server's own node are accepted only if this server has not reserved yet, as on a replica that is to
+//! take over. Once it has, neither its position nor the columns that determine the numbers are replaced by
+//! rows from elsewhere.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -44,7 +46,7 @@ raw_functions!(
 unsafe extern "C-unwind" fn hilo_replicated_sequence(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call.
+    // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"sequence") }.answer(sequence)
 }
 
@@ -54,7 +56,7 @@ unsafe extern "C-unwind" fn hilo_replicated_sequence(
 unsafe extern "C-unwind" fn hilo_replicated_position(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call.
+    // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"position") }.answer(position)
 }
 
@@ -64,17 +66,18 @@ unsafe extern "C-unwind" fn hilo_replicated_position(
 unsafe extern "C-unwind" fn hilo_replicated_privilege(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call.
+    // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"privilege") }.answer(privilege)
 }
 
-/// `hilo.replicated_free_range() RETURNS trigger`: what another server gave back is for it to serve.
+/// `hilo.replicated_free_range() RETURNS trigger`: keeps the row out. What another server returned is for
+/// that server to serve.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_replicated_free_range(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call.
+    // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"free_range") }.answer(|_| Ok(Verdict::KeepOut))
 }
 
@@ -88,15 +91,15 @@ enum Event {
     Delete,
 }
 
-/// What becomes of a row that has arrived.
+/// The verdict on a row that has arrived.
 enum Verdict {
     Accept,
     KeepOut,
-    /// It is stored with these columns replaced.
+    /// The row is stored with these columns replaced.
     With(Vec<(i16, Option<pg_sys::Datum>)>),
 }
 
-/// A row trigger that is being run before the change of a row.
+/// The call of a row trigger before the change of a row.
 struct Fired {
     trigger: *mut pg_sys::TriggerData,
     event: Event,
@@ -106,7 +109,8 @@ impl Fired {
     /// # Safety
     /// `fcinfo` must be a live call.
     unsafe fn new(fcinfo: pg_sys::FunctionCallInfo, table: &CStr) -> Fired {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a row
+        // trigger.
         unsafe {
             let trigger = before_row(fcinfo, table);
             let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
@@ -118,14 +122,14 @@ impl Fired {
         }
     }
 
-    /// The row that is there, where one is changed or deleted.
+    /// The existing row, if one is changed or deleted.
     fn old(&self) -> Row {
-        // SAFETY: a tuple of the trigger's relation; both live as long as the call.
+        // SAFETY: the tuple is one of the trigger's relation, and both live as long as the call.
         unsafe { Row::of((*self.trigger).tg_trigtuple, (*(*self.trigger).tg_relation).rd_att) }
     }
 
     fn new_tuple(&self) -> pg_sys::HeapTuple {
-        // SAFETY: as in `old`.
+        // SAFETY: the data of the trigger lives as long as the call.
         unsafe {
             match self.event {
                 Event::Update => (*self.trigger).tg_newtuple,
@@ -134,14 +138,14 @@ impl Fired {
         }
     }
 
-    /// The row that is to be, where one is inserted or changed.
+    /// The new row, if one is inserted or changed.
     fn new_row(&self) -> Row {
         // SAFETY: as in `old`.
         unsafe { Row::of(self.new_tuple(), (*(*self.trigger).tg_relation).rd_att) }
     }
 
     fn answer(self, judge: impl FnOnce(&Fired) -> Result<Verdict, HiloError>) -> pg_sys::Datum {
-        // Somebody may have enabled the triggers for all: see `check_nodes`.
+        // The triggers may have been enabled for all sessions: `hilo_check` reports that.
         // SAFETY: reads the variable behind the setting session_replication_role.
         let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
         let verdict = if replica { judge(&self).or_raise() } else { Verdict::Accept };
@@ -157,7 +161,8 @@ impl Fired {
                     .collect();
                 let mut nulls: Vec<bool> =
                     columns.iter().map(|(_, value)| value.is_none()).collect();
-                // SAFETY: each column gets a value of its own type, taken from a row of this table.
+                // SAFETY: each column gets a value of its own type, taken from a row of this table, and each
+                // array has an element for every column replaced.
                 unsafe {
                     pg_sys::heap_modify_tuple_by_cols(
                         self.new_tuple(),
@@ -187,7 +192,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     let here = gucs::node().0;
     if fired.event == Event::Delete {
         let old = Position::from_row(&fired.old());
-        // It goes with its sequence: see below.
+        // A position of this server is deleted with its sequence: see `sequence`.
         let keep = old.node == here && old.is_ours();
         return Ok(if keep { Verdict::KeepOut } else { Verdict::Accept });
     }
@@ -216,8 +221,8 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     Ok(Verdict::With(vec![(columns::position::TIMELINE, Some(REPLICATED.into()))]))
 }
 
-/// Puts an arrived row in the place of the one that is there, unless that has become ours while we waited
-/// for it.
+/// Replaces the existing row with one that arrived, unless the existing row became this server's during the
+/// wait for its lock.
 fn replace(ids: &CatalogOids, new: &Position, here: i32) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
     match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
@@ -230,7 +235,7 @@ fn replace(ids: &CatalogOids, new: &Position, here: i32) -> Result<(), HiloError
     Ok(())
 }
 
-/// Whether it is time to say so again: what is true of one row is true of many.
+/// Whether it is time to repeat a warning: what is true of one row is true of many.
 fn is_due(last: &Cell<Option<Instant>>) -> bool {
     const INTERVAL: Duration = Duration::from_secs(60);
     let due = last.get().is_none_or(|last| last.elapsed() >= INTERVAL);
@@ -240,11 +245,11 @@ fn is_due(last: &Cell<Option<Instant>>) -> bool {
     due
 }
 
-/// Another server reserves as this node.
+/// Handles a row that shows that another server reserves as this node.
 fn meet_twin(new: &Position) {
     static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
     let life = shared::get().map_or(0, |shared| shared.life());
-    // A row of our own may come back over a third server, which has marked it.
+    // A row of this server may come back through a third server, which has marked it as replicated.
     if new.system_id == positions::server().0 && (new.incarnation == 0 || new.incarnation == life) {
         return;
     }
@@ -274,13 +279,13 @@ fn node_moved(node: i32) {
     }
 }
 
-/// Whether this server has reserved from a sequence, or made it.
+/// Whether this server has reserved from a sequence, or made its position.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     let own = positions::find(&catalog_oids()?, id, gucs::node().0)?;
     Ok(own.is_some_and(|own| own.is_ours()))
 }
 
-/// Of what the numbers are made; in this order, columns 3 to 9.
+/// What the numbers are made of: columns 3 to 9, in this order.
 fn numbers(of: &Definition) -> (DataType, i64, i64, i64, i64, bool, bool) {
     (of.data_type, of.start_value, of.increment, of.min_value, of.max_value, of.cycle, of.ordered)
 }
@@ -305,7 +310,8 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     if let Some(locked) = definitions::lock_existing(new.id)? {
         let known = &locked.sequence;
         let kept = kept(known, new)?;
-        // An owner that does not exist here has been replaced by whom this runs as.
+        // If the new owner does not exist here, `missing_owner` has replaced it with the role that this runs
+        // as.
         let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
         let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new, &kept) };
         if merged != *known {
@@ -326,7 +332,7 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::Accept)
 }
 
-/// Of what the numbers are made.
+/// The columns that the numbers are made of.
 const NUMBERS: std::ops::RangeInclusive<i16> = column::DATA_TYPE..=column::ORDERED;
 
 fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
@@ -336,7 +342,7 @@ fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
 }
 
-/// The columns that stay as they are when `new` arrives for `old`.
+/// The columns that keep their old values when `new` arrives for `old`.
 fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
     let mut kept = Vec::new();
     if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
@@ -362,7 +368,7 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
     Ok(kept)
 }
 
-/// `new`, but for the columns that are kept of `old`.
+/// `new`, except for the columns that are kept from `old`.
 fn merge(old: &Sequence, new: &Sequence, kept: &[i16]) -> Sequence {
     let mut merged = new.clone();
     if kept.contains(&column::NAME) {
@@ -380,7 +386,7 @@ fn merge(old: &Sequence, new: &Sequence, kept: &[i16]) -> Sequence {
     merged
 }
 
-/// Memory is to learn of a definition that has changed.
+/// Tells memory of a definition that has changed.
 fn tell(new: &Sequence) -> Result<(), HiloError> {
     invalidation::note(new.id, Change::Terms)
 }

@@ -1,9 +1,10 @@
-//! What a dump brings back. pg_restore and psql write to the tables of schema hilo as SQL does, which the
-//! library never does: so triggers know a restored row by that (sql/catalog.sql).
+//! What a dump brings back. pg_restore and psql write to the tables of schema hilo through SQL, which the
+//! library never does. So a row for which an ordinary trigger fires is a restored one (sql/catalog.sql).
 //!
-//! A dump is of one snapshot: every value that anybody had seen by then lies below its positions and in
-//! none of its free ranges. So nothing has to be passed over. A restored position is in nobody's memory,
-//! until the first reservation takes it over; what the dumped server had there is then recorded as a gap.
+//! A dump shows one snapshot: every value that any session had seen by then lies below its positions and in
+//! none of its free ranges. So no values have to be skipped. A restored position is in no server's memory
+//! until the first reservation takes it over; what the memory of the dumped server held is then recorded as a
+//! gap.
 
 use pgrx::prelude::*;
 
@@ -17,13 +18,14 @@ use crate::errors::{HiloError, OrRaise};
 
 raw_functions!(hilo_restored_position, hilo_restored_free_range);
 
-/// `hilo.restored_position() RETURNS trigger`: it is this server's, and in nobody's memory.
+/// `hilo.restored_position() RETURNS trigger`: makes the position this server's, in no server's memory.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_position(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call; the columns are replaced by values of their own types.
+    // SAFETY: Postgres passes a live call to a trigger function. The columns are replaced by values of their
+    // own types, and each array has an element for every column replaced.
     unsafe {
         let trigger = row_being_inserted(fcinfo, c"position");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
@@ -32,8 +34,8 @@ unsafe extern "C-unwind" fn hilo_restored_position(
         let mut null = false;
         let timeline = pg_sys::SPI_getbinval(row, descriptor, columns[2], &mut null).value() as i32;
         let (here, now) = positions::server();
-        // What came to the dumped server by replication may lack reservations here too. Else none is
-        // missing, until this server is promoted.
+        // A row that came to the dumped server by replication may lack reservations here too. Any other lacks
+        // none until this server is promoted.
         let timeline = if timeline == REPLICATED { timeline } else { now };
         let mut values = [RESTORED.into(), here.into(), timeline.into()];
         let mut nulls = [false; 3];
@@ -49,14 +51,15 @@ unsafe extern "C-unwind" fn hilo_restored_position(
     }
 }
 
-/// `hilo.restored_free_range() RETURNS trigger`: refused for a sequence that is in use here, which may
-/// have served the range since the dump.
+/// `hilo.restored_free_range() RETURNS trigger`: refuses a free range of a sequence that is in use here,
+/// because it may have been served since the dump.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_free_range(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call; both columns are NOT NULL, which is checked only later.
+    // SAFETY: Postgres passes a live call to a trigger function. Both columns are passed by value, and a
+    // NULL, which the NOT NULL constraints refuse only after this trigger, is read as 0.
     let (row, sequence, node) = unsafe {
         let trigger = row_being_inserted(fcinfo, c"free_range");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);

@@ -1,10 +1,10 @@
-//! The type `hilo.role`: who owns or may use a sequence, in the catalog's rows.
+//! The type `hilo.role`: the role that owns or may use a sequence, in the catalog's rows.
 //!
-//! It stores a role's OID and prints the role's name, so that a dump carries names as GRANT and OWNER
-//! TO do, and a database restored into another cluster gives them to the roles of that name. A name
-//! without a role costs a warning: it becomes [`NOBODY`], and two triggers see to the row
-//! (sql/catalog.sql). The name of a role is always printed as SQL would quote it, so that neither
-//! `public` nor `-` can be mistaken.
+//! It stores a role's OID and prints the role's name, so that a dump contains names, as in GRANT and OWNER
+//! TO, and a database restored into another cluster gives its sequences to the roles of the same names. A
+//! name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle such a row
+//! (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither `public` nor `-` can be
+//! mistaken for one.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -32,15 +32,15 @@ const NOBODY_TEXT: &CStr = c"-";
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_in(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: strict, so its one argument is a C string.
+    // SAFETY: the function is strict, so its one argument is a C string.
     parse(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) }).into()
 }
 
-/// `hilo.role_recv(internal) RETURNS hilo.role`: names, as in text. A client knows no OIDs.
+/// `hilo.role_recv(internal) RETURNS hilo.role`: takes names, as in the text format. A client knows no OIDs.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_recv(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: strict, and a receive function is given a message.
+    // SAFETY: the function is strict, and Postgres gives a receive function a message.
     parse(unsafe { received_text(argument(fcinfo, 0).cast_mut_ptr()) }).into()
 }
 
@@ -48,7 +48,8 @@ unsafe extern "C-unwind" fn hilo_role_recv(fcinfo: pg_sys::FunctionCallInfo) -> 
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_out(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: strict, so there is a role. The copy is the caller's to keep or to free.
+    // SAFETY: the function is strict, so its argument is a role. The result is a palloc'ed copy, which the
+    // caller may keep or free.
     unsafe { pg_sys::pstrdup(text(role_argument(fcinfo)).as_ptr()) }.into()
 }
 
@@ -56,7 +57,8 @@ unsafe extern "C-unwind" fn hilo_role_out(fcinfo: pg_sys::FunctionCallInfo) -> p
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: strict, so there is a role; the buffer is initialised before it is written to.
+    // SAFETY: the function is strict, so its argument is a role. The buffer is initialised before it is
+    // written to.
     unsafe {
         let text = text(role_argument(fcinfo));
         let mut buffer = pg_sys::StringInfoData::default();
@@ -66,22 +68,23 @@ unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> 
     }
 }
 
-/// Trigger: the row is not stored. A restored grant to a role that is not there is nobody's, and
-/// two of them would collide.
+/// Trigger that omits the row. A restored grant to a role that does not exist belongs to no role, and a
+/// second such grant would collide with the first.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call.
+    // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { row_being_inserted(fcinfo, c"privilege") };
     pg_sys::Datum::null()
 }
 
-/// Trigger: the current user becomes the owner, as of any object whose ALTER … OWNER failed in a
+/// Trigger that makes the current user the owner, as happens to any object whose ALTER … OWNER failed in a
 /// restore.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call; the column is replaced only by a value of its own layout.
+    // SAFETY: Postgres passes a live call to a trigger function. The column is replaced only if its values
+    // have the size of an OID.
     unsafe {
         let trigger = row_being_inserted(fcinfo, c"sequence");
         let row = (*trigger).tg_trigtuple;
@@ -97,8 +100,8 @@ unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) 
     }
 }
 
-/// What a text stands for. `-` and `public` are read before names, which are read as SQL reads an
-/// identifier.
+/// The role that a text stands for. `-` and `public` are read before role names, which are read as SQL reads
+/// an identifier.
 fn parse(input: &CStr) -> pg_sys::Oid {
     if input == NOBODY_TEXT {
         return NOBODY;
@@ -107,7 +110,7 @@ fn parse(input: &CStr) -> pg_sys::Oid {
     if name.as_c_str() == PUBLIC_TEXT {
         return PUBLIC; // No role can have this name, quoted or not.
     }
-    // SAFETY: a C string; reads the cache of roles.
+    // SAFETY: the name is a C string; the call only looks up the cache of roles.
     let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
     if role != pg_sys::InvalidOid {
         return role;
@@ -121,9 +124,10 @@ fn parse(input: &CStr) -> pg_sys::Oid {
     NOBODY
 }
 
-/// The one identifier that `input` is, unquoted or folded to lower case.
+/// The single identifier in `input`, without its quotes or folded to lower case.
 fn identifier(input: &CStr) -> CString {
-    // SAFETY: SplitIdentifierString writes into the copy, and the list's cells point into it.
+    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy. The list has one cell, which points
+    // into that copy, and the name is copied from there.
     unsafe {
         let mut names: *mut pg_sys::List = ptr::null_mut();
         let copy = pg_sys::pstrdup(input.as_ptr());
@@ -140,15 +144,16 @@ fn identifier(input: &CStr) -> CString {
     }
 }
 
-/// A role that has been dropped is printed as nobody, and so it is read.
+/// The text of a role. A role that has been dropped is printed as `-`, and is read back as such.
 ///
 /// # Safety
-/// The result lives in the current memory context.
+/// The result lives in the current memory context and must not be used after that is reset.
 unsafe fn text<'a>(role: pg_sys::Oid) -> &'a CStr {
     match role {
         PUBLIC => PUBLIC_TEXT,
         NOBODY => NOBODY_TEXT,
-        // SAFETY: a name that is found is a copy, which quoting returns or replaces by another.
+        // SAFETY: the name is null, which is checked, or a copy in the current memory context.
+        // quote_identifier returns it or another copy there.
         _ => unsafe {
             let name = pg_sys::GetUserNameFromId(role, true);
             if name.is_null() {
@@ -163,6 +168,6 @@ unsafe fn text<'a>(role: pg_sys::Oid) -> &'a CStr {
 /// # Safety
 /// `fcinfo` must be a live call whose first argument is a `hilo.role`.
 unsafe fn role_argument(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Oid {
-    // SAFETY: the caller's; the type is passed by value.
+    // SAFETY: the caller guarantees that the argument is a `hilo.role`, which is passed by value.
     pg_sys::Oid::from(unsafe { argument(fcinfo, 0) }.value() as u32)
 }

@@ -1,5 +1,5 @@
-//! Queries of our own, run inside a function. The text qualifies what it names: it is parsed under the
-//! caller's search_path.
+//! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
+//! is parsed under the caller's search_path.
 
 use std::ffi::CString;
 
@@ -18,7 +18,8 @@ pub struct Row {
 impl Row {
     fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
         let mut null = false;
-        // SAFETY: both belong to the result that is being read; a column that is not there is NULL.
+        // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a column that
+        // does not exist is NULL.
         let datum = unsafe { pg_sys::SPI_getbinval(self.tuple, self.columns, number, &mut null) };
         (!null).then_some(datum)
     }
@@ -38,34 +39,34 @@ impl Row {
         pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
     }
 
-    /// Column `number`, of type boolean; `false` where NULL.
+    /// Column `number`, of type boolean; `false` if it is NULL.
     pub fn bool(&self, number: i32) -> bool {
         self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
     }
 
-    /// Column `number`, of type text; empty where NULL.
+    /// Column `number`, of type text; empty if it is NULL.
     pub fn text(&self, number: i32) -> String {
-        // SAFETY: the callers select a text there.
+        // SAFETY: the callers select a text as this column.
         self.datum(number).map(|datum| unsafe { text_of(datum) }).unwrap_or_default()
     }
 }
 
-/// Runs a query with the rights of the current user and makes something of each row. It sees what is
-/// committed by now, as far as the transaction's isolation level lets it.
+/// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
+/// starts, as far as the transaction's isolation level allows.
 pub fn rows<T>(sql: &str, mut each: impl FnMut(Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for_each(sql, |row| found.grow(each(row)).or_raise());
     found
 }
 
-/// The same without keeping anything: the rows come some at a time, so that there may be any number.
+/// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
 pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
     let text = CString::new(sql).unwrap_or_default();
-    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. Not
-    // marked as read-only, which would have it use the older snapshot of the caller's statement; what
-    // the callers pass only reads. No row is used once its batch is freed.
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
+    // used after its batch is freed. The query is not marked as read-only, because then it would use the
+    // older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
         let plan = pg_sys::SPI_prepare(text.as_ptr(), 0, std::ptr::null_mut());
@@ -88,11 +89,11 @@ pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
     }
 }
 
-/// Runs `work` with the rights of another role, and with a search_path that nobody can plant anything
-/// in. After an error the transaction's end puts both back.
+/// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
+/// After an error the transaction's end restores both.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: as core does where a check runs as the owner of a table; both calls set statics.
+    // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
     let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let restricted =
@@ -112,7 +113,8 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
         level
     };
     let result = work();
-    // SAFETY: as above.
+    // SAFETY: as above; the level is the one that was opened above, and the user and the context are those
+    // that were saved there.
     unsafe {
         pg_sys::AtEOXact_GUC(false, level);
         pg_sys::SetUserIdAndSecContext(user, context);
@@ -120,13 +122,13 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Text of the database, whatever its encoding, as an expression.
+/// Text of the database, in whatever encoding, as an SQL expression.
 pub fn literal(bytes: &[u8]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("pg_catalog.convert_from('\\x{hex}', pg_catalog.getdatabaseencoding())")
 }
 
-/// An identifier, quoted where it must be.
+/// An identifier, quoted if necessary.
 pub fn quoted(identifier: &str) -> String {
     pgrx::spi::quote_identifier(identifier)
 }

@@ -1,4 +1,4 @@
-//! What the views show of shared memory. Each reads one slot or slice at a time and stops nobody.
+//! What the views show of shared memory. They read one slot or slice at a time and stop no session.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -27,8 +27,8 @@ use crate::shared::{self, Shared};
 
 sql_functions!(hilo_stat_reset);
 
-/// Visits the slots of this database's sequences, each locked in its turn. Nothing may be allocated by
-/// `visit` that could fail under a lock.
+/// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate memory,
+/// because an allocation could fail under the lock.
 fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(SequenceId::default()).or_raise();
@@ -83,16 +83,16 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     })
 }
 
-/// What the sessions hold of a sequence.
+/// The number of values of a sequence that the sessions hold.
 #[derive(Clone, Copy, Default)]
 struct InSlices {
-    /// As indexes are counted now.
+    /// In the sequence's current index space.
     good: i64,
-    /// Under an earlier epoch: dealt, and never to be served.
+    /// In an earlier index space: taken from the pool, and never to be served.
     void: i64,
 }
 
-/// What the sessions hold, by sequence, given how the indexes of each are counted now.
+/// The values that the sessions hold, by sequence. `now` names the current index space of each sequence.
 fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
     let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
@@ -107,7 +107,7 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
     sums
 }
 
-/// `hilo.stat_slots()`: a row for each sequence that has a slot. Times in milliseconds.
+/// `hilo.stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn stat_slots() -> TableIterator<
@@ -168,7 +168,8 @@ fn stat_slots() -> TableIterator<
     }))
 }
 
-/// What indexes mean: of the sequences that have a slot, and of the others by what the catalog says.
+/// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as the
+/// catalog says.
 struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
 
 impl Mappings {
@@ -180,7 +181,8 @@ impl Mappings {
         Mappings(memory::mapped(known.len(), known).or_raise())
     }
 
-    /// The mapping of indexes that are counted so; `None` where they are not counted so any more.
+    /// The mapping of the indexes in this index space; `None` if it is no longer the current one of its
+    /// sequence.
     fn get(&mut self, index_space: &IndexSpace) -> Option<Mapping> {
         let id = index_space.key.sequence;
         let known = match self.0.get(&id) {
@@ -199,7 +201,7 @@ fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
     Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
 }
 
-/// `hilo.stat_slices()`: a row for each slice that a session holds.
+/// `hilo.stat_slices()`: one row for each slice that a session holds.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn stat_slices() -> TableIterator<
@@ -248,7 +250,7 @@ fn stat_ranges() -> TableIterator<
     });
     let of_slices = slices.into_iter().filter_map(|(pid, index_space, rest)| {
         let mapping = mappings.get(&index_space)?;
-        // One that was left behind is on its way to the pool or the catalog.
+        // An orphaned slice is on its way to the pool or the catalog.
         let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
         Some((index_space.key.sequence, rest, mapping, tier, pid))
     });
@@ -266,7 +268,8 @@ fn stat_ranges() -> TableIterator<
     }))
 }
 
-/// What the sessions of this database hold, with their pids; 0 where the session has gone.
+/// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the session has
+/// ended.
 fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
@@ -277,8 +280,8 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
     memory::collected(held).or_raise()
 }
 
-/// The slots and slices are looked at one after the other, and a range may change hands meanwhile: what
-/// was seen twice is escape_for_message once.
+/// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may move between
+/// them meanwhile. An index that was seen twice is shown once.
 fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let (mut sequence, mut end) = (SequenceId::default(), i64::MIN);
@@ -306,8 +309,8 @@ fn tiers<'a>(
         .chain(returned.map(|range| (Tier::Returned, *range)))
 }
 
-/// What is in memory of one sequence under `epoch`: ranges of indexes, each with its tier. One that
-/// changes hands meanwhile may be there twice, or not at all.
+/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier. A range that
+/// moves meanwhile may appear twice, or not at all.
 pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
     let key = memo::key_of(id)?;
@@ -330,7 +333,7 @@ pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, Hil
     Ok(all)
 }
 
-/// The sequences whose last reservation has failed.
+/// The sequences whose last reservation failed.
 pub fn failing() -> Vec<i64> {
     each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
@@ -341,8 +344,8 @@ fn node_id() -> i32 {
     gucs::node().0
 }
 
-/// `hilo_stat_reset(name)`: counts from zero again; NULL: for every sequence of this database. Needs
-/// ownership; for all of them, to be superuser.
+/// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every sequence of
+/// this database. Requires ownership of the sequence; with NULL, superuser rights.
 fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {
@@ -352,7 +355,7 @@ fn hilo_stat_reset(args: Args) {
         }
         sequence.id
     });
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog look-up inside a transaction.
     if one.is_none() && !unsafe { pg_sys::superuser() } {
         HiloError::Permission {
             name: "*".into(),

@@ -1,23 +1,25 @@
-//! The result of a function that returns many rows, in a tuplestore: beyond work_mem it lies on disk.
+//! The result of a function that returns many rows, in a tuplestore: what exceeds work_mem is on disk.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::args::Args;
 
-/// The rows of the call being made, as far as they are known.
+/// The rows of the current call that are known so far.
 pub struct StoredRows {
     store: *mut pg_sys::Tuplestorestate,
     columns: pg_sys::TupleDesc,
 }
 
 impl StoredRows {
-    /// Announces that the result comes this way. The function is declared to return a set of records.
+    /// Tells the executor that the result comes in a tuplestore. The function is declared to return a set of
+    /// records.
     pub fn begin(args: Args) -> StoredRows {
         const MATERIALIZE: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize as i32;
         const RANDOM: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random as i32;
-        // SAFETY: null, or a node whose tag tells what it is, which lives as long as the call; store and columns
-        // are of the query's memory, as the executor wants them.
+        // SAFETY: `resultinfo` is null, which is checked, or a node whose tag tells its type, and lives as
+        // long as the call. The store and the columns are in the query's memory context, as the executor
+        // requires.
         unsafe {
             let info = (*args.raw()).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             if info.is_null()
@@ -47,10 +49,10 @@ impl StoredRows {
     /// Adds a row, whose values are those of the declared columns.
     ///
     /// # Safety
-    /// They must be of the columns' types.
+    /// `values` must have a value for each declared column, of its type.
     pub unsafe fn add<const N: usize>(&mut self, mut values: [pg_sys::Datum; N]) {
         let mut nulls = [false; N];
-        // SAFETY: the caller's; the store copies them.
+        // SAFETY: the caller guarantees that the values are those of the columns; the store copies them.
         unsafe {
             pg_sys::tuplestore_putvalues(
                 self.store,

@@ -1,5 +1,5 @@
-//! Calls as triggers of the extension's own tables. Anybody who may make a trigger of such a function on
-//! another table learns that it is none for there: it would take the row for what it is not.
+//! Calls as triggers of the extension's own tables. If a user makes a trigger of such a function on another
+//! table, the call is refused: the function would misread the row.
 
 use std::ffi::CStr;
 
@@ -7,10 +7,10 @@ use pgrx::prelude::*;
 
 use pg_sys::{TRIGGER_EVENT_BEFORE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_OPMASK, TRIGGER_EVENT_ROW};
 
-/// The event and the moment of a trigger's call.
+/// The bits that hold the level and the timing of a trigger's call.
 const KIND: u32 = TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
 
-/// The call as that of a trigger before a row of `hilo.<table>` changes; anything else is refused.
+/// The call as that of a trigger before a row of `hilo.<table>` changes; any other call is refused.
 ///
 /// # Safety
 /// `fcinfo` must be a live call.
@@ -18,8 +18,8 @@ pub unsafe fn before_row(
     fcinfo: pg_sys::FunctionCallInfo,
     table: &CStr,
 ) -> *mut pg_sys::TriggerData {
-    // SAFETY: a call's context is null or a node, whose tag tells what it is; a trigger has its relation,
-    // open.
+    // SAFETY: the caller guarantees a live call. Its context is null, which is checked, or a node, whose tag
+    // tells what it is; a trigger has its relation, which is open.
     unsafe {
         let context = (*fcinfo).context;
         if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {
@@ -51,7 +51,7 @@ pub unsafe fn row_being_inserted(
     fcinfo: pg_sys::FunctionCallInfo,
     table: &CStr,
 ) -> *mut pg_sys::TriggerData {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees a live call, and what `before_row` returns lives as long.
     unsafe {
         let trigger = before_row(fcinfo, table);
         if (*trigger).tg_event & TRIGGER_EVENT_OPMASK != TRIGGER_EVENT_INSERT {

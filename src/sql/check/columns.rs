@@ -1,4 +1,5 @@
-//! `hilo_check` of columns whose default names a sequence: what they can hold, and what they do.
+//! The part of `hilo_check` about columns whose default names a sequence: the values that they can hold, and
+//! those that they hold.
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
@@ -23,15 +24,15 @@ use crate::subtransaction;
 pub(super) struct Column {
     relation: pg_sys::Oid,
     number: i16,
-    /// `schema.table`, quoted, and the column alone.
+    /// `schema.table`, quoted; `column` is the bare name of the column.
     table: String,
     column: String,
     name: String,
-    /// The bounds of its type, where that is an integer.
+    /// The bounds of its type, if that is an integer type.
     bounds: Option<(i64, i64)>,
-    /// The sequence's number and bounds; `None` where it does not exist.
+    /// The sequence's id and bounds; `None` if it does not exist.
     sequence: Option<(i64, i64, i64)>,
-    /// Whether its rows are the caller's to read, all of them, and here.
+    /// Whether the caller may read all of its rows, and they are on this server.
     readable: bool,
 }
 
@@ -46,7 +47,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
     }
-    // The query names all of them.
+    // The text of the query contains all of them.
     memory::room(named.len() * 4096).or_raise();
     let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
@@ -117,9 +118,9 @@ impl Column {
         })
     }
 
-    /// Whether the sequence will yet serve what the table already holds: the furthest value of those that
-    /// this node has yet to come to. Only where an index tells it at once; never where that would wait for
-    /// a lock, nor run anything that somebody has put into an index.
+    /// Whether the sequence is yet to serve a value that the table already holds: finds the furthest one
+    /// among those that this node is yet to serve. Checks that only if an index shows it at once; never waits
+    /// for a lock, and never runs anything that a user has put into an index.
     pub(super) fn check_rows(&self) -> Option<Finding> {
         let (id, ..) = self.sequence?;
         self.bounds?;
@@ -139,7 +140,7 @@ impl Column {
         };
         let before = position();
         let mapping = before.mapping(definition);
-        // What lies beyond the bounds is never served.
+        // Values beyond the bounds are never served.
         let bound = if rising { definition.max_value } else { definition.min_value };
         let found = subtransaction::run(|| {
             let judge = |value| judge(&mapping, before.next_index, value);
@@ -149,7 +150,8 @@ impl Column {
             Ok(value) => value?,
             Err(error) => return Some(self.unreadable(*error)),
         };
-        // Read again after the rows, whose values it had given out by then.
+        // The position is read again after the rows: by then it covers every value that the rows have got
+        // from the sequence.
         let after = position();
         let ahead = mapping.index_of(value).is_some_and(|index| index >= after.next_index);
         if after.numbering() != before.numbering() || after.epoch != before.epoch || !ahead {
@@ -178,8 +180,8 @@ impl Column {
         ))
     }
 
-    /// A damaged index or file keeps hilo_check from nothing but that column. A cancellation ends it, and
-    /// so does what is wrong with the session rather than with the table.
+    /// A damaged index or file keeps hilo_check only from this column. A cancellation ends hilo_check, and so
+    /// does an error of the session rather than of the table.
     fn unreadable(&self, error: CaughtError) -> Finding {
         use PgSqlErrorCode::*;
         let (sqlstate, message) = match &error {
@@ -203,12 +205,13 @@ impl Column {
     }
 }
 
-/// Whether this node will come to `value` again, or how to go on looking for one that it will.
+/// Whether this node is yet to serve `value`, or how to continue the search for a value that it is yet to
+/// serve.
 fn judge(mapping: &Mapping, next_index: i64, value: i64) -> Judged {
     match mapping.index_of(value) {
         Some(index) if index >= next_index => Judged::Wanted,
         Some(_) => Judged::Enough,
-        // Between two of our values, or in another node's stripe.
+        // The value lies between two of this node's values, or in another node's stripe.
         None => {
             let beyond = mapping.first_index_beyond(value);
             match mapping.value(beyond - 1) {

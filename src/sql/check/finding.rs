@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const HOUR: i64 = 3600 * SECOND;
 
-/// From bad to less so.
+/// The severities, the worse one first.
 pub(super) const ERROR: &str = "error";
 pub(super) const WARNING: &str = "warning";
 
@@ -28,7 +28,7 @@ pub(super) fn finding(
     Finding { object: object.into(), severity, what: what.into(), what_to_do: to_do.into() }
 }
 
-/// The sequences that `caller` may read, as `hilo.readable` has them.
+/// A query for the sequences that `caller` may read, with the conditions of `hilo.readable`.
 pub(super) fn readable(caller: pg_sys::Oid) -> String {
     let caller = caller.to_u32();
     format!(

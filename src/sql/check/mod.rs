@@ -1,8 +1,9 @@
-//! `hilo_check`: what an operator would want to know is wrong.
+//! `hilo_check`: reports the problems that an operator would want to know of.
 //!
-//! What it reads of the catalog it reads with the rights of the extension's owner and shows only where
-//! the caller may read the sequence and has a privilege on the column; the tables' furthest values, where
-//! the caller may read them all, without a statement (`catalog::column_values`).
+//! It reads the catalog with the rights of the extension's owner. It shows what it finds about a sequence
+//! only if the caller may read the sequence, and about a column only if the caller also has a privilege on
+//! the column. It reads the furthest values of a table only if the caller may read all of its rows, and
+//! without a statement (`catalog::column_values`).
 
 mod columns;
 mod finding;
@@ -46,7 +47,7 @@ fn hilo_check() -> TableIterator<
         all
     });
     findings.grow_by(others).or_raise();
-    // Without a buffer.
+    // An unstable sort needs no buffer.
     findings.sort_unstable_by(|a, b| {
         (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
     });
@@ -55,7 +56,7 @@ fn hilo_check() -> TableIterator<
     )
 }
 
-/// Who owns the catalog.
+/// The role that owns the catalog.
 fn owner() -> pg_sys::Oid {
     let table = catalog_oids().or_raise().sequence;
     let sql = format!(
@@ -200,8 +201,8 @@ fn sequences(caller: pg_sys::Oid) -> Findings {
     found
 }
 
-/// How much of its range a sequence may use before it is reported; half of that where the rest, at the
-/// rate of now, lasts for less than some days.
+/// A sequence is reported when this fraction of its range is reserved, or half of it if the rest, at the
+/// current rate, lasts for fewer than `WARN_WITHIN_DAYS` days.
 const WARN_AT_USED: f64 = 0.8;
 const ERROR_AT_USED: f64 = 0.95;
 const WARN_WITHIN_DAYS: i64 = 7;
@@ -260,7 +261,8 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Sequences whose owner has gone past what is recorded of it: by a restore without roles, say.
+/// Sequences whose owner does not exist, although the record in `pg_shdepend` should prevent that: after a
+/// restore without roles, for example.
 fn without_owner(caller: pg_sys::Oid) -> Findings {
     let sql = format!(
         "SELECT count(*), min(s.name) FROM ({}) s
@@ -281,7 +283,7 @@ fn without_owner(caller: pg_sys::Oid) -> Findings {
         .collect()
 }
 
-/// Roles that can write to the catalog past the library, as default privileges may have let them.
+/// Roles that can write to the catalog without the library, for example through default privileges.
 fn let_in() -> Findings {
     let sql = "SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, min(c.oid::regclass::text)
            FROM pg_class c, aclexplode(c.relacl) a
@@ -300,7 +302,7 @@ fn let_in() -> Findings {
     })
 }
 
-/// Reservations that have failed within the last hour, and not succeeded since.
+/// Reservations that have failed within the last hour and have not succeeded since.
 fn faults(caller: pg_sys::Oid) -> Findings {
     let failing = stat::failing();
     memory::room(failing.len() * 128).or_raise();

@@ -1,5 +1,4 @@
-//! What `hilo_check` finds about several servers: identities that two of them have, numberings that
-//! differ.
+//! What `hilo_check` finds about several servers: an identity that two of them share, numberings that differ.
 
 use std::sync::atomic::Ordering::*;
 
@@ -22,8 +21,8 @@ pub(super) fn all(caller: pg_sys::Oid) -> Findings {
     found
 }
 
-/// The triggers that judge replicated rows fire for these alone, unless somebody has changed that, as
-/// pg_restore --disable-triggers does.
+/// The triggers that check replicated rows fire for these rows only, unless that has been changed, as by
+/// pg_restore --disable-triggers.
 fn triggers() -> Findings {
     let sql = "SELECT c.relname::text
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -41,7 +40,7 @@ fn triggers() -> Findings {
     })
 }
 
-/// Rows of this node have come from another server within the last hour.
+/// Reports if rows of this node have arrived from another server within the last hour.
 fn twin() -> Findings {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let ago = ffi::now() - shared.control.twin_seen_at.load(Relaxed);
@@ -59,8 +58,9 @@ fn twin() -> Findings {
     )]
 }
 
-/// Positions of this node from which values may have been served that they do not tell of. Not those
-/// that pg_upgrade has brought: it takes a clean stop, and leaves the server on its first timeline.
+/// Positions of this node that may lack reservations from which values have been served. Positions that
+/// pg_upgrade brought are left out: it requires a clean shutdown, and leaves the server on its first
+/// timeline.
 fn left_behind(caller: pg_sys::Oid) -> Findings {
     let (system_id, timeline) = positions::server();
     let sql = format!(
@@ -113,7 +113,7 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Citus runs `hilo_nextval` on its workers too, where each node deals by its own definition.
+/// Citus runs `hilo_nextval` on its workers too, where each node serves by its own definition.
 fn citus(caller: pg_sys::Oid) -> Findings {
     if !crate::citus::is_here() {
         return Vec::new();
@@ -132,7 +132,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
             format!("Set hilo.node_id = {group} here, set hilo.node_count to more than there will ever be groups, and renumber the sequences of this node."),
         ));
     }
-    // Ranges of their own for each node, as Citus's own sequences have them, are as good as stripes.
+    // Separate ranges of values for each node, like those of Citus's own sequences, are as good as stripes.
     let sql = format!(
         "SELECT count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
           WHERE p.node = hilo.node_id() AND p.nodes = 1
@@ -155,7 +155,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
     found
 }
 
-/// Nodes that number a sequence otherwise than this one.
+/// Nodes that number a sequence differently from this one.
 fn numberings(caller: pg_sys::Oid) -> Findings {
     let sql = format!(
         "SELECT s.name, p.node, p.base, p.nodes, o.base, o.nodes,
@@ -196,7 +196,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Sequences that are dealt among another number of nodes than is set.
+/// Sequences that are numbered for another number of nodes than is set.
 fn other_counts(caller: pg_sys::Oid) -> Findings {
     let count = gucs::node().1;
     let sql = format!(
