@@ -1,5 +1,5 @@
--- The tables of hilo. Written by the library only, as it writes Postgres's own catalogs; their column
--- order is the library's. Dumped with the database, which is how its sequences survive.
+-- The tables of hilo. Only the library writes to them, as core writes to its own catalogs, and it relies on
+-- their column order. They are dumped with the database, so the sequences survive a dump and restore.
 
 CREATE TABLE hilo.sequence (
     id bigint NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE hilo.sequence (
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
--- Whose they are: for DROP ROLE and its relatives.
+-- Finds the sequences of an owner, for DROP ROLE, DROP OWNED and REASSIGN OWNED.
 CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
 COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
 COMMENT ON COLUMN hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
@@ -41,9 +41,9 @@ COMMENT ON COLUMN hilo.sequence.owner IS
     'Role that may alter, rename and drop the sequence and grant privileges on it';
 COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
 
--- An update leaves both index columns alone. With half of each page free it finds room beside the old
--- version (HOT), and no index grows. Old versions are cleared away early, since every reservation reads
--- past those that are left.
+-- An update changes neither of the two index columns. With half of each page free it finds room next to the
+-- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past
+-- those that are left.
 CREATE TABLE hilo.position (
     sequence bigint NOT NULL,
     node integer NOT NULL,
@@ -89,7 +89,7 @@ COMMENT ON COLUMN hilo.position.skip IS
     'Number of values that a server skips by default if it takes over from a copy of this row, according to '
     'the rate at which values were reserved';
 
--- Rows come and go: as above, without the room for updates.
+-- Rows are often added and removed, so these settings are as above, without the room for updates.
 CREATE TABLE hilo.free_range (
     sequence bigint NOT NULL,
     node integer NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE hilo.gap (
     recorded_at timestamptz NOT NULL
 );
 CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
--- Without a key of its own; so deletes can be replicated all the same.
+-- The table has no key; this lets deletes be replicated all the same.
 ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
 COMMENT ON TABLE hilo.gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
@@ -154,8 +154,8 @@ COMMENT ON COLUMN hilo.privilege.privilege IS
     'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
 COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
 
--- Nobody but the extension's owner reads or writes them; whom default privileges have let in by name,
--- hilo_check tells.
+-- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
+-- have allowed to write to them.
 REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');
@@ -164,9 +164,9 @@ SELECT pg_catalog.pg_extension_config_dump('hilo.free_range', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.gap', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
 
--- A row whose role is missing comes from a dump or a replica: the library's own writes fire no trigger.
--- Enabled also where rows arrive by replication, since there too the second grant to nobody would
--- collide with the first.
+-- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
+-- no triggers. The triggers are also enabled where rows arrive by replication, because there too a second
+-- grant to no role would collide with the first.
 
 CREATE FUNCTION hilo.own_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
@@ -179,7 +179,7 @@ CREATE FUNCTION hilo.note_roles() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
 COMMENT ON FUNCTION hilo.note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
--- Nobody needs to call them: a trigger's function is run without asking.
+-- No user needs to call these functions: Postgres runs a trigger's function without checking EXECUTE.
 REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON hilo.sequence
@@ -190,8 +190,8 @@ CREATE TRIGGER missing_grantee BEFORE INSERT ON hilo.privilege
     FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();
 ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
 
--- What logical replication brings, from whatever publication: the triggers fire for its workers alone
--- (session_replication_role = replica), and not in a restore. What they take and what they keep out:
+-- These triggers handle what logical replication brings, from any publication. They fire for its workers only
+-- (session_replication_role = replica), and not in a restore. What they accept and what they keep out:
 -- docs/multi-node.md.
 
 CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
@@ -231,8 +231,8 @@ CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 
--- A dump brings rows as SQL writes them, which the library never does: these fire in a restore alone, not
--- where rows arrive by replication.
+-- A restore writes rows through SQL, which the library never does. So these triggers fire in a restore only,
+-- and not where rows arrive by replication.
 
 CREATE FUNCTION hilo.restored_position() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';

@@ -1,8 +1,8 @@
--- What users call. Rights are checked inside, sequence by sequence, as core does for its own; so all of
--- them are everybody's to call. None is SECURITY DEFINER and none resolves a name through the caller's
+-- The functions that users call. They check privileges themselves for each sequence, as core does for its
+-- own, so every user may call them. None is SECURITY DEFINER, and none resolves a name through the caller's
 -- search_path.
 
--- Definitions. Transactional, taking effect at commit.
+-- Definitions. These functions are transactional: they take effect at commit.
 
 CREATE FUNCTION hilo_create(
     name hilo_sequence,
@@ -86,7 +86,7 @@ COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
     'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 
--- Values. Never given back by a rollback. Volatile and parallel unsafe as nextval is.
+-- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -148,7 +148,7 @@ COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
 
--- Not immutable: the format is the sequence's, the prefix the server's.
+-- Not immutable: the result depends on the sequence's format and the server's prefix.
 CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
 COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
@@ -163,7 +163,7 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 
 -- Inspection.
 
--- Volatile: it looks into the pool, which no snapshot holds still.
+-- Volatile: it reads the pool, which no snapshot keeps unchanged.
 CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
     RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_find_gaps_wrapper';
@@ -191,10 +191,10 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
 
--- What the views are made of. Postgres checks the right to call a view's functions for whoever reads the
--- view, so EXECUTE stays with PUBLIC; what keeps others out is that nobody has USAGE of the schema.
--- Each shows the current database only. ROWS is kept low on purpose: it has the planner look the
--- definitions up by key rather than read all of them.
+-- The functions that the views are made of. Postgres checks EXECUTE on a view's functions for the role that
+-- reads the view, so PUBLIC keeps EXECUTE; other uses are prevented because PUBLIC has no USAGE on the
+-- schema. Each function shows the current database only. ROWS is low on purpose: the planner then looks up
+-- the definitions by key instead of reading all of them.
 
 CREATE FUNCTION hilo.node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';

@@ -1,11 +1,12 @@
--- What no user names stays in this schema. PUBLIC gets no USAGE of it: operators, casts and views find
--- their functions by OID.
+-- Objects that no user has to name are in this schema. PUBLIC gets no USAGE on it: operators, casts and views
+-- find their functions by OID.
 CREATE SCHEMA hilo;
 REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
 COMMENT ON SCHEMA hilo IS
     'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
 
--- hilo_sequence: the name of a sequence, laid out as text. Only the ways in have code of their own.
+-- hilo_sequence: the name of a sequence, with the layout of text. Only the functions that make values of it
+-- have code of their own.
 
 CREATE TYPE hilo_sequence;
 
@@ -22,8 +23,8 @@ CREATE FUNCTION hilo.sequence_out(hilo_sequence) RETURNS cstring
 CREATE FUNCTION hilo.sequence_send(hilo_sequence) RETURNS bytea
     LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'textsend';
 
--- A string like any other, but not the preferred one: where a literal or text stands beside it,
--- Postgres compares and concatenates them as text.
+-- The type is in the string category, but is not its preferred type: with a literal or a text beside it,
+-- Postgres compares and concatenates it as text.
 CREATE TYPE hilo_sequence (
     INPUT = hilo.sequence_in,
     OUTPUT = hilo.sequence_out,
@@ -57,8 +58,8 @@ CREATE CAST (name AS hilo_sequence) WITH FUNCTION hilo_sequence(name) AS IMPLICI
 CREATE CAST (hilo_sequence AS text) WITHOUT FUNCTION AS IMPLICIT;
 CREATE CAST (hilo_sequence AS varchar) WITHOUT FUNCTION AS ASSIGNMENT;
 
--- Compared byte by byte, so without a collation: as bytea is, which has the same layout. LEAKPROOF as
--- these functions of core are.
+-- Names are compared byte by byte and so without a collation, by the functions of bytea, which has the same
+-- layout. LEAKPROOF as these functions of core are.
 
 CREATE FUNCTION hilo.sequence_eq(hilo_sequence, hilo_sequence) RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteaeq';
@@ -143,7 +144,7 @@ CREATE OPERATOR CLASS hilo_sequence_ops DEFAULT FOR TYPE hilo_sequence USING has
 
 CREATE TYPE hilo.role;
 
--- STABLE: a name stands for whatever role has it now.
+-- STABLE: a name stands for the role that has it at the time.
 CREATE FUNCTION hilo.role_in(cstring) RETURNS hilo.role
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_role_in';
 CREATE FUNCTION hilo.role_out(hilo.role) RETURNS cstring
@@ -171,7 +172,7 @@ COMMENT ON FUNCTION hilo.role_send(hilo.role) IS 'I/O';
 
 CREATE CAST (hilo.role AS oid) WITHOUT FUNCTION;
 
--- Compared as OIDs, by the functions of that type.
+-- Roles are compared as OIDs, by the functions of that type.
 CREATE FUNCTION hilo.role_eq(hilo.role, hilo.role) RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'oideq';
 CREATE FUNCTION hilo.role_ne(hilo.role, hilo.role) RETURNS boolean

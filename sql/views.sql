@@ -1,13 +1,14 @@
--- The views. Each runs with its owner's rights and shows a role the sequences that it may read.
+-- The views. Each runs with its owner's rights and shows a role the sequences that the role may read.
 --
--- Operators here have operands of just the types that one of Postgres's own takes: with others, the schema
--- of the extension could hold a better match.
+-- The operands here have exactly the types of one of core's own operators: with other types, the schema of
+-- the extension could contain an operator that matches better.
 
--- What the others have in common. Not a barrier itself, so that each of them is planned as one query
--- that finds definitions by key; it is theirs alone to read.
+-- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
+-- query that finds definitions by key. Only those views may read it.
 --
--- Reading takes what it takes for core's sequences: to be its owner or a member, any privilege, or the
--- roles that read everything. The order of the conditions is from cheap to dear.
+-- A role may read a sequence under the same conditions as one of core's: it is the owner or a member of it,
+-- it has any privilege on the sequence, or it is a member of a predefined role that reads everything. The
+-- conditions are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner
@@ -23,8 +24,8 @@ CREATE VIEW hilo.readable AS
 REVOKE ALL ON hilo.readable FROM PUBLIC;
 COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
 
--- security_barrier, here and below: a function in a reader's WHERE must not see rows that the conditions
--- above take out.
+-- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that the
+-- conditions above exclude.
 CREATE VIEW hilo_sequences WITH (security_barrier) AS
     SELECT s.name,
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
@@ -63,7 +64,7 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
            st.in_slices, st.in_current, st.in_standby, st.in_returned,
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
            f.used_fraction,
-           -- No more than an interval can hold: some 289,000 years.
+           -- Limited to what an interval can hold: some 289,000 years.
            CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND p.sequence IS NOT NULL
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
                          secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
@@ -71,7 +72,7 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
       FROM hilo.stat_slots() st
       JOIN hilo.readable s ON s.id = st.sequence
       LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = hilo.node_id()
-     -- The value that would be reserved next: null beyond the last, and without a position.
+     -- The value that would be reserved next; null beyond the last value, and without a position.
      CROSS JOIN LATERAL (
          SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
                               p.node, p.nodes, p.stripe)::double precision AS next_value,
@@ -170,5 +171,6 @@ COMMENT ON COLUMN hilo_gaps.reason IS
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 
--- Everybody may look: each sees what it may read, and nothing of another database.
+-- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
+-- database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps TO PUBLIC;
