@@ -13,12 +13,12 @@ use hilo_core::options::OptionError;
 
 use crate::{citus, gucs};
 
-/// What the worker meets when a sequence is not dealt to this node.
+/// The SQLSTATE that the worker gets when a sequence is not numbered for this node.
 const NOT_SO_NUMBERED: i32 = Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32;
 const NUMBER_ANEW: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
-/// Messages are lower case without a full stop, details and hints are sentences.
+/// Messages are lower case without a full stop; details and hints are sentences.
 #[derive(Debug, Error)]
 pub enum HiloError {
     #[error("out of memory")]
@@ -120,14 +120,14 @@ pub enum HiloError {
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
 }
 
-/// Why a caller waited in vain.
+/// Why a caller waited without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// No background worker could be registered or started.
     NoWorker,
-    /// The worker is there and has not answered.
+    /// The worker is running and has not answered.
     Slow,
-    /// The worker has met this and keeps trying.
+    /// The worker got this error and keeps trying.
     Fault { sqlstate: i32, message: String },
 }
 
@@ -203,7 +203,7 @@ impl HiloError {
         }
     }
 
-    /// As the number that Postgres packs a SQLSTATE into.
+    /// The SQLSTATE, packed into a number as Postgres packs it.
     pub fn sqlstate(&self) -> i32 {
         self.code() as i32
     }
@@ -320,8 +320,8 @@ impl HiloError {
     }
 }
 
-/// What would have each of several servers make a sequence of its own, which deals the same numbers, is
-/// no advice for them.
+/// How to create a sequence. Where several servers share sequences, the advice must not make each of them
+/// create one of its own: they would serve the same values.
 fn where_to_create() -> &'static str {
     if citus::is_here() {
         "Create it with hilo_create on every node of Citus. Each node needs its own hilo.node_id."
@@ -332,7 +332,7 @@ fn where_to_create() -> &'static str {
     }
 }
 
-/// A DETAIL of a line each, no longer than core makes it.
+/// A DETAIL with one line for each object, and no longer than core makes it.
 fn some_of(lines: &[String]) -> String {
     const MOST: usize = 100;
     let mut text = lines.iter().take(MOST).cloned().collect::<Vec<_>>().join("\n");
@@ -344,7 +344,7 @@ fn some_of(lines: &[String]) -> String {
 
 /// `?` for functions that Postgres calls.
 pub trait OrRaise<T> {
-    /// The value, or its error as a Postgres ERROR.
+    /// Returns the value, or raises its error as a Postgres ERROR.
     fn or_raise(self) -> T;
 }
 
