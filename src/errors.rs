@@ -13,7 +13,7 @@ use hilo_core::options::OptionError;
 
 use crate::{citus, gucs};
 
-const NUMBER_ANEW: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
+const RENUMBER: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
 /// What kind of error the worker has met, for the hint of the session that it tells.
@@ -26,7 +26,7 @@ pub enum FaultKind {
     NoPosition,
 }
 
-/// Messages are lower case without a full stop, details and hints are sentences.
+/// Messages are lower case without a full stop; details and hints are sentences.
 #[derive(Debug, Error)]
 pub enum HiloError {
     #[error("out of memory")]
@@ -128,14 +128,14 @@ pub enum HiloError {
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
 }
 
-/// Why a caller waited in vain.
+/// Why a caller waited without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// No background worker could be registered or started.
     NoWorker,
-    /// The worker is there and has not answered.
+    /// The worker is running and has not answered.
     Slow,
-    /// The worker has met this and keeps trying.
+    /// The worker got this error and keeps trying.
     Fault { sqlstate: i32, message: String },
 }
 
@@ -211,7 +211,7 @@ impl HiloError {
         }
     }
 
-    /// As the number that Postgres packs a SQLSTATE into.
+    /// The SQLSTATE, packed into a number as Postgres packs it.
     pub fn sqlstate(&self) -> i32 {
         self.code() as i32
     }
@@ -283,7 +283,7 @@ impl HiloError {
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With synchronous replication, a reservation waits for the standby.".into(),
-            Self::Fault { kind: FaultKind::NotAmongNodes, .. } => NUMBER_ANEW.into(),
+            Self::Fault { kind: FaultKind::NotAmongNodes, .. } => RENUMBER.into(),
             Self::Fault { kind: FaultKind::NoPosition, .. } => NOT_ARRIVED.into(),
             Self::NoPosition(_) => NOT_ARRIVED.into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
@@ -296,7 +296,7 @@ impl HiloError {
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
             Self::NeedsBlockSize(_) => "Set a block_size with hilo_alter(name, block_size => ...).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
-            Self::NotAmongNodes { .. } => NUMBER_ANEW.into(),
+            Self::NotAmongNodes { .. } => RENUMBER.into(),
             Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
             Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
             Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
@@ -328,8 +328,8 @@ impl HiloError {
     }
 }
 
-/// What would have each of several servers make a sequence of its own, which deals the same numbers, is
-/// no advice for them.
+/// How to create a sequence. Where several servers share sequences, the advice must not make each of them
+/// create one of its own: they would serve the same values.
 fn where_to_create() -> &'static str {
     if citus::is_here() {
         "Create it with hilo_create on every node of Citus. Each node needs its own hilo.node_id."
@@ -340,7 +340,7 @@ fn where_to_create() -> &'static str {
     }
 }
 
-/// A DETAIL of a line each, no longer than core makes it.
+/// A DETAIL with one line for each object, and no longer than core makes it.
 fn some_of(lines: &[String]) -> String {
     const MOST: usize = 100;
     let mut text = lines.iter().take(MOST).cloned().collect::<Vec<_>>().join("\n");
@@ -352,7 +352,7 @@ fn some_of(lines: &[String]) -> String {
 
 /// `?` for functions that Postgres calls.
 pub trait OrRaise<T> {
-    /// The value, or its error as a Postgres ERROR.
+    /// Returns the value, or raises its error as a Postgres ERROR.
     fn or_raise(self) -> T;
 }
 

@@ -1,28 +1,28 @@
 //! Postgres functions that the hot path calls without pgrx's guard.
 //!
-//! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an error, and
-//! for one whose error's `longjmp` passes over frames only that have nothing to drop.
+//! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an error, and for
+//! one whose error jumps (`longjmp`) only past frames that have nothing to drop.
 
 use pgrx::pg_sys;
 
 mod raw {
     use pgrx::pg_sys;
-    // SAFETY: as miscadmin.h, latch.h and timestamp.h declare them.
+    // SAFETY: miscadmin.h, latch.h and timestamp.h declare them like this.
     unsafe extern "C" {
         pub fn GetUserId() -> pg_sys::Oid;
         pub fn SetLatch(latch: *mut pg_sys::Latch);
         pub fn GetCurrentTimestamp() -> pg_sys::TimestampTz;
     }
-    // SAFETY: as palloc.h declares it.
+    // SAFETY: palloc.h declares it like this.
     unsafe extern "C-unwind" {
         pub fn palloc(size: usize) -> *mut std::ffi::c_void;
     }
 }
 
-/// The role in force, as changed by SET ROLE and SECURITY DEFINER.
+/// The current role, as changed by SET ROLE and SECURITY DEFINER.
 #[inline(always)]
 pub fn current_user() -> pg_sys::Oid {
-    // SAFETY: returns a static of miscinit.c; its only check is an assertion that a connected backend
+    // SAFETY: it returns a static of miscinit.c. Its only check is an assertion, which a connected backend
     // fulfils.
     unsafe { raw::GetUserId() }
 }
@@ -32,36 +32,38 @@ pub fn current_user() -> pg_sys::Oid {
 /// # Safety
 /// `latch` must point to a latch in shared memory.
 pub unsafe fn set_latch(latch: *mut pg_sys::Latch) {
-    // SAFETY: the caller's; it stores a flag and sends a signal, and never raises an error.
+    // SAFETY: the caller passes a latch in shared memory. The function stores a flag and sends a signal, and
+    // never raises an error.
     unsafe { raw::SetLatch(latch) }
 }
 
-/// Memory of the current context.
+/// Allocates memory of the current context.
 ///
 /// # Safety
-/// When memory is out it raises an error past the caller, whose frame must have nothing to drop.
+/// When memory is out, the error jumps past the caller, whose frame must have nothing to drop.
 #[inline(always)]
 pub unsafe fn palloc(size: usize) -> *mut std::ffi::c_void {
-    // SAFETY: the caller's.
+    // SAFETY: neither this frame nor, as required, the caller's has anything to drop when an error jumps past
+    // it.
     unsafe { raw::palloc(size) }
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.
 pub fn now() -> i64 {
-    // SAFETY: reads the clock and nothing else.
+    // SAFETY: it reads the clock and nothing else.
     unsafe { raw::GetCurrentTimestamp() }
 }
 
-/// Microseconds that nobody can set back: the same clock for all processes of the machine, since some
-/// moment in the past. Never 0.
+/// Microseconds since some moment in the past, on a clock that cannot be set back and is the same for all
+/// processes of the machine. Never 0.
 pub fn monotonic() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills `time`; the clock exists wherever Postgres runs.
+    // SAFETY: it fills `time`, and the clock exists wherever Postgres runs.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1)
 }
 
-// SAFETY: as tcopprot.h and interrupt.h declare them.
+// SAFETY: tcopprot.h and interrupt.h declare them like this.
 unsafe extern "C-unwind" {
     /// Core's handler of SIGINT for backends.
     pub fn StatementCancelHandler(signal: std::ffi::c_int);
@@ -69,9 +71,9 @@ unsafe extern "C-unwind" {
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
 }
 
-/// A table and all that inherit from it. Locks none of them.
+/// The table and all tables that inherit from it. Locks none of them.
 pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
-    // SAFETY: as pg_inherits.h declares it.
+    // SAFETY: pg_inherits.h declares it like this.
     unsafe extern "C-unwind" {
         fn find_all_inheritors(
             table: pg_sys::Oid,
@@ -79,7 +81,7 @@ pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
             parents: *mut *mut pg_sys::List,
         ) -> *mut pg_sys::List;
     }
-    // SAFETY: reads a catalog inside a transaction; the guard turns its errors into ours.
+    // SAFETY: it reads a catalog inside a transaction, and the guard turns a Postgres error into a panic.
     unsafe {
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
             find_all_inheritors(table, pg_sys::NoLock as _, std::ptr::null_mut())
@@ -90,7 +92,7 @@ pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
 /// A signal handler that does nothing.
 ///
 /// # Safety
-/// It has no conditions; the type of signal handlers asks for the word.
+/// There are no conditions; the type of signal handlers requires `unsafe`.
 pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}
 
 #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
@@ -98,11 +100,11 @@ use pg_sys::pqsignal;
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
 use pg_sys::pqsignal_be as pqsignal;
 
-/// Sets a signal's handler.
+/// Sets the handler of a signal.
 ///
 /// # Safety
-/// The handler must be fit to run at any moment.
+/// The handler must be safe to run at any moment.
 pub unsafe fn set_handler(signal: u32, handler: unsafe extern "C-unwind" fn(std::ffi::c_int)) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the handler is safe to run at any moment.
     unsafe { pqsignal(signal as i32, Some(handler)) };
 }

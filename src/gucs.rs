@@ -1,4 +1,4 @@
-//! The settings. Each is private; what the rest of the code reads has its unit in its type.
+//! The settings. Each is private; the type of what the rest of the code reads states its unit.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::time::Duration;
@@ -8,35 +8,35 @@ use pgrx::pg_sys;
 
 use hilo_core::policy;
 
-/// Postgres's check hook of a string setting.
+/// Postgres's check hook for a string setting.
 type CheckHook = unsafe extern "C-unwind" fn(
     *mut *mut c_char,
     *mut *mut c_void,
     pg_sys::GucSource::Type,
 ) -> bool;
 
-/// Slots are fixed at server start because shared memory cannot grow.
+/// The number of slots is fixed at server start because shared memory cannot grow.
 static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
-/// One cache line each for every backend the server allows, so kept moderate.
+/// A slice takes one cache line for every backend that the server allows, so the default is moderate.
 static MAX_BACKEND_SLICES: GucSetting<i32> = GucSetting::<i32>::new(64);
-/// Bounds what one session can hold back from the others.
+/// Limits what one session can hold back from the others.
 static MAX_SLICE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(256);
 static MIN_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(32);
 static MAX_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1_048_576);
 static MIN_THRESHOLD: GucSetting<i32> = GucSetting::<i32>::new(50);
-/// How many seconds' worth of values to have ready: covers a slow commit or a busy disk.
+/// How many seconds' worth of values to keep ready: covers a slow commit or a busy disk.
 static BUFFER: GucSetting<i32> = GucSetting::<i32>::new(10);
 static WINDOW: GucSetting<i32> = GucSetting::<i32>::new(60);
 static SAMPLE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static PREFETCH: GucSetting<bool> = GucSetting::<bool>::new(true);
 static RESERVE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
-/// Short enough for DROP DATABASE, which waits five seconds for the last to leave.
+/// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
 static WORKER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(2_000);
 static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static NODE_ID: GucSetting<i32> = GucSetting::<i32>::new(0);
 static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
 static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
-/// -1: one block of the sequence's.
+/// -1: as many values as may have been reserved ahead within a minute of lag; see [`policy::failover_skip`].
 static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
 struct Int {
@@ -93,9 +93,9 @@ fn integers() -> Vec<Int> {
     ]
 }
 
-/// Defines the settings. Without preload those that size shared memory are left out: they could not
-/// take effect, and Postgres refuses them after its start. `check_prefix` is asked about each value of
-/// hilo.server_prefix.
+/// Defines the settings. Without preloading, those that size shared memory are left out: they could not take
+/// effect, and Postgres does not allow them to be defined after server start. `check_prefix` checks each
+/// value of hilo.server_prefix.
 pub fn init(preloaded: bool, check_prefix: CheckHook) {
     for int in integers() {
         if preloaded || !matches!(int.context, GucContext::Postmaster) {
@@ -129,7 +129,7 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         GucContext::Userset,
         none,
     );
-    // SAFETY: the check hook is guarded by pgrx: no panic unwinds into Postgres.
+    // SAFETY: pgrx guards the check hook, so no panic unwinds into Postgres.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
             c"hilo.server_prefix",
@@ -143,7 +143,7 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
             None,
         );
     }
-    // SAFETY: the prefix is a literal; called once from _PG_init.
+    // SAFETY: the prefix is a C string literal; called once, from _PG_init.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
 }
 
@@ -155,7 +155,7 @@ pub fn max_backend_slices() -> usize {
     MAX_BACKEND_SLICES.get() as usize
 }
 
-/// Values.
+/// In values.
 pub fn max_slice_size() -> i32 {
     MAX_SLICE_SIZE.get()
 }
@@ -176,7 +176,7 @@ pub fn window() -> Duration {
     Duration::from_secs(WINDOW.get() as u64)
 }
 
-/// What is set for the refill policy, for a sequence with this `block_size` of its own.
+/// The settings of the refill policy, for a sequence with this `block_size` of its own.
 pub fn refill(block_size: Option<i64>) -> policy::Settings {
     let max_block = MAX_BLOCK_SIZE.get() as i64;
     policy::Settings {
@@ -189,15 +189,16 @@ pub fn refill(block_size: Option<i64>) -> policy::Settings {
     }
 }
 
-/// `(node_id, node_count)`, as set; whether they fit is the caller's to check.
+/// `(node_id, node_count)`, as set; the caller checks whether they fit together.
 pub fn node() -> (i32, i32) {
     (NODE_ID.get(), NODE_COUNT.get())
 }
 
-/// The prefix where Postgres keeps it; valid until the setting changes.
+/// The prefix, where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
     let prefix = SERVER_PREFIX.as_ptr();
-    // SAFETY: Postgres keeps a null pointer or a C string there, and changes it between statements only.
+    // SAFETY: Postgres keeps a null pointer or a C string there. No caller does anything that changes the
+    // setting while it uses the bytes.
     unsafe { if (*prefix).is_null() { &[] } else { CStr::from_ptr(*prefix).to_bytes() } }
 }
 
@@ -205,7 +206,7 @@ pub fn auto_create() -> bool {
     AUTO_CREATE.get()
 }
 
-/// Values to skip after a promotion; `None`: one block.
+/// Values to skip for each promotion; `None`: as many as [`policy::failover_skip`] says.
 pub fn failover_skip() -> Option<i64> {
     Some(FAILOVER_SKIP.get() as i64).filter(|skip| *skip >= 0)
 }

@@ -1,10 +1,10 @@
-//! Rust's memory. Where the system gives no more, Rust's collections end the process, and with that every
-//! session of the server is thrown out; Postgres raises 53200 instead.
+//! Rust's memory. When the system has no more memory to give, Rust's collections abort the process, and all
+//! sessions of the server are ended with it; Postgres raises 53200 instead.
 //!
 //! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a flag is
-//! set. Whoever is about to do something slow, or to take up another row, asks [`check`], which
-//! raises the error while there is still memory to raise it with. What grows with the data grows through
-//! [`Grow`], which fails where it may.
+//! set. Code that is about to do something slow, or to start on another row, calls [`check`], which returns
+//! the error while there is still memory to raise it with. What grows with the data grows through [`Grow`],
+//! which returns the error instead of ending the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use crate::errors::HiloError;
 
-/// Part of the library's image: never touched, and so no memory of its own, until it is needed.
+/// Part of the library's image. It is not touched, and so takes no memory, until it is needed.
 const RESERVE: usize = 256 << 10;
-/// What the reserve is dealt in.
+/// The unit in which the reserve is handed out, in bytes.
 const GRAIN: usize = 64;
 const GRAINS: usize = RESERVE / GRAIN;
 /// Larger pieces are refused, so that one of them does not take what an error report needs.
@@ -25,15 +25,16 @@ const LARGEST: usize = 32 << 10;
 #[repr(align(64))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);
 
-// SAFETY: its bytes are reached through pieces only that `take` has given out, each to one owner.
+// SAFETY: its bytes are reached only through pieces that `take` has handed out, and each piece has one owner.
 unsafe impl Sync for Reserve {}
 
 static PLACE: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
-/// A bit for each grain that is out. A backend has one thread, but an allocator must not rely on it.
+/// One bit for each grain, set while the grain is handed out. A backend has one thread, but an allocator must
+/// not rely on that.
 static TAKEN: [AtomicU64; GRAINS / 64] = [const { AtomicU64::new(0) }; GRAINS / 64];
 /// Held while `TAKEN` is searched.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// The system has refused memory since `check` last found some.
+/// Whether the system has refused memory since `check` last found some.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 struct Allocator;
@@ -59,7 +60,8 @@ fn mark(from: usize, count: usize, taken: bool) {
     }
 }
 
-/// A piece of the reserve, or null. First fit: it is used for the length of an error at most.
+/// A piece of the reserve, or null. First fit is enough, because the reserve is used only while an error is
+/// handled.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
     REFUSED.store(true, Relaxed);
@@ -83,33 +85,35 @@ fn take(layout: Layout) -> *mut u8 {
     }
     BUSY.store(false, Release);
     match found {
-        // SAFETY: `from` and all of its piece lie within the reserve.
+        // SAFETY: the search found `wanted` grains from `from` on, so the whole piece lies within the
+        // reserve.
         true => unsafe { PLACE.0.get().cast::<u8>().add(from * GRAIN) },
         false => std::ptr::null_mut(),
     }
 }
 
-/// Where in the reserve a piece lies; `None`: it is the system's.
+/// The grain of the reserve at which a piece begins; `None`: the piece is the system's.
 #[inline(always)]
 fn grain_of(piece: *mut u8) -> Option<usize> {
     let offset = (piece as usize).wrapping_sub(PLACE.0.get() as usize);
     (offset < RESERVE).then_some(offset / GRAIN)
 }
 
-// SAFETY: every piece is the system's, or of the reserve, whose pieces lie apart while they are out, are
-// aligned to a grain and as long as asked for; `dealloc` and `realloc` know by its address whose a piece is.
-// Nothing in here allocates or unwinds.
+// SAFETY: every piece comes from the system or from the reserve. Pieces of the reserve are disjoint while
+// they are handed out, are aligned to a grain and are as long as requested. `dealloc` and `realloc` tell by
+// its address where a piece comes from. Nothing in here allocates or unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees what `alloc` requires, and the system's `alloc` requires the same.
         let piece = unsafe { System.alloc(layout) };
         if piece.is_null() { take(layout) } else { piece }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's; a piece of the reserve has the size asked for, and may have been used before.
+        // SAFETY: as in `alloc`. A piece of the reserve has the requested size, and is zeroed because it may
+        // have been used before.
         unsafe {
             let piece = System.alloc_zeroed(layout);
             if !piece.is_null() {
@@ -127,15 +131,17 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match grain_of(piece) {
             Some(grain) => mark(grain, grains(layout), false),
-            // SAFETY: the caller's; not of the reserve, so it came from the system.
+            // SAFETY: the piece is not of the reserve, so it came from the system, with the layout that the
+            // caller states.
             None => unsafe { System.dealloc(piece, layout) },
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's, who sees to it that `size` makes a layout; the old piece stays as it is where
-        // there is no new one.
+        // SAFETY: the caller guarantees that `piece` has `layout` and that `size` makes a valid layout. A new
+        // piece is disjoint from the old one, and no more is copied than both have. If there is no new piece,
+        // the old one stays as it is.
         unsafe {
             let of_system = grain_of(piece).is_none();
             if of_system {
@@ -155,13 +161,15 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// No error of this library carries a backtrace, whatever the server's environment says: making one takes
-/// much memory, and a lock that an error in it never lets go of. To be called once, from `_PG_init`.
+/// Keeps errors of this library from carrying a backtrace, whatever the server's environment says. Making one
+/// takes much memory, and a lock that is never released if an error occurs meanwhile. Called once, from
+/// `_PG_init`.
 pub fn init() {
     const SETTING: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(SETTING);
-    // SAFETY: one thread, when the library is loaded. The environment is left as it was; the standard library,
-    // of which each Rust extension has a copy of its own, remembers what the first capture found.
+    // SAFETY: the process has one thread when it loads the library, so no other reads the environment. The
+    // environment is left as it was; the standard library, of which each Rust extension has a copy of its
+    // own, remembers what the first capture found.
     unsafe {
         std::env::set_var(SETTING, "0");
         let _ = std::backtrace::Backtrace::capture();
@@ -172,7 +180,7 @@ pub fn init() {
     }
 }
 
-/// Whether there is memory to go on with. Costs one load where it never ran short.
+/// Checks that there is memory to continue with. Costs one load if memory has not run short.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -181,8 +189,8 @@ pub fn check() -> Result<(), HiloError> {
     if REFUSED.load(Relaxed) { room(RESERVE) } else { Ok(()) }
 }
 
-/// Whether the system would give so much at once now: for what is built in one piece and cannot fail
-/// half-way.
+/// Checks that the system would give this many bytes at once now: for what is built in one piece and cannot
+/// fail half-way.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -191,7 +199,7 @@ pub fn room(bytes: usize) -> Result<(), HiloError> {
     let Ok(layout) = Layout::from_size_align(bytes.max(RESERVE), GRAIN) else {
         return Err(HiloError::OutOfMemory);
     };
-    // SAFETY: a layout of more than nothing; what was given is given back, untouched.
+    // SAFETY: the layout is not empty, and the piece is freed with the same layout, untouched.
     unsafe {
         let piece = std::hint::black_box(System.alloc(layout));
         if piece.is_null() {
@@ -204,7 +212,7 @@ pub fn room(bytes: usize) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// A list that grows with the data, and fails where there is no more memory.
+/// A collection that grows with the data, and fails with an error when there is no more memory.
 pub trait Grow<T> {
     /// # Errors
     /// `OutOfMemory`
@@ -237,7 +245,7 @@ impl<K: Eq + Hash, V> Grow<(K, V)> for HashMap<K, V> {
     }
 }
 
-/// All of `items`, as `collect` has them.
+/// All of `items`, as `collect` gathers them.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -247,7 +255,7 @@ pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloEr
     Ok(all)
 }
 
-/// The same as a table of at most `count` entries.
+/// The same as a map of at most `count` entries.
 ///
 /// # Errors
 /// `OutOfMemory`

@@ -1,14 +1,14 @@
 //! The pool's cursor: where the next slice of a sequence is taken.
 //!
-//! The current block is cut into *segments* of at most [`MAX_SEGMENT`] indexes. One 64-bit word
-//! says which segment is served and how far: `number << 24 | offset`. A taker reads the word,
-//! reads the segment of that number, and moves the offset by compare-and-swap. The swap
-//! succeeds only while the number stands, and a segment is written only before its number
-//! is published, so what the taker read of it was whole: taking is one atomic operation.
+//! The current block is cut into *segments* of at most [`MAX_SEGMENT`] indexes. One 64-bit word says which
+//! segment is served and how far: `number << 24 | offset`. A taker reads the word, reads the segment of that
+//! number, and moves the offset by compare-and-swap. The swap succeeds only while the number is unchanged,
+//! and a segment is written only before its number is published. So what the taker read of the segment was
+//! consistent: taking is one atomic operation.
 //!
-//! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the caller's;
-//! takers need none. The two segment places are used in turn: the place of segment g is
-//! overwritten only when segment g + 2 is prepared, and by then the word has left g for good.
+//! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the caller's; takers
+//! need none. The two segment places are used in turn: the place of segment g is overwritten only when
+//! segment g + 2 is prepared, and by then the word has left g permanently.
 //!
 //! A segment's number has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would have to be
 //! installed between its load and its swap: at ten thousand a second that takes three years.
@@ -27,7 +27,7 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// The most indexes that one segment can hold: its offset must be able to reach its end.
 pub const MAX_SEGMENT: i64 = OFFSET_MASK as i64;
 
-/// A run of indexes being dealt, and the serial that they belong to.
+/// A run of indexes that is being served, and the serial that they belong to.
 #[derive(Debug)]
 #[repr(C)]
 struct Segment {
@@ -53,7 +53,7 @@ pub enum Taken {
     OtherSerial(Serial),
 }
 
-/// See the module. `repr(C)` and free of pointers: it lives in shared memory.
+/// See the module. It lives in shared memory, so it is `repr(C)` and has no pointers.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Cursor {
@@ -77,7 +77,7 @@ impl Cursor {
         &self.segments[(word >> OFFSET_BITS) as usize & 1]
     }
 
-    /// Takes up to `want` (at least 1) indexes of `serial`; fewer where the segment ends.
+    /// Takes up to `want` (at least 1) indexes of `serial`; fewer if the segment ends.
     pub fn take(&self, want: i64, serial: Serial) -> Taken {
         self.take_if(want, 1, serial)
     }
@@ -97,8 +97,7 @@ impl Cursor {
             let offset = (word & OFFSET_MASK) as i64;
             let left = segment.len.load(Relaxed) - offset;
             if found != serial || left < least {
-                // Nothing proves yet that the three fields belong together: only an unmoved
-                // number does.
+                // Nothing proves yet that the three fields belong together; only an unchanged number does.
                 let again = self.reload(word);
                 if again >> OFFSET_BITS == word >> OFFSET_BITS {
                     return if found != serial { Taken::OtherSerial(found) } else { Taken::Empty };
@@ -120,7 +119,7 @@ impl Cursor {
         }
     }
 
-    /// The word again, ordered after the reads of the segment before it.
+    /// Reads the word again, ordered after the reads of the segment before it.
     fn reload(&self, _word: u64) -> u64 {
         #[cfg(not(loom))]
         core::sync::atomic::fence(Acquire);
@@ -129,7 +128,7 @@ impl Cursor {
         self.word.load(Acquire)
     }
 
-    /// Gives `range` back if it is what was taken last; then it is taken again next. Returns whether
+    /// Returns `range` to the segment if it was taken last; then it is the next to be taken. Returns whether
     /// it was. `serial` is the one that the range was taken under.
     pub fn untake(&self, range: Range, serial: Serial) -> bool {
         let mut word = self.word.load(Acquire);
@@ -175,8 +174,8 @@ impl Cursor {
         self.replace(Range::EMPTY, serial)
     }
 
-    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `serial` from now on and returns what was left
-    /// of the segment before. The caller holds the writers' lock.
+    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `serial` from now on and returns what was left of the
+    /// previous segment. The caller holds the writers' lock.
     pub fn install(&self, range: Range, serial: Serial) -> Range {
         debug_assert!(range.len() <= MAX_SEGMENT);
         self.replace(range, serial)
@@ -186,7 +185,8 @@ impl Cursor {
         let number = self.word.load(Relaxed) >> OFFSET_BITS;
         let next = number.wrapping_add(1) << OFFSET_BITS;
         let place = self.segment(next);
-        // Pairs with the fence in `reload`: who sees one of these stores sees the number before.
+        // Pairs with the fence in `reload`: a reader that sees one of these stores also sees the number that
+        // is current now, or a later one.
         #[cfg(not(loom))]
         core::sync::atomic::fence(Release);
         #[cfg(loom)]

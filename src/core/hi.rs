@@ -1,20 +1,20 @@
-//! Classic Hi/Lo blocks, dealt out of the same indexes as single values.
+//! Classic Hi/Lo blocks, taken from the same indexes as single values.
 //!
-//! The block `hi` is the values `start_value + (hi × block_size + lo) × increment` for lo = 0 …
-//! block_size − 1. Who gets it owns its whole span: every index whose value lies in the span is used
-//! up with it, and no index used before may lie in it. After a setval the base may be off the grid
-//! of the blocks, so the span is compared by value, not by index.
+//! The block `hi` has the values `start_value + (hi × block_size + lo) × increment` for 0 ≤ lo < block_size.
+//! The caller that gets a block owns its whole span: every index whose value lies in the span is used up with
+//! the block, and no index used before may lie in it. After a setval the base may be off the grid of the
+//! blocks, so the span is compared by value, not by index.
 //!
-//! With several nodes a block lies within one stripe of ours: not before the stripe's first value,
-//! and before the first value of the stripe that follows it.
+//! With several nodes a block lies within one stripe of this node: not before the stripe's first value, and
+//! before the first value of the stripe that follows it.
 
 use crate::mapping::Mapping;
 use crate::range::Range;
 
-/// Whether a block can be had from the indexes at hand.
+/// Whether the given indexes have room for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HiFit {
-    /// `range` (never empty) is used up by the block. What lies before it is not.
+    /// The block uses up `range` (never empty), but not what lies before it.
     Fits { hi: i64, range: Range },
     /// The indexes must reach up to `end` (exclusive) for the next block.
     Needs { end: i64 },
@@ -22,8 +22,8 @@ pub enum HiFit {
     Exhausted,
 }
 
-/// The smallest block whose span lies behind everything before `available.start`. `block_size` at
-/// least 1. A cycling sequence has no such blocks: `Exhausted`.
+/// The smallest block whose span lies beyond everything before `available.start`. `block_size` is at least 1.
+/// A cycling sequence has no such blocks: `Exhausted`.
 pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: Range) -> HiFit {
     match find(mapping, start_value, block_size.max(1) as i128, available.start) {
         Some((hi, range)) if range.end <= available.end => HiFit::Fits { hi, range },
@@ -32,8 +32,8 @@ pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: 
     }
 }
 
-/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in
-/// the direction of the increment.
+/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in the
+/// direction of the increment.
 fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i64, Range)> {
     if mapping.cycle {
         return None;
@@ -59,8 +59,8 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i
         return None;
     }
     let start = mapping.stripes.below((first + step - 1) / step);
-    // A block of one value off the grid has no index in its span; it uses up the next one, or it
-    // would be found again.
+    // A block of one value off the grid has no index in its span. It uses up the next one; otherwise it would
+    // be found again.
     let end = mapping.stripes.below(last / step + 1).max(start + 1);
     if end > mapping.limit() as i128 {
         return None;
@@ -68,13 +68,13 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i
     Some((i64::try_from(hi).ok()?, Range::new(start as i64, end as i64)))
 }
 
-/// How many blocks to go on from the one at offset `first` until one lies within a stripe of ours.
+/// How many blocks to skip, from the one at offset `first` on, until one lies within a stripe of this node.
 fn skip(mapping: &Mapping, first: i128, pitch: i128, length: i128) -> Option<i128> {
     let stripes = &mapping.stripes;
     if stripes.nodes <= 1 {
         return Some(0);
     }
-    // Offsets stay below 2^65: a wider stripe is as good as one that wide.
+    // Offsets stay below 2^65, so a wider stripe may count as one of this width.
     let width = (stripes.size.max(1) as i128 * mapping.step()).min(1 << 70);
     if length >= width {
         return None;
@@ -92,9 +92,9 @@ fn first_hit(start: i128, pitch: i128, round: i128, most: i128) -> Option<i128> 
     first_multiple(pitch % round, round, round - start, round - start + most)
 }
 
-/// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch < round;
-/// None also where it is beyond all offsets. Euclid's algorithm: between two multiples of `pitch`
-/// the question is the same one about the remainders.
+/// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch < round; None
+/// also if it is beyond all offsets. This is Euclid's algorithm: between two multiples of `pitch` the
+/// question is the same one about the remainders.
 fn first_multiple(pitch: i128, round: i128, low: i128, high: i128) -> Option<i128> {
     if pitch == 0 {
         return None;

@@ -1,16 +1,16 @@
 //! Text keys: a template over `{name}`, `{server}`, `{value}` and `{value:0N}`.
 //!
-//! For one sequence on one server all but the value is fixed text, so a key has exactly one value.
-//! Between servers it must stay so whatever their prefixes are; [`KeyFormat::check_prefix`] refuses
-//! the prefixes with which it would not, see there.
+//! For one sequence on one server everything except the value is fixed text, so a key has exactly one value.
+//! Between servers this must hold too, whatever their prefixes are; [`KeyFormat::check_prefix`] refuses the
+//! prefixes with which it would not.
 //!
-//! Works on bytes: every encoding that a server can have keeps ASCII to itself.
+//! It works on bytes, because every encoding that a server can have keeps ASCII to itself.
 
 use crate::name::control;
 
 /// The format of a sequence that has none of its own.
 pub const DEFAULT: &str = "{name}/{server}{value}";
-/// The most bytes of a format.
+/// The maximum length of a format, in bytes.
 pub const MAX_LENGTH: usize = 255;
 /// The most digits that `{value:0N}` can pad to.
 pub const MAX_WIDTH: u8 = 19;
@@ -22,11 +22,11 @@ enum Part {
     Server,
 }
 
-/// A parsed format: what stands before the value, its width and what stands behind it.
+/// A parsed format: what precedes the value, its width and what follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFormat {
     before: Vec<Part>,
-    /// 0: as many digits as it needs; else at least so many characters, filled with zeros
+    /// 0: as many digits as it needs; otherwise at least this many characters, filled with zeros
     width: u8,
     behind: Vec<Part>,
 }
@@ -83,7 +83,7 @@ impl KeyFormatError {
     }
 }
 
-/// Why a server prefix does not go with a format. SQLSTATE 22023.
+/// Why a format does not allow a server prefix. SQLSTATE 22023.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     #[error("server prefix must not contain control characters")]
@@ -154,7 +154,7 @@ impl Default for KeyFormat {
 }
 
 impl KeyFormat {
-    /// Parses a template; `{{` and `}}` stand for a brace each.
+    /// Parses a template; `{{` and `}}` each stand for one brace.
     pub fn parse(format: &str) -> Result<KeyFormat, KeyFormatError> {
         if format.len() > MAX_LENGTH {
             return Err(KeyFormatError::TooLong { length: format.len() });
@@ -209,15 +209,15 @@ impl KeyFormat {
         self.before.iter().chain(&self.behind).any(|part| *part == Part::Server)
     }
 
-    /// Whether the keys of the sequence `name` with this prefix stay apart from those with any other
-    /// prefix that passes. `negative`: values below zero are possible.
+    /// Checks that the keys of the sequence `name` with this prefix differ from those with any other prefix
+    /// that passes. `negative`: values below zero are possible.
     ///
-    /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v', one
-    /// number is a part of the other. Both without sign: then R has no character but digits (its
-    /// last other character would have two places), and the longer prefix ends with a digit. One
-    /// with a sign: R has no character but digits and dashes, and the longer prefix ends with one
-    /// of them, with a dash if R has only dashes. Behind the value a sign cannot be mistaken:
-    /// there R has only digits, and the longer prefix begins with one.
+    /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v', one number
+    /// is a part of the other. If neither has a sign, R has only digits (its last other character would have
+    /// two places), and the longer prefix ends with a digit. If one has a sign, R has only digits and dashes,
+    /// and the longer prefix ends with one of them: with a dash if R has only dashes. Where the prefix
+    /// follows the value, a sign cannot be mistaken: R has only digits, and the longer prefix begins with
+    /// one.
     pub fn check_prefix(
         &self,
         name: &[u8],
@@ -246,7 +246,7 @@ impl KeyFormat {
         Ok(())
     }
 
-    /// The format with a name and a prefix set in.
+    /// The format with a name and a prefix filled in.
     pub fn frame(&self, name: &[u8], server: &[u8]) -> Frame {
         let text = |parts: &[Part]| {
             parts.iter().flat_map(|part| part.text(name, server)).copied().collect()
@@ -255,7 +255,7 @@ impl KeyFormat {
     }
 }
 
-/// A format with a name and a prefix set in: all of a key but its value.
+/// A format with a name and a prefix filled in: all of a key except its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     before: Vec<u8>,
@@ -264,14 +264,14 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The key of `value`, in three parts to be set one behind the other. Allocates nothing.
+    /// The key of `value`, in three parts to be joined in this order. Allocates nothing.
     #[inline]
     pub fn key<'a>(&'a self, value: i64, buffer: &'a mut [u8; 20]) -> [&'a [u8]; 3] {
         [&self.before, self.number(value, buffer), &self.behind]
     }
 
-    /// The value of a key: the exact inverse of [`key`](Self::key). What it would not have written
-    /// (`+1`, `01`) it does not read.
+    /// The value of a key: the exact inverse of [`key`](Self::key). It does not read what `key` would not
+    /// have written (`+1`, `01`).
     pub fn read(&self, key: &[u8]) -> Result<i64, KeyReadError> {
         let rest = key.strip_prefix(&*self.before).ok_or(KeyReadError::Begin)?;
         let rest = rest.strip_suffix(&*self.behind).ok_or(KeyReadError::End)?;
@@ -283,7 +283,7 @@ impl Frame {
         }
     }
 
-    /// `value` in decimal, filled with zeros behind the sign up to the width.
+    /// `value` in decimal, filled with zeros after the sign up to the width.
     fn number<'a>(&self, value: i64, buffer: &'a mut [u8; 20]) -> &'a [u8] {
         let mut at = buffer.len();
         let mut rest = value.unsigned_abs();
@@ -339,8 +339,8 @@ fn value_width(inside: &str) -> Result<u8, KeyFormatError> {
     }
 }
 
-/// The text between the value and the server's prefix, as a set of bytes in any order, walking from
-/// the value; None where there is no prefix that way.
+/// The text between the value and the server's prefix, as a set of bytes in any order, walking from the
+/// value; None if there is no prefix in that direction.
 fn gap<'a>(parts: impl Iterator<Item = &'a Part>, name: &'a [u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for part in parts {

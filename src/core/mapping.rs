@@ -1,22 +1,21 @@
 //! From index to value: `value(i) = base + increment × global(i)`.
 //!
-//! An index counts what one node deals: 0, 1, 2, … A node owns every `nodes`-th stripe of `size`
-//! global positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling the
-//! first lap runs from the base to the bound and each later one from the other bound, so the index
-//! itself just goes on.
+//! An index counts what one node serves: 0, 1, 2, … A node owns every `nodes`-th stripe of `size` global
+//! positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling, the first lap runs
+//! from the base to the bound and each later one from the other bound, so the index itself simply continues.
 //!
-//! Everything is computed in 128 bits: no input overflows or panics. Callers see to it that the
-//! increment is not zero, the base lies within the bounds and `node < nodes`.
+//! Everything is computed in 128 bits: no input overflows or panics. Callers ensure that the increment is not
+//! zero, that `node < nodes` and, with cycling, that the base lies within the bounds.
 
 use crate::range::Range;
 
-/// Which global positions are this node's.
+/// Which global positions belong to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stripes {
     /// 0 … nodes − 1
     pub node: u32,
-    /// 1: every position is ours, whatever `size` is
+    /// 1: every position belongs to this node, whatever `size` is
     pub nodes: u32,
     /// positions in a stripe, at least 1
     pub size: i64,
@@ -40,8 +39,8 @@ impl Stripes {
         round * size as i128 + (index % size) as i128
     }
 
-    /// How many of our indexes have a global position below `global`; so also the smallest index at
-    /// or beyond it.
+    /// How many indexes of this node have a global position below `global`, which is also the smallest index
+    /// at or beyond it.
     pub(crate) fn below(&self, global: i128) -> i128 {
         let global = global.max(0);
         if self.nodes <= 1 {
@@ -103,8 +102,8 @@ impl Mapping {
         if global < self.positions() { Some(self.at(global)) } else { None }
     }
 
-    /// The exclusive end of the indexes that may be reserved: how many there are, or `i64::MAX` where
-    /// they are more or the sequence cycles. 0 where the whole sequence ends before our first stripe.
+    /// The exclusive end of the indexes that may be reserved: how many there are, or `i64::MAX` if there are
+    /// more or the sequence cycles. 0 if the whole sequence ends before this node's first stripe.
     pub fn limit(&self) -> i64 {
         if self.cycle {
             return i64::MAX;
@@ -112,8 +111,7 @@ impl Mapping {
         clamped(self.stripes.below(self.positions()))
     }
 
-    /// The indexes whose values lie within the bounds. They begin behind 0 where a bound was moved past
-    /// the base.
+    /// The indexes whose values lie within the bounds. They begin above 0 if a bound was moved past the base.
     pub fn indexes(&self) -> Range {
         let before = if self.increment > 0 { self.min_value } else { self.max_value };
         let offset = self.offset(before);
@@ -124,8 +122,8 @@ impl Mapping {
         Range::new(first, self.limit())
     }
 
-    /// The longest start of `range` whose values step by exactly `increment`: it is cut at the end of
-    /// a stripe, of a lap and of the sequence. None where nothing of it is there to be served.
+    /// The longest beginning of `range` whose values step by exactly `increment`: it is cut at the end of a
+    /// stripe, of a lap and of the sequence. None if the range is empty or its first index has no value.
     #[inline]
     pub fn run(&self, range: Range) -> Option<Run> {
         if range.is_empty() {
@@ -149,8 +147,8 @@ impl Mapping {
         })
     }
 
-    /// The index of ours that has this value. None where it is not on the grid, out of bounds or
-    /// another node's, and always when cycling: there a value has many indexes.
+    /// The index of this node that has this value. None if the value is off the grid, out of bounds or
+    /// another node's, and always when cycling: then a value has many indexes.
     pub fn index_of(&self, value: i64) -> Option<i64> {
         let offset = self.offset(value);
         if self.cycle || offset < 0 || offset % self.step() != 0 {
@@ -163,8 +161,8 @@ impl Mapping {
         i64::try_from(self.stripes.below(global)).ok().filter(|index| *index < i64::MAX)
     }
 
-    /// The smallest index of ours whose value lies strictly beyond `value` in the direction of the
-    /// increment, within 0 ..= limit. When cycling nothing lies beyond: the limit.
+    /// The smallest index of this node whose value lies strictly beyond `value` in the direction of the
+    /// increment, within 0 ..= limit. When cycling, nothing lies beyond: the limit.
     pub fn first_index_beyond(&self, value: i64) -> i64 {
         let limit = self.limit();
         let offset = self.offset(value);
@@ -177,9 +175,9 @@ impl Mapping {
         clamped(self.stripes.below(offset / self.step() + 1)).min(limit)
     }
 
-    /// Where this line may go on once `value` was served by another that branched off from it: the smallest
-    /// index whose predecessor is not short of `value`, so that neither this line nor one that
-    /// branches off there comes to it again. 0 when cycling, where no value is spent.
+    /// Where this numbering may continue once `value` was served by another that branched off from it: the
+    /// smallest index whose predecessor is not short of `value`, so that neither this numbering nor one that
+    /// branches off there serves the value again. 0 when cycling, where no value is spent.
     pub fn floor_behind(&self, value: i64) -> i64 {
         if self.cycle {
             return 0;
@@ -206,7 +204,7 @@ impl Mapping {
         let narrow = self.increment.checked_mul(index).and_then(|way| self.base.checked_add(way));
         let value = match narrow {
             Some(value) => value,
-            // Between the two ends of the type a way can be longer than the type is wide.
+            // The distance between the two ends of the type does not fit into the type.
             None => {
                 i64::try_from(self.base as i128 + self.increment as i128 * index as i128).ok()?
             }
@@ -214,7 +212,7 @@ impl Mapping {
         if (self.min_value..=self.max_value).contains(&value) { Some(value) } else { None }
     }
 
-    /// How many indexes from `index` (which has a value) on are in step.
+    /// How many indexes, beginning with `index` (which has a value), are in step.
     fn in_step(&self, index: i64) -> i64 {
         let global = self.stripes.global(index);
         let lap = if self.cycle { self.cycled(global).1 } else { self.positions() - global };
@@ -227,8 +225,8 @@ impl Mapping {
         lap.min(stripe).min(all) as i64
     }
 
-    /// The value of a global position when cycling, and how many positions are left of its lap with
-    /// it.
+    /// The value of a global position when cycling, and how many positions are left of its lap, including
+    /// this one.
     fn cycled(&self, global: i128) -> (i64, i128) {
         let first_lap = self.positions();
         if global < first_lap {
@@ -253,7 +251,7 @@ impl Mapping {
         if bound < 0 { 0 } else { bound / self.step() + 1 }
     }
 
-    /// The last value that may be: where the increment leads.
+    /// The last possible value: the bound in the direction of the increment.
     pub(crate) fn bound(&self) -> i64 {
         if self.increment > 0 { self.max_value } else { self.min_value }
     }

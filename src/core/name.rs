@@ -1,6 +1,6 @@
-//! What may be the name of a sequence.
+//! What a sequence may be named.
 
-/// The most bytes of a name.
+/// The maximum length of a name, in bytes.
 pub const MAX_LENGTH: usize = 255;
 
 /// Why a name is refused. SQLSTATE 42602.
@@ -32,8 +32,8 @@ impl NameError {
     }
 }
 
-/// Checks a name in the server's encoding: 1 to 255 bytes, no C0 control, no DEL and, as UTF-8 writes
-/// them, no C1 control.
+/// Checks a name in the server's encoding: 1 to 255 bytes, no C0 control, no DEL, and no C1 control as UTF-8
+/// writes it.
 pub fn validate(bytes: &[u8]) -> Result<(), NameError> {
     if bytes.is_empty() {
         return Err(NameError::Empty);
@@ -47,7 +47,7 @@ pub fn validate(bytes: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// The first control character: where, and its code point.
+/// The position and the code point of the first control character.
 pub(crate) fn control(bytes: &[u8]) -> Option<(usize, u32)> {
     for (position, &byte) in bytes.iter().enumerate() {
         if byte < 0x20 || byte == 0x7f {

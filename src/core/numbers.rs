@@ -1,4 +1,4 @@
-//! Numbers of one size that must not be mistaken for each other.
+//! Numbers of the same size that must not be mistaken for each other.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ number!(
     Epoch
 );
 number!(
-    /// What the catalog knows a sequence by: random, so that no later sequence has it.
+    /// The id of a sequence in the catalog: random, so that no later sequence has it.
     SequenceId
 );
 

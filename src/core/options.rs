@@ -1,9 +1,9 @@
-//! What a sequence is defined by, checked as core's `init_params` checks it (same order, same
-//! defaults), and what hilo adds to it.
+//! The definition of a sequence, checked as core's `init_params` checks it (same order, same defaults), and
+//! what hilo adds to it.
 
 use crate::key_format::{KeyFormat, KeyFormatError};
 
-/// The most that `slice_size` may be.
+/// The maximum of `slice_size`.
 pub const MAX_SLICE_SIZE: i32 = 65_536;
 
 /// The type that bounds a sequence's values.
@@ -58,8 +58,7 @@ impl core::fmt::Display for DataType {
     }
 }
 
-/// What a caller says. None: the default in [`Definition::create`], what it was in
-/// [`Definition::alter`].
+/// What a caller specifies. None: the default in [`Definition::create`], unchanged in [`Definition::alter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub data_type: Option<DataType>,
@@ -197,8 +196,8 @@ impl OptionError {
 }
 
 impl Definition {
-    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or falling
-    /// from −1 to its minimum, starting where it can go furthest.
+    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or falling from −1
+    /// to its minimum, starting at the end from which it can run furthest.
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or(DataType::BigInt);
         let increment = options.increment.unwrap_or(1);
@@ -225,15 +224,15 @@ impl Definition {
         Ok(definition)
     }
 
-    /// The key format; a stored one has been checked.
+    /// The key format. A stored one has been checked.
     pub fn parsed_key_format(&self) -> KeyFormat {
         let parsed = self.key_format.as_deref().and_then(|text| KeyFormat::parse(text).ok());
         parsed.unwrap_or_default()
     }
 
-    /// The sequence with these options changed. `last` is the last value handed out or, before the
-    /// first, the one to come first (core keeps either in `last_value`); it must stay within the
-    /// bounds unless `restart` says where to go on. None: nothing to compare with.
+    /// The sequence with these options changed. `last` is the last value served or, before the first, the one
+    /// to be served first (core keeps either in `last_value`). It must stay within the bounds unless
+    /// `restart` says where to continue. None: there is nothing to compare with.
     pub fn alter(
         &self,
         options: &Options,
@@ -241,7 +240,7 @@ impl Definition {
         restart: Option<i64>,
     ) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or(self.data_type);
-        // A bound that was the old type's own follows the type; one that somebody chose stays.
+        // A bound that was the old type's own follows the type; a bound that a user chose stays.
         let retyped = options.data_type.is_some();
         let min_kept = if retyped && self.min_value == self.data_type.min() {
             data_type.min()

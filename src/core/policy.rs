@@ -1,22 +1,21 @@
 //! When to refill a pool and how much to ask for.
 //!
-//! `rate × buffer` values are what a pool holds: a refill brings it up to that, and the next one
-//! begins at half of it. So never more than `buffer` seconds' worth is reserved ahead, and refills
-//! come every `buffer / 2` seconds, not all the time. The block (what one reservation takes) follows
-//! the same product, at most doubling per refill; where its ceiling is too small for the rate, one
-//! reservation takes several. Traffic that comes in bursts has a mean that says little: there block
-//! and threshold hold as much as a burst took.
+//! A pool holds `rate × buffer` values: a refill brings it up to that, and the next one begins at half of it.
+//! So at most `buffer` seconds' worth is reserved ahead, and refills come every `buffer / 2` seconds, not all
+//! the time. The block (what one reservation takes) follows the same product and at most doubles per refill.
+//! If its ceiling is too small for the rate, one reservation takes several. The mean says little about
+//! traffic that comes in bursts: there, block and threshold hold as much as a burst took.
 
 use crate::rate::Demand;
 
-/// The parts of a sequence's whole that one block and a pool may be: a small data type must not be
-/// used up by a few of them.
+/// One block, and one pool, are at most one part in this many of the whole sequence: a few of them must not
+/// use up a small data type.
 const BLOCKS_IN_WHOLE: i64 = 64;
 const POOLS_IN_WHOLE: i64 = 32;
-/// A refill begins when less than one part in so many of the block is left.
+/// A refill begins when less than one part in this many of the block is left.
 const THRESHOLD_OF_BLOCK: i64 = 5;
-/// What one reservation of many blocks takes: so many seconds' worth, so ten reservations a second
-/// are enough for any rate.
+/// How many seconds' worth one reservation of many blocks takes: ten reservations a second are enough for any
+/// rate.
 const RESERVATION: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +30,7 @@ pub struct Settings {
     pub max_block: i64,
     /// the sequence's own block size: no adapting
     pub fixed: Option<i64>,
-    /// off: reserve only what somebody waits for
+    /// off: reserve only what a caller waits for
     pub prefetch: bool,
 }
 
@@ -53,7 +52,7 @@ impl Default for Settings {
 pub struct Remaining {
     /// in the whole sequence (the mapping's limit)
     pub whole: i64,
-    /// that are not reserved yet
+    /// not reserved yet
     pub left: i64,
 }
 
@@ -62,7 +61,7 @@ impl Settings {
         self.max_block.min(room.whole / BLOCKS_IN_WHOLE).max(1)
     }
 
-    /// The block that suits the demand, wherever it comes from.
+    /// The block that suits the demand, whatever the last block was.
     fn wanted(&self, demand: &Demand, room: Remaining) -> i64 {
         let ceiling = self.ceiling(room);
         let held = ((expected_rate(demand) * self.buffer) as i64).max(demand.burst);
@@ -73,10 +72,10 @@ impl Settings {
 /// How many seconds a standby may lag behind without missing more than [`failover_skip`] covers.
 pub const FAILOVER_LAG: f64 = 60.0;
 
-/// How many values a server passes over, by default, that takes over from a copy that may lag: what is
-/// reserved ahead of `per_second` values a second within [`FAILOVER_LAG`] and the buffer, should the rate
-/// double; and at least the largest adaptive block, whatever size the sequence's own have. Of a
-/// sequence with `whole` values.
+/// How many values a server skips, by default, when it takes over from a copy that may lag: what may be
+/// reserved ahead at `per_second` values a second within [`FAILOVER_LAG`] and the buffer, if the rate
+/// doubles, up to a pool's part of the whole; and at least the largest adaptive block and the sequence's own
+/// block size. `whole` is how many values the sequence has.
 pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
     let block = settings.fixed.unwrap_or(0);
@@ -84,8 +83,8 @@ pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     (ahead as i64).min(whole / POOLS_IN_WHOLE).max(least)
 }
 
-/// The block for a refill now, `previous` being the last one (0: none yet). At least 1; it may be
-/// more than is left.
+/// The block for a refill now. `previous` is the last one (0: none yet). At least 1; it may be more than is
+/// left.
 pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
@@ -94,8 +93,8 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
-/// The block after a sample without a refill: it only shrinks, by half at most, so that it has come
-/// down when the next refill is far away.
+/// The block after a sample without a refill. It only shrinks, by half at most, so that it has become small
+/// when the next refill is far away.
 pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
@@ -103,8 +102,8 @@ pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &
     }
 }
 
-/// Refill when less than this many values are left in the pool. 0 where there is nothing to refill
-/// from, or without prefetching: then a refill begins when somebody waits.
+/// The number of values left in the pool below which a refill begins. 0 if there is nothing to refill from,
+/// or without prefetching: then a refill begins when a caller waits.
 pub fn threshold(block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     if !settings.prefetch || room.left <= 0 {
         return 0;
@@ -117,9 +116,8 @@ pub fn threshold(block: i64, demand: &Demand, room: Remaining, settings: &Settin
     wished.min(room.whole / POOLS_IN_WHOLE / 2).max(1)
 }
 
-/// How many indexes to reserve now: 0 where the pool needs nothing. `available` are in the pool,
-/// `need` must be there for the callers who wait now (0: nobody waits), `block` is
-/// [`next_block`]'s.
+/// How many indexes to reserve now; 0: the pool needs nothing. The pool has `available`, the callers who wait
+/// now need `need` (0: none waits), and `block` is what [`next_block`] returned.
 pub fn reservation_size(
     available: i64,
     need: i64,
@@ -143,14 +141,14 @@ pub fn reservation_size(
         None => several.max(smallest),
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
-    // What an operator wants to be there at the least is ordered at once, however small the block.
+    // The minimum that an operator wants in the pool is reserved at once, however small the block is.
     let least = settings.min_threshold.min(room.whole / POOLS_IN_WHOLE) - available;
     let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
     wished.max(needed).max(least).min(room.left).max(0)
 }
 
-/// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold that
-/// the next refill is not due at once.
+/// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold that the next
+/// refill is not due at once.
 fn level(threshold: i64, block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     let burst = demand.burst.min(block);
     let held =
@@ -163,14 +161,14 @@ fn reservation(block: i64, demand: &Demand) -> i64 {
     whole_blocks((expected_rate(demand) * RESERVATION) as i64, block)
 }
 
-/// At least `count` and at least one block.
+/// `count` rounded up to whole blocks, at least one.
 fn whole_blocks(count: i64, block: i64) -> i64 {
     let blocks = count.max(1).saturating_add(block - 1) / block;
     blocks.saturating_mul(block)
 }
 
-/// Values per second to be ready for: the mean, unless what was dealt since the last refill says
-/// clearly that it has been left behind.
+/// How many values per second to be ready for: the mean, unless what was handed out since the last refill
+/// shows clearly that the rate has risen above it.
 fn expected_rate(demand: &Demand) -> f64 {
     if demand.recent > 2.0 * demand.per_second { demand.recent } else { demand.per_second }
 }

@@ -1,14 +1,14 @@
-//! What a server holds of one sequence beside its [`Cursor`]: the blocks queued behind the current
-//! one, and the ranges that were given back. Plain data: every method here wants the lock that
-//! serialises the cursor's writers.
+//! What a slot holds of one sequence besides its [`Cursor`]: the blocks queued behind the current one, and
+//! the returned ranges. It is plain data: every method here requires the lock that serialises the cursor's
+//! writers.
 
 use crate::cursor::{Cursor, MAX_SEGMENT};
 use crate::numbers::Serial;
 use crate::range::Range;
 
-/// Blocks that can wait behind the current one. Consecutive blocks count as one.
+/// How many blocks can wait behind the current one. Consecutive blocks count as one.
 pub const QUEUE: usize = 8;
-/// Ranges given back that can wait to be taken again.
+/// How many returned ranges can wait to be taken again.
 pub const RETURNED: usize = 32;
 /// The most ranges that [`Pool::drain`] returns.
 pub const ALL: usize = 1 + QUEUE + RETURNED;
@@ -58,14 +58,15 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().iter().map(Range::len).sum()
     }
 
-    /// Whether `range` found a place: beside a range that it continues, or one of its own at `at`.
+    /// Adds `range` to a range that it continues, or as one of its own at `at`. Returns whether it found a
+    /// place.
     fn insert(&mut self, at: usize, range: Range) -> bool {
         if range.is_empty() {
             return true;
         }
         if let Some(i) = self.as_slice().iter().position(|other| other.joined(&range).is_some()) {
             let joined = self.remove(i).joined(&range).unwrap_or(range);
-            // Joined with one neighbour it may now touch the other.
+            // Joined with one neighbour, it may now touch the other.
             return self.insert(i.min(self.len), joined);
         }
         if self.is_full() {
@@ -100,11 +101,11 @@ impl<const N: usize> Ranges<N> {
 pub struct Pool {
     queue: Ranges<QUEUE>,
     returned: Ranges<RETURNED>,
-    /// Indexes outside of these are kept and not dealt: their values lie beyond the bounds.
+    /// Indexes outside these are kept and not served, because their values lie beyond the sequence's bounds.
     bounds: Range,
-    /// Nothing is dealt; what was the cursor's lies at the head of the queue.
+    /// Nothing is served; what was left of the cursor's segment is at the head of the queue.
     frozen: bool,
-    /// Where the cursor's segment began, and what had been dealt before it.
+    /// Where the cursor's segment began, and (`dealt_before`) how much had been taken before it.
     segment_start: i64,
     dealt_before: i64,
     given_back: i64,
@@ -135,33 +136,33 @@ impl Pool {
         &self.returned
     }
 
-    /// Indexes dealt so far and not given back, ever rising but for what is given back.
+    /// How many indexes have been taken so far and not returned. It falls only by what is returned.
     pub fn dealt(&self, cursor: &Cursor) -> i64 {
         self.dealt_before + (cursor.peek().0.start - self.segment_start).max(0) + self.recycled
             - self.given_back
     }
 
-    /// Indexes that were given back and dealt again.
+    /// How many indexes were returned and taken again.
     pub fn recycled(&self) -> i64 {
         self.recycled
     }
 
-    /// What can still be dealt in order, once the pool is thawed: the rest of the segment and the
+    /// How many indexes can still be taken in order once the pool is thawed: the rest of the segment and the
     /// queue, within the bounds.
     pub fn available(&self, cursor: &Cursor) -> i64 {
         let below = |range: &Range| range.intersection(&self.bounds).len();
         cursor.peek().0.len() + self.queue.as_slice().iter().map(below).sum::<i64>()
     }
 
-    /// The first index that has not been dealt in order, if any is held.
+    /// The first index that has not been taken in order, if the pool holds any.
     pub fn undealt(&self, cursor: &Cursor) -> Option<i64> {
         let rest = cursor.peek().0;
         let first = if rest.is_empty() { self.queue.first() } else { Some(rest) };
         first.map(|range| range.start)
     }
 
-    /// Deals indexes within `bounds` only from now on; the others are kept. What is still to be dealt in
-    /// order does not lie below them.
+    /// Serves only indexes within `bounds` from now on; the others are kept. What is still to be taken in
+    /// order does not lie below the bounds.
     pub fn set_bounds(&mut self, cursor: &Cursor, bounds: Range) {
         if bounds != self.bounds {
             self.close(cursor);
@@ -169,7 +170,7 @@ impl Pool {
         }
     }
 
-    /// Deals nothing until [`thaw`](Self::thaw).
+    /// Serves nothing until [`thaw`](Self::thaw).
     pub fn freeze(&mut self, cursor: &Cursor) {
         self.close(cursor);
         self.frozen = true;
@@ -183,7 +184,7 @@ impl Pool {
         self.frozen
     }
 
-    /// Puts what is left of the segment at the head of the queue. There is room: see
+    /// Moves what is left of the segment to the head of the queue. There is room: see
     /// [`has_room`](Self::has_room).
     fn close(&mut self, cursor: &Cursor) {
         let rest = cursor.close();
@@ -192,8 +193,8 @@ impl Pool {
         debug_assert!(queued);
     }
 
-    /// Whether another block finds a place in the queue. Two places are kept free for what
-    /// [`Pool::claim`] and a long segment put back in front.
+    /// Whether the queue has a place for another block. Two places are kept free for what [`Pool::claim`] and
+    /// a long segment put at its head.
     pub fn has_room(&self) -> bool {
         self.queue.len < QUEUE - 2
     }
@@ -203,7 +204,7 @@ impl Pool {
         self.queue.push(block)
     }
 
-    /// Makes the next queued block current if the segment is used up. Whether there is anything to
+    /// Makes the next queued block current if the segment is used up. Returns whether there is anything to
     /// take now.
     pub fn promote(&mut self, cursor: &Cursor, serial: Serial) -> bool {
         if self.frozen {
@@ -225,7 +226,7 @@ impl Pool {
     fn install(&mut self, cursor: &Cursor, serial: Serial, mut block: Range) {
         let segment = block.take(MAX_SEGMENT.min(self.bounds.end - block.start));
         if !block.is_empty() {
-            // There is room: the block has just left the queue or has been the segment.
+            // There is room: the block has just left the queue, or was the segment.
             let queued = self.queue.push_front(block);
             debug_assert!(queued);
         }
@@ -239,8 +240,7 @@ impl Pool {
         self.segment_start = rest.start;
     }
 
-    /// Takes back `range`, which was dealt under `serial` and not served. `false` when there is no
-    /// place for it.
+    /// Takes back `range`, which was taken under `serial` and not served. `false`: there is no place for it.
     pub fn return_range(&mut self, cursor: &Cursor, serial: Serial, range: Range) -> bool {
         if range.is_empty() || cursor.untake(range, serial) {
             return true;
@@ -252,7 +252,7 @@ impl Pool {
         kept
     }
 
-    /// Puts a range that comes from the catalog among the returned ones.
+    /// Adds a range that comes from the catalog to the returned ones. `false`: there is no place for it.
     pub fn restore(&mut self, range: Range) -> bool {
         let kept = self.returned.push(range);
         if kept {
@@ -262,7 +262,7 @@ impl Pool {
         kept
     }
 
-    /// What of a returned range may be dealt to whoever is served nothing below `floor`.
+    /// The part of a returned range that may be served to a caller who is served nothing below `floor`.
     fn dealable(&self, range: &Range, floor: i64) -> Range {
         match self.frozen {
             true => Range::EMPTY,
@@ -270,13 +270,13 @@ impl Pool {
         }
     }
 
-    /// Whether anything was given back that could be dealt, and is not below `floor`.
+    /// Whether a returned range has anything that may be served and is not below `floor`.
     pub fn has_returned(&self, floor: i64) -> bool {
         self.returned.as_slice().iter().any(|range| self.part(range, 1, floor).is_some())
     }
 
-    /// The first `want` indexes of a returned range that may be dealt to whoever is served nothing below
-    /// `floor`. `None` also where what is left over would find no place.
+    /// The first `want` indexes of a returned range that may be served to a caller who is served nothing
+    /// below `floor`. `None` also if there is no place for what would be left over.
     fn part(&self, range: &Range, want: i64, floor: i64) -> Option<Range> {
         let part = self.dealable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
@@ -284,7 +284,7 @@ impl Pool {
         (!part.is_empty() && !stuck).then_some(part)
     }
 
-    /// Takes up to `want` indexes, none below `floor`, of what was given back: the lowest.
+    /// Takes up to `want` of the returned indexes, none below `floor`: the lowest.
     pub fn take_returned(&mut self, want: i64, floor: i64) -> Option<Range> {
         let part = self
             .returned
@@ -295,8 +295,8 @@ impl Pool {
         self.cut_returned(part).then_some(part)
     }
 
-    /// Takes `part` out of the returned range that it is of. `false` where what is left over finds no
-    /// place.
+    /// Takes `part` out of the returned range that it belongs to. `false`: there is no place for what would
+    /// be left over.
     fn cut_returned(&mut self, part: Range) -> bool {
         let whole = |range: &Range| !range.intersection(&part).is_empty();
         let Some(at) = self.returned.as_slice().iter().position(whole) else { return false };
@@ -314,9 +314,9 @@ impl Pool {
         true
     }
 
-    /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds
-    /// one. What lies before that part can no longer be dealt in order and goes to the returned
-    /// ranges. `None`, and nothing is changed, when nothing fits or there is no place for those.
+    /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds one. What
+    /// lies before that part can no longer be taken in order and moves to the returned ranges. `None`, and
+    /// nothing is changed, if nothing fits or there is no place for those.
     pub fn claim(
         &mut self,
         cursor: &Cursor,
@@ -363,14 +363,14 @@ impl Pool {
         Some(part)
     }
 
-    /// Takes the part that `fit` chooses of what was given back, from `floor` on.
+    /// Takes the part that `fit` chooses of the returned ranges, from `floor` on.
     pub fn claim_returned(
         &mut self,
         floor: i64,
         fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
         let mut returned = self.returned;
-        // The lowest first, since the taker is served nothing below it any more.
+        // The lowest first, because the taker is served nothing below it any more.
         returned.ranges[..returned.len].sort_unstable();
         let part = returned
             .as_slice()
@@ -381,13 +381,13 @@ impl Pool {
         self.cut_returned(part).then_some(part)
     }
 
-    /// Forgets what could be dealt in order, which has gone elsewhere. The pool is frozen.
+    /// Forgets what could be taken in order, which has been stored elsewhere. The pool is frozen.
     pub fn forget_queue(&mut self) {
         debug_assert!(self.frozen);
         self.queue = Ranges::default();
     }
 
-    /// Stops dealing and hands out all that is held, unordered.
+    /// Empties the cursor and the pool. Returns all that they held, in no order.
     pub fn drain(&mut self, cursor: &Cursor) -> Ranges<ALL> {
         let mut all = Ranges::<ALL>::default();
         let rest = cursor.close();
@@ -401,7 +401,7 @@ impl Pool {
         all
     }
 
-    /// Takes the returned ranges out, to be put elsewhere, but for the `keep` lowest of them.
+    /// Takes out the returned ranges, except the `keep` lowest, so that they can be stored elsewhere.
     pub fn drain_returned(&mut self, keep: usize) -> Ranges<RETURNED> {
         let mut out = core::mem::take(&mut self.returned);
         let len = out.len;

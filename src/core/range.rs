@@ -24,7 +24,7 @@ impl Range {
         self.start >= self.end
     }
 
-    /// Cuts off the first `count` indexes (all, where there are fewer) and returns them.
+    /// Cuts off the first `count` indexes (all, if there are fewer) and returns them.
     pub fn take(&mut self, count: i64) -> Range {
         let cut = self.start + count.min(self.len());
         let taken = Range::new(self.start, cut);
@@ -37,7 +37,7 @@ impl Range {
         Range::new(self.start.max(index), self.end)
     }
 
-    /// Both as one, where the one ends at the other's start.
+    /// Both as one range, if one ends where the other starts.
     pub fn joined(&self, other: &Range) -> Option<Range> {
         if self.end == other.start {
             Some(Range::new(self.start, other.end))
@@ -52,12 +52,12 @@ impl Range {
         self.start <= index && index < self.end
     }
 
-    /// The part that both have.
+    /// The part that both ranges have.
     pub fn intersection(&self, other: &Range) -> Range {
         Range::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// The same indexes as ranges that are sorted, apart and not empty.
+    /// The same indexes as ranges that are sorted, disjoint and not empty.
     pub fn union(mut ranges: Vec<Range>) -> Vec<Range> {
         ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable();
@@ -71,7 +71,7 @@ impl Range {
         ranges
     }
 
-    /// The parts of it outside of `holes`, which are sorted and apart.
+    /// The parts of it outside of `holes`, which are sorted and disjoint.
     pub fn without(&self, holes: &[Range]) -> Vec<Range> {
         let mut parts = Vec::new();
         let mut at = self.start;

@@ -1,16 +1,16 @@
-//! How fast a sequence is used: a sliding window over a counter that is looked at now and then.
+//! How fast a sequence is used: a sliding window over a counter that is read now and then.
 //!
-//! The window is covered by marks (time and count) an eighth of it apart; the count at its far edge
-//! is interpolated between the two marks around it (the sliding window counter of rate limiters, on
-//! irregular samples). Nothing is fed while nothing happens: a long gap is one long interval.
+//! Marks (time and count) an eighth of the window apart cover it. The count at its far edge is interpolated
+//! between the two marks around the edge (the sliding window counter of rate limiters, on irregular samples).
+//! No sample is needed while nothing happens: a long gap is one long interval.
 
 /// Enough marks, an eighth of the window apart, for one to be older than the window.
 const MARKS: usize = 9;
 const PARTS: i64 = MARKS as i64 - 1;
 const SECOND: i64 = 1_000_000;
-/// A rate over less than this would be made of noise. µs
+/// A rate over a shorter time would be noise. µs
 const LEAST_SPAN: i64 = SECOND;
-/// The same for what was dealt since the last refill. µs
+/// The same for what was handed out since the last refill. µs
 const LEAST_REFILL_SPAN: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,19 +21,19 @@ struct Mark {
     dealt: i64,
 }
 
-/// What the policy needs to know of a sequence's use.
+/// What the policy needs to know about a sequence's use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
     /// values per second, the mean over the window
     pub per_second: f64,
-    /// values per second since the last refill; 0 but at a refill
+    /// values per second since the last refill; 0 except at a refill
     pub recent: f64,
-    /// the most values dealt within a quarter of the window, where that is more than twice the mean
+    /// the most values handed out within a quarter of the window, if that is more than twice the mean; else 0
     pub burst: i64,
 }
 
-/// See the module. For shared memory: fixed in size, no pointers, all zeros is a new one; one writer
-/// under the caller's lock.
+/// See the module. Made for shared memory: it has a fixed size and no pointers, and all zeros are a new one.
+/// It has one writer at a time, under the caller's lock.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Rate {
@@ -50,7 +50,7 @@ impl Rate {
         Rate { marks: [ZERO; MARKS], len: 0, last: ZERO, refill: ZERO }
     }
 
-    /// Takes in that `dealt` values were dealt until `now` (µs). A clock or a counter that went back
+    /// Records that `dealt` values had been handed out by `now` (µs). A clock or a counter that went back
     /// counts as standing still.
     pub fn sample(&mut self, now: i64, dealt: i64, window: i64) {
         let seen = Mark { at: now, dealt };
@@ -71,8 +71,8 @@ impl Rate {
         }
     }
 
-    /// [`sample`](Self::sample) at the moment of a refill: the demand counts what was dealt since the
-    /// refill before, so that growth need not wait for the window.
+    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was handed out since
+    /// the refill before, so that growth need not wait for the window.
     pub fn refill(&mut self, now: i64, dealt: i64, window: i64) -> Demand {
         self.sample(now, dealt, window);
         let span = now.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
@@ -81,7 +81,7 @@ impl Rate {
         Demand { recent, ..self.demand(now, dealt, window) }
     }
 
-    /// The demand as of now, without taking in a sample.
+    /// The demand at `now`, without recording a sample.
     pub fn demand(&self, now: i64, dealt: i64, window: i64) -> Demand {
         let per_second = self.per_second(now, dealt, window);
         let burst = self.most_in_two_parts(now, dealt, window);
@@ -100,11 +100,11 @@ impl Rate {
     }
 
     fn marks(&self) -> &[Mark] {
-        // A torn or foreign memory must not make us read outside of it.
+        // Torn or foreign memory must not cause a read outside of the array.
         &self.marks[..(self.len as usize).min(MARKS)]
     }
 
-    /// The count at `time`, not before the oldest mark and not after `now`, interpolated.
+    /// The interpolated count at `time`, which is not before the oldest mark and not after `now`.
     fn dealt_until(&self, time: i64, now: Mark) -> i64 {
         let mut before = self.marks[0];
         for mark in self.marks()[1..].iter().chain([&self.last, &now]) {
@@ -118,7 +118,7 @@ impl Rate {
         now.dealt
     }
 
-    /// The most dealt between a mark and the next but one: what came at once is not cut in two.
+    /// The most handed out between a mark and the next but one, so that a burst is not cut in two.
     fn most_in_two_parts(&self, now: i64, dealt: i64, window: i64) -> i64 {
         let end = Mark { at: now.max(self.last.at), dealt: dealt.max(self.last.dealt) };
         let mut most = 0;

@@ -1,4 +1,4 @@
-//! Requests to the worker to create a sequence: `hilo.auto_create`. All fields under the `workers` lock.
+//! Requests to the worker to create a sequence, for `hilo.auto_create`. The `workers` lock guards all fields.
 
 use std::cell::UnsafeCell;
 
@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use super::slot::Fault;
 use super::{LockMode, Shared};
 
-/// Requests that can be under way at a time in the whole server.
+/// How many requests can be under way at a time in the whole server.
 pub const REQUESTS: usize = 64;
 const NAME: usize = 255;
 
@@ -15,11 +15,11 @@ const NAME: usize = 255;
 enum State {
     Free,
     Asked,
-    /// The worker is at it.
+    /// The worker is creating the sequence.
     Taken,
     Done,
     Failed,
-    /// Nobody waits for the answer any more; the worker frees it.
+    /// The session no longer waits for the answer; the worker frees the place.
     Abandoned,
 }
 
@@ -36,7 +36,7 @@ struct Body {
 #[repr(transparent)]
 pub struct Request(UnsafeCell<Body>);
 
-// SAFETY: reached only under the lock.
+// SAFETY: the body is reached only under the `workers` lock.
 unsafe impl Sync for Request {}
 
 /// What became of a request.
@@ -56,7 +56,7 @@ impl Request {
             name: [0; NAME],
             fault: Fault::NONE,
         };
-        // SAFETY: called once, before anybody else can see it.
+        // SAFETY: called once, before any other process can see the memory.
         unsafe { self.0.get().write(body) }
     }
 
@@ -64,7 +64,7 @@ impl Request {
     /// The `workers` lock must be held exclusively, for as long as the result is used.
     #[allow(clippy::mut_from_ref)]
     unsafe fn body(&self) -> &mut Body {
-        // SAFETY: the caller's.
+        // SAFETY: the caller holds the lock exclusively, so no other process uses the body.
         unsafe { &mut *self.0.get() }
     }
 }
@@ -89,9 +89,9 @@ impl Shared {
     pub fn ask(&self, database: pg_sys::Oid, owner: pg_sys::Oid, name: &[u8]) -> Option<usize> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
-            // SAFETY: the lock is held.
+            // SAFETY: the lock is held exclusively.
             let body = unsafe { request.body() };
-            // One that was given up while a worker was at it that has gone since.
+            // An abandoned request, whose database has no worker any more that would free it.
             let left = body.state == State::Abandoned && !self.has_worker_locked(body.database);
             if (body.state == State::Free || left) && name.len() <= NAME {
                 body.name[..name.len()].copy_from_slice(name);
@@ -104,10 +104,10 @@ impl Shared {
         None
     }
 
-    /// Looks at an answer; an answered request is free again.
+    /// Reads the answer to a request. A request that has been answered becomes free.
     pub fn answer(&self, at: usize) -> Answer {
         let lock = self.lock_workers(LockMode::Exclusive);
-        // SAFETY: the lock is held.
+        // SAFETY: the lock is held exclusively.
         let body = unsafe { self.requests[at].body() };
         let (state, fault) = (body.state, body.fault);
         if matches!(state, State::Done | State::Failed) {
@@ -121,10 +121,10 @@ impl Shared {
         }
     }
 
-    /// Gives a request up.
+    /// Abandons a request.
     pub fn abandon(&self, at: usize) {
         let _lock = self.lock_workers(LockMode::Exclusive);
-        // SAFETY: the lock is held.
+        // SAFETY: the lock is held exclusively.
         let body = unsafe { self.requests[at].body() };
         body.state = if body.state == State::Taken { State::Abandoned } else { State::Free };
     }
@@ -133,7 +133,7 @@ impl Shared {
     pub fn take_request(&self, database: pg_sys::Oid) -> Option<Taken> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
-            // SAFETY: the lock is held.
+            // SAFETY: the lock is held exclusively.
             let body = unsafe { request.body() };
             if body.state == State::Asked && body.database == database.to_u32() {
                 body.state = State::Taken;
@@ -147,7 +147,7 @@ impl Shared {
     /// Answers a request that was taken.
     pub fn answer_request(&self, at: usize, fault: Option<Fault>) {
         let _lock = self.lock_workers(LockMode::Exclusive);
-        // SAFETY: the lock is held.
+        // SAFETY: the lock is held exclusively.
         let body = unsafe { self.requests[at].body() };
         body.state = match (body.state, fault) {
             (State::Abandoned, _) => State::Free,
@@ -159,11 +159,12 @@ impl Shared {
         };
     }
 
-    /// A worker of `database` has died in the middle of a request: another takes it up.
+    /// Makes the requests that a worker of `database` took and did not answer available to the next worker.
+    /// Abandoned ones become free.
     pub fn retake_requests(&self, database: pg_sys::Oid) {
         let _lock = self.lock_workers(LockMode::Exclusive);
         for request in self.requests {
-            // SAFETY: the lock is held.
+            // SAFETY: the lock is held exclusively.
             let body = unsafe { request.body() };
             if body.database == database.to_u32() {
                 body.state = match body.state {
@@ -177,7 +178,7 @@ impl Shared {
 
     /// Whether a request for `database` waits. The caller holds the `workers` lock.
     pub(super) fn has_request_locked(&self, database: u32) -> bool {
-        // SAFETY: the lock is held.
+        // SAFETY: the caller holds the lock, and the body is only read.
         self.requests.iter().any(|request| unsafe {
             let body = &*request.0.get();
             body.state == State::Asked && body.database == database

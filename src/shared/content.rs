@@ -1,4 +1,4 @@
-//! What a slot holds and how it moves: what is dealt, what comes back, what leaves for the catalog.
+//! What a slot holds and how it moves: what is handed out, what is returned and what leaves for the catalog.
 
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
@@ -22,17 +22,17 @@ hilo_core::named! {
 }
 
 impl Locked {
-    /// Whether the slot can be given up: nothing is held here, and the catalog knows that.
+    /// Whether the slot can be freed: it holds nothing, and the catalog knows that.
     pub fn is_done(&self) -> bool {
         self.is_empty() && !self.untold
     }
 
-    /// Whether nothing is held here.
+    /// Whether the slot holds nothing.
     pub fn is_empty(&self) -> bool {
         self.held().is_empty()
     }
 
-    /// All ranges that are held here.
+    /// All ranges that the slot holds.
     pub fn held(&self) -> Ranges<HELD> {
         let mut held = Ranges::default();
         let current = self.slot.cursor().peek().0;
@@ -45,24 +45,24 @@ impl Locked {
         held
     }
 
-    /// How the indexes here are counted.
+    /// The index space of the ranges here.
     pub fn index_space(&self) -> IndexSpace {
         IndexSpace { key: self.key, node: self.node, epoch: self.epoch }
     }
 
-    /// Whether the indexes here are counted so.
+    /// Whether the ranges here belong to `index_space`.
     pub fn counts(&self, index_space: &IndexSpace) -> bool {
         self.index_space() == *index_space
     }
 
-    /// Enters a block that the worker has reserved. `false`: there is no room.
+    /// Publishes a block that the worker has reserved. `false`: there is no room.
     pub fn publish(&mut self, block: Range) -> bool {
         let published = self.pool.publish(block);
         self.promote();
         published
     }
 
-    /// Deals nothing until [`thaw`](Self::thaw) with what this returns.
+    /// Stops serving from the pool until [`thaw`](Self::thaw) is called with what this returns.
     pub fn freeze(&mut self) -> u64 {
         let slot = self.slot;
         self.pool.freeze(slot.cursor());
@@ -72,7 +72,7 @@ impl Locked {
         self.freezes
     }
 
-    /// Deals again, unless somebody has frozen the pool since `freezes`.
+    /// Serves from the pool again, unless it was frozen once more after `freezes`.
     pub fn thaw(&mut self, freezes: u64) {
         if self.freezes == freezes {
             self.pool.thaw();
@@ -80,7 +80,8 @@ impl Locked {
         }
     }
 
-    /// Makes the next queued block current if need be. Whether there is anything to take.
+    /// Makes the next queued block current if the segment is used up. Returns whether there is anything to
+    /// take.
     pub fn promote(&mut self) -> bool {
         let serial = self.serial();
         let slot = self.slot;
@@ -89,7 +90,7 @@ impl Locked {
         any
     }
 
-    /// Takes back what was dealt and not served. `false` when there is no place for it.
+    /// Takes back a range that was handed out and not served. `false`: there is no place for it.
     pub fn return_range(&mut self, range: Range) -> bool {
         let (slot, serial) = (self.slot, self.serial());
         let kept = self.pool.return_range(slot.cursor(), serial, range);
@@ -97,7 +98,7 @@ impl Locked {
         kept
     }
 
-    /// Counts what was dealt under an earlier epoch as lost, not as served.
+    /// Counts a range that was handed out under an earlier epoch as lost, not as served.
     pub fn discard(&mut self, range: Range) {
         self.lost += range.len();
         self.dealt_at_reset += range.len();
@@ -137,8 +138,8 @@ impl Locked {
         claimed
     }
 
-    /// Puts the returned ranges but for the `keep` lowest on their way to the catalog, as far as there is
-    /// room.
+    /// Moves the returned ranges, except the `keep` lowest, to those that are leaving for the catalog, as far
+    /// as there is room.
     pub fn clear_returned(&mut self, keep: usize) {
         for range in self.pool.drain_returned(keep).as_slice() {
             if !self.leaving.push(*range) {
@@ -149,8 +150,8 @@ impl Locked {
         self.mirror();
     }
 
-    /// What a frozen pool is to write to the catalog: all that could be dealt in order, and what was on its
-    /// way there. See [`forget_queue`](Self::forget_queue).
+    /// What is to be written to the catalog from a frozen pool: all that could be served in order, and the
+    /// ranges that are already leaving. See [`forget_queue`](Self::forget_queue).
     pub fn outgoing(&self) -> Ranges<HELD> {
         let mut outgoing = Ranges::default();
         for range in self.pool.queue().as_slice().iter().chain(self.leaving.as_slice()) {
@@ -160,8 +161,8 @@ impl Locked {
         outgoing
     }
 
-    /// What was on its way to the catalog could not be written: it is dealt again, as far as there is
-    /// room. What is not stays where it is.
+    /// Serves the leaving ranges from memory again, as far as there is room: they could not be written to the
+    /// catalog. Those without room keep leaving, and so do all while they are `unacknowledged`.
     pub fn reinstate(&mut self) {
         if self.unacknowledged {
             return;
@@ -175,38 +176,38 @@ impl Locked {
         self.mirror();
     }
 
-    /// The catalog has what was on its way there.
+    /// Forgets the ranges that were leaving: the catalog has them.
     pub fn forget_leaving(&mut self) {
         self.leaving = Ranges::default();
         self.unacknowledged = false;
     }
 
-    /// The same, and what could be dealt in order.
+    /// Does the same, and forgets what could be served in order, which the catalog has too.
     pub fn forget_queue(&mut self) {
         self.pool.forget_queue();
         self.forget_leaving();
         self.mirror();
     }
 
-    /// Indexes dealt so far.
+    /// How many indexes have been handed out so far. See [`Pool::dealt`].
     pub fn dealt(&self) -> i64 {
         self.pool.dealt(self.slot.cursor())
     }
 
-    /// What can be dealt in order now.
+    /// How many indexes can still be handed out in order. See [`Pool::available`].
     pub fn available(&self) -> i64 {
         self.pool.available(self.slot.cursor())
     }
 
-    /// The first index that has not been dealt in order, if any is held.
+    /// The first index that has not been handed out in order, if the pool holds any.
     pub fn undealt(&self) -> Option<i64> {
         self.pool.undealt(self.slot.cursor())
     }
 }
 
 impl Shared {
-    /// Puts a range back into its sequence's pool. `false`: there is no place for it; or, where it is empty,
-    /// the catalog has to be told that all was served.
+    /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or, if the rest
+    /// is empty, the catalog has to be told that all was served.
     pub fn return_range(&'static self, index_space: &IndexSpace, rest: Range) -> bool {
         let Some(slot) = self.find(&index_space.key) else { return false };
         let number = self.number_of(&slot);
@@ -215,7 +216,8 @@ impl Shared {
             locked.untold = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
-            // Under a later epoch it is worthless, which whoever has raised that has written down.
+            // Under a later epoch the rest is void. What raised the epoch in the catalog has recorded that
+            // there.
             let void = locked.epoch == DROPPED
                 || (locked.node == index_space.node && locked.epoch > index_space.epoch);
             if void {

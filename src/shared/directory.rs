@@ -1,4 +1,4 @@
-//! Which slot serves which sequence: core's shared hash table, with a list of the free slots.
+//! Which slot serves which sequence: a shared hash table of core's, and a list of the free slots.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
@@ -20,13 +20,13 @@ pub struct Entry {
 impl Shared {
     fn search(&self, key: &Key, action: pg_sys::HASHACTION::Type) -> *mut Entry {
         let key = std::ptr::from_ref(key) as *const c_void;
-        // SAFETY: under the directory's lock; of the actions used, none raises an error.
+        // SAFETY: the caller holds the directory's lock, and none of the actions used raises an error.
         unsafe { pg_sys::hash_search(self.map, key, action, std::ptr::null_mut()) as *mut Entry }
     }
 
     fn find_locked(&'static self, key: &Key) -> Option<&'static Slot> {
         let entry = self.search(key, pg_sys::HASHACTION::HASH_FIND);
-        // SAFETY: null or an entry of the table, stable while the lock is held.
+        // SAFETY: the pointer is null or an entry of the table, which stays in place while the lock is held.
         unsafe { entry.as_ref() }.map(|entry| &self.slots[entry.slot as usize])
     }
 
@@ -36,7 +36,7 @@ impl Shared {
         self.find_locked(key).map(Pinned::new)
     }
 
-    /// The slot of `key`, with a pin; a free one is taken where it has none. `None`: no slot is free.
+    /// The slot of `key`, with a pin. A key without a slot gets a free one. `None`: no slot is free.
     pub fn find_or_add(&'static self, key: &Key) -> Option<Pinned> {
         if let Some(slot) = self.find(key) {
             return Some(slot);
@@ -73,17 +73,17 @@ impl Shared {
         self.free_slots() <= self.slots.len() / 64
     }
 
-    /// Frees a slot that nobody is in the middle of using and that is done. Whether it could be freed.
+    /// Frees a slot that is done and that no process is in the middle of using. Returns whether it was freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |slot, locked| {
-            // A session with a memo pins first and then compares the version: after this either it
-            // sees the new version, or we see its pin.
+            // A session with a memo pins first and then compares the version. So after this, either the
+            // session sees the new version, or its pin is seen here.
             locked.outdate();
             slot.pins.load(SeqCst) == 0 && locked.is_done()
         })
     }
 
-    /// Frees a slot if `may` says so, with all that it holds.
+    /// Frees a slot with all that it holds, if `may` allows it.
     fn free_if(&'static self, number: usize, may: impl FnOnce(&Slot, &mut Locked) -> bool) -> bool {
         let _lock = self.lock_directory(LockMode::Exclusive);
         let mut locked = self.lock_slot(number);
@@ -101,14 +101,14 @@ impl Shared {
         true
     }
 
-    /// Whether anything of a database is in memory.
+    /// Whether a database has a slot or an orphaned slice in memory.
     pub fn is_in_memory(&self, database: u32) -> bool {
         self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
             || self.orphans().any(|slice| slice.index_space().key.database == database)
     }
 
-    /// Frees the slots that nobody's worker will: those of databases that are gone, as `exists` says,
-    /// and empty ones. What sessions of such a database have left behind is forgotten with it.
+    /// Frees the slots that no worker will free: those of databases that no longer exist, as `exists` says,
+    /// and empty ones. The orphaned slices of such a database are freed with its slots.
     pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
         let mut last = (0, false);
         let mut is_gone = |database: u32| {

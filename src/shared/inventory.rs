@@ -1,4 +1,4 @@
-//! What memory holds of a sequence: its pool, what is on its way to the catalog, and the slices.
+//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, and the slices.
 
 use std::sync::atomic::Ordering::*;
 
@@ -11,51 +11,50 @@ use super::{Shared, slot};
 /// See [`Shared::in_memory`].
 #[derive(Debug)]
 pub struct InMemory {
-    /// Sorted, and apart.
+    /// Sorted and disjoint.
     pub ranges: Vec<Range>,
-    /// The first index that has not been dealt in order, where the pool has any.
+    /// The first index that has not been handed out in order, if the pool holds any.
     pub undealt: Option<i64>,
-    /// How far the slot knows the position to be; `None` where there is no slot, or it does not know.
+    /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not know.
     pub reserved_to: Option<i64>,
     /// Whether the sequence has a slot.
     pub has_slot: bool,
 }
 
 impl Shared {
-    /// Nothing of a sequence's pool is dealt any more, until a worker that could lock its position
-    /// thaws it.
+    /// Stops serving from a sequence's pool until a worker that could lock its position thaws it.
     pub fn freeze(&'static self, key: &Key) {
         if let Some(slot) = self.find(key) {
             self.lock_slot(self.number_of(&slot)).freeze();
         }
     }
 
-    /// Waits, for a moment at most, until what the worker has committed is in memory. `false`: it is not.
-    /// The caller has the position's lock, so that nothing more is committed.
+    /// Waits, for about half a second at most, until what the worker has committed is in memory. `false`: it
+    /// is not. The caller holds the position's lock, so that nothing more is committed.
     pub fn await_reservation(&'static self, key: &Key) -> bool {
         const TRIES: u32 = 500;
         let Some(slot) = self.find(key) else { return true };
         (0..TRIES).any(|_| {
             let arrived = slot.reserving.load(Acquire) == 0;
             if !arrived {
-                // SAFETY: sleeps a millisecond.
+                // SAFETY: it only sleeps, for a millisecond.
                 unsafe { pgrx::pg_sys::pg_usleep(1_000) };
             }
             arrived
         })
     }
 
-    /// What memory holds of `index_space`. `None` where a session is just taking some, so that it cannot
-    /// be told.
+    /// What memory holds of `index_space`. `None`: that cannot be told, because a session is just taking a
+    /// range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
-        // No allocation under the lock; sessions that come meanwhile may need some more.
+        // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more room.
         let mut ranges = Vec::with_capacity(slices + self.slices_per_backend + slot::HELD);
         let mut held =
             InMemory { ranges: Vec::new(), undealt: None, reserved_to: None, has_slot: false };
         let found = self.find(&index_space.key);
-        // Under the lock nothing goes from a session to the pool. What goes the other way is seen in
-        // the pool, or then in the session's slice, or the slice says that it is being filled.
+        // Under the lock no range moves from a session to the pool. A range that moves the other way is seen
+        // in the pool, or afterwards in the session's slice, or the slice says that it is being filled.
         let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {
             held.has_slot = true;
@@ -84,12 +83,13 @@ impl Shared {
         told.then_some(held)
     }
 
-    /// The same, where that takes a moment: a session fills a slice within a few instructions.
+    /// Does the same, and tries again for a moment if that fails: a session fills a slice within a few
+    /// instructions.
     pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         const TRIES: u32 = 100;
         (0..TRIES).find_map(|_| {
             self.in_memory(index_space).or_else(|| {
-                // SAFETY: sleeps a tenth of a millisecond.
+                // SAFETY: it only sleeps, for a tenth of a millisecond.
                 unsafe { pgrx::pg_sys::pg_usleep(100) };
                 None
             })

@@ -1,12 +1,12 @@
-//! Shared memory: what it is made of, how it is laid out, and the way to it.
+//! Shared memory: its parts, its layout, and how to reach it.
 //!
 //! Locking, in the order in which locks may be taken:
 //! 1. `directory`: exclusive to add, free or reuse a slot, shared to find one;
 //! 2. `workers`: exclusive to enter or leave the table of workers, shared to look one up;
-//! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): what of a slot is not atomic.
+//! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): guards what of a slot is not atomic.
 //!
-//! Under any of them: no SPI, no allocation, no ereport, no wait. An error there would leave Postgres's
-//! count of held-off interrupts wrong.
+//! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would leave
+//! Postgres's count of held-off interrupts wrong.
 
 pub mod auto_create;
 pub mod content;
@@ -38,29 +38,29 @@ pub const SLOT_LOCKS: usize = 256;
 const LOCKS: usize = 2 + SLOT_LOCKS;
 const TRANCHE: &CStr = c"hilo";
 
-/// The head of our shared memory.
+/// The head of hilo's shared memory.
 #[repr(C, align(64))]
 pub struct Control {
     /// This life of the shared memory: random, never 0. Written once. See [`Shared::life`].
     incarnation: i64,
-    /// Raised when a definition has changed, before its slot learns of it: who looks a name up can
-    /// tell that the answer is out of date.
+    /// Raised when a definition has changed, before its slot learns of it: a session that looks up a name can
+    /// tell that its answer is out of date.
     pub definitions: AtomicU64,
-    /// Slots on the free list. Under `directory`.
+    /// How many slots are on the free list. Changed only under `directory`.
     free: AtomicU32,
-    /// Sessions that wait for a free slot.
+    /// 1: a session waits for a free slot. The worker sets it back to 0.
     pub slots_wanted: AtomicU32,
-    /// Lines that sessions have left behind.
+    /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// The highest generation of a worker so far. Under `workers`.
+    /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
     pub workers_wanted_at: AtomicI64,
-    /// When (microseconds) it was last seen that another server reserves as this node.
+    /// When (microseconds since 2000) another server was last seen to reserve as this node.
     pub twin_seen_at: AtomicI64,
-    /// Wakes who waits for a free slot.
+    /// Wakes the sessions that wait for a free slot.
     pub slot_freed: Condition,
-    /// Wakes who waits for a sequence to be created.
+    /// Wakes the sessions that wait for a sequence to be created.
     pub answered: Condition,
 }
 
@@ -68,17 +68,17 @@ pub struct Control {
 #[repr(transparent)]
 pub struct Condition(std::cell::UnsafeCell<pg_sys::ConditionVariable>);
 
-// SAFETY: a ConditionVariable has a spinlock of its own.
+// SAFETY: a spinlock inside it guards the ConditionVariable.
 unsafe impl Sync for Condition {}
 
 impl Condition {
     fn init(&self) {
-        // SAFETY: called once, by the postmaster, before anybody else can see it.
+        // SAFETY: called once, by the postmaster, before any other process can see it.
         unsafe { pg_sys::ConditionVariableInit(self.0.get()) }
     }
 
     pub fn broadcast(&self) {
-        // SAFETY: initialised at server start.
+        // SAFETY: the variable was initialised at server start.
         unsafe { pg_sys::ConditionVariableBroadcast(self.0.get()) }
     }
 
@@ -88,7 +88,7 @@ impl Condition {
         unsafe { pg_sys::ConditionVariablePrepareToSleep(self.0.get()) }
     }
 
-    /// Sleeps until a broadcast, or `ms` milliseconds. Interrupts are served meanwhile.
+    /// Sleeps until a broadcast, or for `ms` milliseconds. Interrupts are processed meanwhile.
     pub fn sleep(&self, ms: i64, event: u32) {
         // SAFETY: as above.
         unsafe { pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event) };
@@ -96,12 +96,12 @@ impl Condition {
 
     /// Leaves the queue.
     pub fn cancel() {
-        // SAFETY: does nothing where no sleep was prepared.
+        // SAFETY: it does nothing if no sleep was prepared.
         unsafe { pg_sys::ConditionVariableCancelSleep() };
     }
 }
 
-/// The way to all parts of our shared memory.
+/// Where all parts of hilo's shared memory are.
 pub struct Shared {
     pub control: &'static Control,
     pub slots: &'static [Slot],
@@ -117,18 +117,19 @@ pub struct Shared {
     locks: *mut pg_sys::LWLockPadded,
 }
 
-// SAFETY: one thread a process; what it points to is guarded as the module says.
+// SAFETY: a process has one thread, and what this points to is guarded as the module header says.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
-/// Set by the postmaster and inherited by its children; set again when it starts anew after a crash.
+/// Set by the postmaster and inherited by its children; set again when the postmaster reinitializes after a
+/// crash.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Our shared memory, or the error that says how to have it.
+/// hilo's shared memory, or the error that says how to set it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
-    // SAFETY: null or leaked by `startup`.
+    // SAFETY: the pointer is null, or `startup` has leaked what it points to, so that is never freed.
     unsafe { SHARED.load(Relaxed).as_ref() }.ok_or(HiloError::NotPreloaded)
 }
 
@@ -139,7 +140,7 @@ enum LockMode {
     Exclusive,
 }
 
-/// An LWLock held until it is dropped.
+/// An LWLock, held until this is dropped.
 pub struct Lock(*mut pg_sys::LWLock);
 
 impl Lock {
@@ -148,7 +149,7 @@ impl Lock {
             LockMode::Exclusive => pg_sys::LWLockMode::LW_EXCLUSIVE,
             LockMode::Shared => pg_sys::LWLockMode::LW_SHARED,
         };
-        // SAFETY: a lock of our tranche, in shared memory.
+        // SAFETY: the lock is one of hilo's tranche, in shared memory.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Lock(lock)
     }
@@ -156,7 +157,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: taken in `new` and nothing under it raises an error, so it is still held.
+        // SAFETY: the lock was taken in `new`, and nothing under it raises an error, so it is still held.
         unsafe { pg_sys::LWLockRelease(self.0) }
     }
 }
@@ -164,7 +165,7 @@ impl Drop for Lock {
 impl Shared {
     fn lock_at(&self, index: usize, mode: LockMode) -> Lock {
         debug_assert!(index < LOCKS);
-        // SAFETY: the tranche has LOCKS locks.
+        // SAFETY: `index` is less than LOCKS, and the tranche has LOCKS locks.
         Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, mode)
     }
 
@@ -182,10 +183,11 @@ impl Shared {
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 
-    /// What `incarnation` says in the catalog of this database where this life of the memory has reserved.
-    /// A database that is copied from this one is in nobody's memory.
+    /// The id of this life of the memory in the catalog of this database: `incarnation` has it where this
+    /// life has reserved. It depends on the database, so in a copy of this database it names the memory of no
+    /// server.
     pub fn life(&self) -> i64 {
-        // SAFETY: a static set when the backend connected.
+        // SAFETY: the static is set when the backend connects, and only read here.
         let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
         (self.control.incarnation ^ i64::from(database)).max(1)
     }
@@ -195,7 +197,7 @@ impl Shared {
     }
 }
 
-/// Where each part begins.
+/// How many of each part there are. [`offsets`](Self::offsets) says where each part begins.
 struct Layout {
     slots: usize,
     backends: usize,
@@ -207,7 +209,8 @@ impl Layout {
     fn from_settings() -> Layout {
         // SAFETY: both are set before the library's hooks run.
         let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
-        // A few to spare, so that as many as the setting says can be active while others are put back.
+        // A few spare slots, so that as many sequences as the setting says can be active while others are
+        // flushed.
         let sequences = gucs::max_sequences();
         Layout {
             slots: sequences + sequences / 32,
@@ -238,7 +241,7 @@ impl Layout {
     }
 
     fn map_size(&self) -> usize {
-        // SAFETY: it computes a size of its arguments and reads no memory of ours.
+        // SAFETY: it computes a size from its arguments and reads no other memory.
         unsafe { pg_sys::hash_estimate_size(self.slots as _, size_of::<directory::Entry>()) }
     }
 }
@@ -247,7 +250,7 @@ type Hook = Option<unsafe extern "C-unwind" fn()>;
 static mut PREV_REQUEST: Hook = None;
 static mut PREV_STARTUP: Hook = None;
 
-/// Asks for the memory. To be called while the postmaster loads its libraries.
+/// Requests the memory. Called while the postmaster loads its libraries.
 pub fn init() {
     // SAFETY: only the postmaster runs this, once, on its one thread.
     unsafe {
@@ -261,7 +264,8 @@ pub fn init() {
 #[pg_guard]
 unsafe extern "C-unwind" fn request() {
     let layout = Layout::from_settings();
-    // SAFETY: this is the hook in which both requests are allowed.
+    // SAFETY: this is the hook in which both requests are allowed, and `prev` is the hook that was set before
+    // it.
     unsafe {
         if let Some(prev) = PREV_REQUEST {
             prev();
@@ -271,13 +275,12 @@ unsafe extern "C-unwind" fn request() {
     }
 }
 
-/// Runs in the postmaster at server start and again after each crash; the children inherit what it
-/// finds.
+/// Runs in the postmaster at server start and again after each crash; the children inherit what it sets.
 #[pg_guard]
 unsafe extern "C-unwind" fn startup() {
-    // SAFETY: `PREV_STARTUP` is written once before.
+    // SAFETY: `PREV_STARTUP` was written once, before this hook could run.
     if let Some(prev) = unsafe { PREV_STARTUP } {
-        // SAFETY: the hook that was there before ours.
+        // SAFETY: it is the hook that was set before this one.
         unsafe { prev() }
     }
     let layout = Layout::from_settings();
@@ -287,12 +290,12 @@ unsafe extern "C-unwind" fn startup() {
     let memory = unsafe { pg_sys::ShmemInitStruct(c"hilo".as_ptr(), size, &mut found) };
     let base = (memory as usize).next_multiple_of(64) as *mut u8;
     if !found {
-        // SAFETY: `size` has 64 bytes more than the parts need from `base` on.
+        // SAFETY: `size` is 64 bytes more than the parts need, and aligning `base` skips fewer than 64.
         unsafe { std::ptr::write_bytes(base, 0, size - 64) };
     }
     let map = init_map(&layout);
-    // SAFETY: the parts lie within the memory, aligned to 64 bytes; all are valid when zeroed, but
-    // for what `fill` writes before anybody else can look.
+    // SAFETY: the parts lie within the memory, aligned to 64 bytes. All are valid when zeroed, except for
+    // what `fill` writes before another process can look.
     let shared = unsafe {
         let part = |at: usize| base.add(starts[at]) as *mut c_void;
         Shared {
@@ -317,7 +320,7 @@ unsafe extern "C-unwind" fn startup() {
         }
     };
     if !found {
-        // SAFETY: nobody else sees it yet.
+        // SAFETY: no other process sees it yet.
         unsafe { (*(base as *mut Control)).incarnation = random_id() };
         shared.fill();
     }
@@ -331,7 +334,8 @@ fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
         ..Default::default()
     };
     let size = layout.slots as std::ffi::c_long;
-    // SAFETY: as core's pg_stat_statements does: a fixed-size map keyed by plain bytes.
+    // SAFETY: called in the startup hook, as by pg_stat_statements. `info` describes a map of fixed size that
+    // is keyed by plain bytes.
     unsafe {
         pg_sys::ShmemInitHash(
             c"hilo directory".as_ptr(),

@@ -1,4 +1,4 @@
-//! A pin: while there is one, its slot is not given to another sequence.
+//! A pin: while a slot has one, it is not given to another sequence.
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering::*;
@@ -14,14 +14,14 @@ impl Pinned {
         Pinned(slot)
     }
 
-    /// The slot, with a pin that is now the caller's to release: see [`unpin`].
+    /// The slot, with a pin that the caller must release with [`unpin`].
     pub fn into_slot(self) -> &'static Slot {
         let slot = self.0;
         std::mem::forget(self);
         slot
     }
 
-    /// The slot, which the borrow checker does not know to be pinned.
+    /// The slot, with a lifetime that does not depend on the pin.
     pub fn slot(&self) -> &'static Slot {
         self.0
     }
@@ -40,7 +40,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Releases a pin that [`Pinned::into_slot`] has left.
+/// Releases a pin that [`Pinned::into_slot`] has left to the caller.
 pub fn unpin(slot: &Slot) {
     slot.pins.fetch_sub(1, SeqCst);
 }

@@ -1,10 +1,11 @@
-//! What the sessions hold: a slice for each sequence that it draws from, written only by the session that owns it with relaxed
-//! atomics, readable by everybody.
+//! What sessions hold: a slice for each sequence that a session draws from. Only the session that owns a
+//! slice writes it, until the slice is orphaned; every process can read it. All fields are atomic, and
+//! relaxed where a value is taken.
 //!
-//! A slice names its sequence and epoch itself, so it does not need the sequence's slot: a slot can be
-//! reused while sessions hold slices of its sequence. Where a session that lets go of a slice finds no
-//! place for what is left in it, it leaves the slice behind as *orphaned*: the worker takes it to the
-//! catalog. Until then nobody uses it for anything else.
+//! A slice names its sequence, node and epoch itself, so it does not need the sequence's slot: a slot can be
+//! reused while sessions hold slices of its sequence. A session that releases a slice and finds no place for
+//! the rest of it leaves the slice *orphaned*: the worker writes the rest to the catalog. Until then the
+//! slice is used for nothing else.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
 
@@ -17,7 +18,7 @@ use hilo_core::range::Range;
 use super::Shared;
 use super::key::Key;
 
-/// A session's place: which database it draws in.
+/// A session's place: the database that it draws in.
 #[repr(C, align(64))]
 pub struct Backend {
     /// The database whose sequences this backend uses; 0 before the first use and after its exit.
@@ -35,10 +36,10 @@ pub struct IndexSpace {
     pub epoch: Epoch,
 }
 
-/// A run of values that one session deals to itself, cut from a range of indexes that it owns.
+/// A run of values that one session serves by itself, cut from a range of indexes that it owns.
 ///
-/// The range has `left` indexes up to `run_end` whose values step evenly from `next`, and those from
-/// `run_end` to `range_end` behind them.
+/// The next `left` indexes, up to `run_end`, have values that step evenly from `next`. Behind them the range
+/// continues to `range_end`.
 #[repr(C, align(64))]
 pub struct Slice {
     /// Values left in the run.
@@ -56,18 +57,18 @@ pub struct Slice {
     state: AtomicU32,
 }
 
-/// A range is being taken and not yet entered here.
+/// A range is being taken and is not yet stored here.
 const TAKING: u32 = 1;
-/// Its owner has gone.
+/// Its owner has left it behind.
 const ORPHANED: u32 = 2;
-/// The other bits count how often the slice was filled, so that who looks at it sees that it was.
+/// The other bits count how often the slice was filled, so that a process that reads it notices that it was.
 const FILLED: u32 = 4;
 
 /// Never holds anything.
 static EMPTY: Slice = Slice::new();
 
 impl Slice {
-    /// Where the hot path looks while a session holds no slice.
+    /// What the hot path reads while a session holds no slice.
     pub fn empty() -> &'static Slice {
         &EMPTY
     }
@@ -88,7 +89,7 @@ impl Slice {
         }
     }
 
-    /// Makes an empty slice one of `index_space`.
+    /// Assigns an empty slice to `index_space`.
     pub fn assign(&self, index_space: &IndexSpace) {
         let IndexSpace { key, node, epoch } = index_space;
         self.clear();
@@ -103,7 +104,7 @@ impl Slice {
         self.sequence.load(Acquire) == 0
     }
 
-    /// Whose indexes it holds. Read by its owner, or while it does not change.
+    /// The index space of its indexes. Consistent for its owner, or while the slice does not change.
     pub fn index_space(&self) -> IndexSpace {
         IndexSpace {
             key: Key {
@@ -116,11 +117,13 @@ impl Slice {
         }
     }
 
-    /// From here to [`taken`](Self::taken) nobody can tell what it holds. Before the range is taken.
+    /// Begins to take a range, and is called before that. Until [`taken`](Self::taken), no other process can
+    /// tell what the slice holds.
     pub fn take_begins(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
         self.state.store(filled & !ORPHANED | TAKING, SeqCst);
-        // What is stored in between is not seen without this.
+        // Pairs with the fence in `observe`: a process that sees what is stored after this sees the new state
+        // too.
         std::sync::atomic::fence(SeqCst);
     }
 
@@ -128,7 +131,7 @@ impl Slice {
         self.state.fetch_and(!TAKING, Release);
     }
 
-    /// Its owner leaves it behind with what is in it.
+    /// Marks the slice as orphaned: its owner leaves it behind with what is in it.
     pub fn orphan(&self) {
         self.state.fetch_or(ORPHANED, Release);
     }
@@ -137,13 +140,13 @@ impl Slice {
         self.state.load(Acquire) & ORPHANED != 0
     }
 
-    /// Takes an orphaned slice over. `false`: somebody else has.
+    /// Claims an orphaned slice. `false`: another process has already claimed it.
     fn take_over(&self) -> bool {
         self.state.fetch_and(!ORPHANED, AcqRel) & ORPHANED != 0
     }
 
-    /// Fills the slice with `range`, of which `run` is the first part. Between [`take_begins`] and
-    /// [`taken`](Self::taken), where others can see the slice.
+    /// Fills the slice with `range`, of which `run` is the first part. Where others can see the slice, this
+    /// is called between [`take_begins`] and [`taken`](Self::taken).
     ///
     /// [`take_begins`]: Self::take_begins
     pub fn load(&self, range: Range, run: Run) {
@@ -167,7 +170,7 @@ impl Slice {
         Some(value)
     }
 
-    /// Takes the next `count` values of the run, if it has as many; the first of them.
+    /// Takes the next `count` values of the run, if it has that many. Returns the first of them.
     pub fn take_many(&self, count: i64, increment: i64) -> Option<i64> {
         let left = self.left.load(Relaxed);
         if left < count {
@@ -188,27 +191,27 @@ impl Slice {
         )
     }
 
-    /// Empties the slice; it stays with its sequence.
+    /// Empties the slice, which keeps its index space.
     pub fn clear(&self) {
         self.left.store(0, Relaxed);
         self.range_end.store(self.run_end.load(Relaxed), Release);
     }
 
-    /// Puts an emptied slice at index `next`.
+    /// Moves an emptied slice to index `next`.
     pub fn move_to(&self, next: i64) {
         self.left.store(0, Relaxed);
         self.run_end.store(next, Relaxed);
         self.range_end.store(next, Relaxed);
     }
 
-    /// Gives the slice up, with all that is in it.
+    /// Frees the slice, with all that is in it.
     pub fn free(&self) {
         self.clear();
         self.sequence.store(0, Release);
     }
 
-    /// What another process sees of it: whose indexes, and which. `None` where the slice is free;
-    /// `Some(Err)` where it is just being filled.
+    /// What another process sees of the slice: its index space and its indexes. `None`: the slice is free.
+    /// `Some(Err)`: it is just being filled.
     pub fn observe(&self) -> Option<Result<(IndexSpace, Range), ()>> {
         for _ in 0..4 {
             let state = self.state.load(SeqCst);
@@ -234,7 +237,7 @@ impl Slice {
 /// This process's number among the backends.
 pub fn my_number() -> usize {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
-    // SAFETY: MyProc is set in every backend that can call us.
+    // SAFETY: MyProc is set in every backend that can call this.
     unsafe {
         (*pg_sys::MyProc).pgprocno as usize
     }
@@ -252,7 +255,7 @@ impl Shared {
         &self.slices[start..start + self.slices_per_backend]
     }
 
-    /// All slices that may be in use, with their owner's pid; 0 where it has gone.
+    /// All slices that may be in use, with the pid of their owner; 0: the slice is orphaned.
     pub fn all_slices(&self) -> impl Iterator<Item = (i32, &'static Slice)> + '_ {
         self.backends.iter().enumerate().flat_map(|(number, backend)| {
             let used = backend.used.load(Acquire) as usize;
@@ -262,19 +265,19 @@ impl Shared {
         })
     }
 
-    /// The slices that were left behind.
+    /// The orphaned slices.
     pub fn orphans(&self) -> impl Iterator<Item = &'static Slice> + '_ {
         let slices = (self.control.orphans.load(Acquire) != 0).then(|| self.all_slices());
         slices.into_iter().flatten().map(|(_, slice)| slice).filter(|slice| slice.is_orphaned())
     }
 
-    /// Leaves a slice behind.
+    /// Leaves a slice behind as orphaned.
     pub fn orphan(&self, slice: &Slice) {
         self.control.orphans.fetch_add(1, AcqRel);
         slice.orphan();
     }
 
-    /// What was in an orphaned slice is elsewhere: it is free.
+    /// Frees an orphaned slice. What was in it is recorded elsewhere, or no longer needed.
     pub fn adopt(&self, slice: &Slice) {
         if slice.take_over() {
             slice.free();
@@ -282,7 +285,7 @@ impl Shared {
         }
     }
 
-    /// How many sessions of a database have used hilo and are still there.
+    /// How many running sessions of a database have used hilo.
     pub fn sessions_in(&self, database: pg_sys::Oid) -> usize {
         self.backends.iter().filter(|b| b.database.load(Acquire) == database.to_u32()).count()
     }

@@ -1,16 +1,16 @@
 //! A slot: one active sequence in shared memory.
 //!
-//! - `version` and `serial` are raised under the slot's lock and read by everybody. A memo is good
-//!   while the version is the one that it was made with. The serial names one epoch of one sequence in
-//!   this slot and is never used again, so a range dealt under one serial can't be taken for another's.
-//! - The cursor is taken from without a lock and installed under it.
-//! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether to
-//!   take the lock.
-//! - `pins` keep the slot from being reused while a session or the worker is in the middle of something.
-//!   A session's slices do not: they name their sequence themselves.
-//! - Ranges that are neither in the pool nor in the catalog yet are in `leaving`. A range that the
-//!   worker writes to the catalog stays in the pool, frozen, or in `leaving` until that is committed.
-//! - The counters are relaxed atomics, added to by whoever it concerns.
+//! - `version` and `serial` are raised under the slot's lock and read by every process. A memo is valid while
+//!   the version is the one that it was made with. The serial names one epoch of one sequence in this slot
+//!   and is never used again, so a range taken under one serial cannot be mistaken for another's.
+//! - Ranges are taken from the cursor without a lock; its segments are installed under the slot's lock.
+//! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether to take
+//!   the lock.
+//! - `pins` keep the slot from being reused while a session or the worker is in the middle of something. A
+//!   session's slices do not, because they name their sequence themselves.
+//! - Ranges that are neither in the pool nor in the catalog yet are in `leaving`. A range that the worker
+//!   writes to the catalog stays in the frozen pool or in `leaving` until the transaction has committed.
+//! - The counters are relaxed atomics; each process adds what it has done.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -27,26 +27,26 @@ use super::key::Key;
 use super::{Condition, Lock};
 use crate::errors::FaultKind;
 
-/// The epoch of a slot whose row nobody has read yet.
+/// The epoch of a slot whose row has not been read yet.
 pub const UNKNOWN: Epoch = Epoch(-1);
 /// The epoch of a sequence that was dropped: no row has a later one.
 pub const DROPPED: Epoch = Epoch(i64::MAX);
 
-/// How one sequence is dealt, as its rows said when the worker read them.
+/// How one sequence is served, as its rows said when the worker read them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Terms {
     pub mapping: Mapping,
     pub ordered: bool,
-    /// Values; 0: as `hilo.max_slice_size` says.
+    /// In values; 0: as `hilo.max_slice_size` says.
     pub slice_size: i32,
     pub start_value: i64,
-    /// Values; 0: by rate.
+    /// In values; 0: by rate.
     pub block_size: i64,
 }
 
 impl Terms {
-    /// Before the worker has read any.
+    /// The terms before the worker has read any.
     pub const UNKNOWN: Terms = Terms {
         mapping: Mapping {
             base: 0,
@@ -67,26 +67,26 @@ impl Terms {
 pub struct Slot {
     pub version: AtomicU64,
     serial: AtomicI64,
-    /// Below so many values the next block is wanted.
+    /// The next block is wanted when fewer values than this are left.
     pub threshold: AtomicI64,
     queued: AtomicI64,
     returned: AtomicU32,
-    /// The database of the slot's key, for the workers to find theirs; 0: the slot is free.
+    /// The database of the slot's key, by which a worker finds its slots; 0: the slot is free.
     pub database: AtomicU32,
     pub dealing: Dealing,
     pub pins: AtomicU32,
-    /// The worker is in the middle of a reservation: what it has committed may not be here yet.
+    /// Not 0: the worker is in the middle of a reservation, and what it has committed may not be here yet.
     pub reserving: AtomicU32,
-    /// A caller needs so many consecutive indexes; 0: nobody.
+    /// The most consecutive indexes that a caller needs; 0: no caller needs any.
     pub demand: AtomicI64,
-    /// The lowest index that anybody who waits at the sequence's end may be served, plus one; 0: nobody has
-    /// said.
+    /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0: no caller
+    /// has said.
     wanted_from: AtomicI64,
-    /// Failed reservations that were reported to the callers.
+    /// How many failed reservations were reported to the callers.
     pub faults: AtomicU64,
     pub waiting: AtomicU32,
     pub waits: AtomicU64,
-    /// Microseconds.
+    /// In microseconds.
     pub wait_total: AtomicU64,
     pub wait_max: AtomicU64,
     pub refilled: Condition,
@@ -96,22 +96,22 @@ pub struct Slot {
 #[repr(C, align(64))]
 pub struct Dealing {
     pub cursor: Cursor,
-    /// Slices taken.
+    /// How many slices were taken.
     pub slices: AtomicU64,
 }
 
-/// Where what a slot's lock guards lies: apart from the slots, so that those lie close together. Who
-/// draws from thousands of sequences pays for each page that they are spread over.
+/// What a slot's lock guards. It lies apart from the slots, so that the slots lie close together: a session
+/// that draws from thousands of sequences pays for each page that their slots are spread over.
 #[repr(C, align(64))]
 pub struct Guarded(UnsafeCell<Inner>);
 
-// SAFETY: reached only through `Locked`.
+// SAFETY: after `init`, what is inside is reached only through `Locked`, which holds the slot's lock.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
-    /// For a slot that is free.
+    /// Initialises it for a free slot.
     pub fn init(&self) {
-        // SAFETY: nobody else sees it yet; `Inner` has no destructor.
+        // SAFETY: no other process sees it yet, and `Inner` has no destructor.
         unsafe { self.0.get().write(Inner::new(Key::NONE)) }
     }
 }
@@ -120,37 +120,39 @@ impl Guarded {
 #[repr(C)]
 pub struct Inner {
     pub key: Key,
-    /// The epoch of the terms and of all ranges here; [`UNKNOWN`], [`DROPPED`].
+    /// The epoch of the terms and of all ranges here, or [`UNKNOWN`] or [`DROPPED`].
     pub epoch: Epoch,
     /// The node of all ranges here; -1 while the epoch is unknown.
     pub node: i32,
     terms: Option<Terms>,
     pub pool: Pool,
-    /// Ranges on their way to the catalog: dealt by nobody, and accounted for here until it has them.
+    /// Ranges on their way to the catalog: they are not served, and are accounted for here until the catalog
+    /// has them.
     pub leaving: Ranges<LEAVING>,
-    /// Whether something among them was reserved and may not have been acknowledged by the standby: none
-    /// of them is dealt before the catalog has had them.
+    /// Whether some of them were reserved by a commit that the standby may not have acknowledged. Then none
+    /// of them is served before the catalog has had them.
     pub unacknowledged: bool,
-    /// Whether the catalog may say of this memory what is not so any more: something was reserved or
-    /// returned since it was told. The slot is not given up before.
+    /// Whether what the catalog says of this memory may be out of date, because something was reserved or
+    /// returned since it was told. The slot is not freed before the catalog is told again.
     pub untold: bool,
-    /// How far the position was when this memory last heard of it, of `epoch`.
+    /// How far the position of `epoch` was when this memory last heard of it.
     pub reserved_to: Option<i64>,
     /// The end of the highest free range that the catalog was last seen to have; 0: it had none.
     pub free_end: i64,
-    /// How often the pool has been frozen: who thaws it must know of the last time.
+    /// How often the pool has been frozen. A process that thaws it must know the number of the last time.
     pub freezes: u64,
-    /// The generation of the worker that has frozen it last; 0: a session has.
+    /// The generation of the worker that froze it last; 0: a session did.
     pub frozen_by: u64,
-    /// The generation of the worker that acts for this slot. One with a lower generation is a worker
-    /// that has been replaced, and changes nothing here.
+    /// The generation of the worker that acts for this slot. A worker with a lower generation has been
+    /// replaced, and changes nothing here.
     pub worker: u64,
     pub rate: Rate,
-    /// The block reserved last.
+    /// The size of a block, as the last refill or sample set it.
     pub block: i64,
-    /// When it was reserved.
+    /// When a block was last reserved.
     pub block_at: i64,
-    /// When something was last seen to be dealt, and how much had been by then.
+    /// When it was last seen that something had been handed out, and (`seen_dealt`) how much had been by
+    /// then.
     pub active_at: i64,
     seen_dealt: i64,
     pub blocks_reserved: u64,
@@ -160,11 +162,11 @@ pub struct Inner {
     pub recycled_at_reset: i64,
     pub errors: u64,
     pub fault: Fault,
-    /// The share of the range, in percent, that was last warned of.
+    /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
 }
 
-/// As many as a pool can have to be put away at once, and what one reservation has brought.
+/// As many ranges as a pool can have to flush at once, and what one reservation brings.
 pub const LEAVING: usize = RETURNED + RETURNED / 2 + QUEUE;
 
 /// All ranges that a slot can hold.
@@ -178,7 +180,7 @@ pub struct Fault {
     pub kind: FaultKind,
     len: u32,
     text: [u8; 240],
-    /// Microseconds since 2000; 0: there was none.
+    /// In microseconds since 2000; 0: there was none.
     pub at: i64,
 }
 
@@ -202,7 +204,7 @@ impl Fault {
 }
 
 impl Slot {
-    /// Under which ranges are handed out now.
+    /// The serial under which ranges are taken now.
     pub fn serial(&self) -> Serial {
         Serial(self.serial.load(Acquire))
     }
@@ -219,7 +221,7 @@ impl Slot {
         &self.dealing.cursor
     }
 
-    /// Whether ranges lie here that were given back.
+    /// Whether the pool has returned ranges.
     #[inline]
     pub fn has_returned(&self) -> bool {
         self.returned.load(Relaxed) != 0
@@ -235,18 +237,18 @@ impl Slot {
         self.cursor().peek().0.len() + self.queued() < self.threshold.load(Relaxed)
     }
 
-    /// Somebody waits who may be served no index below `floor`.
+    /// Notes that a caller waits who may be served no index below `floor`.
     pub fn want_from(&self, floor: i64) {
         let lower = |known: i64| (known == 0 || floor + 1 < known).then_some(floor + 1);
         let _ = self.wanted_from.fetch_update(AcqRel, Relaxed, lower);
     }
 
-    /// From where on those who wait may be served.
+    /// Takes the lowest index that those who wait may be served.
     pub fn take_wanted_from(&self) -> i64 {
         (self.wanted_from.swap(0, AcqRel) - 1).max(0)
     }
 
-    /// Counts a wait of so many microseconds.
+    /// Counts a wait of `micros` microseconds.
     pub fn count_wait(&self, micros: u64) {
         self.waits.fetch_add(1, Relaxed);
         self.wait_total.fetch_add(micros, Relaxed);
@@ -303,14 +305,14 @@ pub struct Locked {
 impl Deref for Locked {
     type Target = Inner;
     fn deref(&self) -> &Inner {
-        // SAFETY: the lock is held exclusively.
+        // SAFETY: `self` holds the lock exclusively for as long as it exists.
         unsafe { &*self.guarded.0.get() }
     }
 }
 
 impl DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut Inner {
-        // SAFETY: the lock is held exclusively.
+        // SAFETY: `self` holds the lock exclusively for as long as it exists.
         unsafe { &mut *self.guarded.0.get() }
     }
 }
@@ -320,8 +322,8 @@ impl Locked {
         Locked { slot, guarded, _lock: lock }
     }
 
-    /// The terms and the serial under which ranges are dealt now; `None` before the worker has read
-    /// the rows.
+    /// The terms, and the serial under which ranges are taken now. `None`: the worker has not read the rows
+    /// yet.
     pub fn terms(&self) -> Option<(Terms, Serial)> {
         self.terms.map(|terms| (terms, self.serial()))
     }
@@ -330,7 +332,7 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Counts from zero again; what was dealt so far becomes the starting point, but for what the
+    /// Counts from zero again. What was handed out so far becomes the starting point, except for what the
     /// sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
         self.dealt_at_reset = self.dealt() - in_slices;
@@ -342,14 +344,14 @@ impl Locked {
         self.fault = Fault::NONE;
     }
 
-    /// Everything that memos remember of this slot is out of date.
+    /// Makes everything that memos remember of this slot out of date.
     pub fn outdate(&mut self) {
         self.slot.version.fetch_add(1, SeqCst);
     }
 
-    /// Raises the epoch of a node's numbering: all that is held belongs to an older one and is thrown
-    /// away; whoever has raised it in the catalog has written that down. Doing it twice does nothing.
-    /// Another node's epochs are its own: of what is held here they say nothing.
+    /// Raises the epoch of a node's numbering. All that is held belongs to an older epoch and is discarded;
+    /// what raised the epoch in the catalog has recorded that there. Raising it twice does nothing. Another
+    /// node's epochs are separate: they say nothing of what is held here.
     pub fn raise(&mut self, node: i32, epoch: Epoch) {
         if self.node >= 0 && self.node != node {
             self.outdate();
@@ -358,14 +360,15 @@ impl Locked {
         }
     }
 
-    /// The sequence is gone, on all nodes.
+    /// Discards all that is held: the sequence has been dropped, on all nodes.
     pub fn end(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, DROPPED);
         }
     }
 
-    /// This server is another node now, and all that was held as the former one has been put away.
+    /// Begins again as another node: this server's node has changed, and all that was held as the former one
+    /// has been flushed.
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
@@ -391,7 +394,7 @@ impl Locked {
         self.outdate();
     }
 
-    /// Gives a free slot to `key`, or frees one ([`Key::NONE`]).
+    /// Assigns a free slot to `key`, or frees a slot ([`Key::NONE`]).
     pub(super) fn assign(&mut self, key: Key) {
         let slot = self.slot;
         self.pool.drain(slot.cursor());
@@ -406,13 +409,14 @@ impl Locked {
         self.mirror();
     }
 
-    /// This generation of the worker acts here from now on. `false`: a later one does.
+    /// Lets the worker of this generation act here from now on. `false`: a later one does.
     pub fn employ(&mut self, generation: u64) -> bool {
         if self.worker > generation {
             return false;
         }
         if self.pool.is_frozen() && self.frozen_by != 0 && self.frozen_by != generation {
-            // Its end was none that a worker can have: the catalog may have what the pool has.
+            // The worker that froze the pool has ended without thawing it, as none should: the catalog may
+            // have what the pool has.
             self.begin(-1, UNKNOWN);
         }
         self.worker = generation;
@@ -424,8 +428,8 @@ impl Locked {
         self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
     }
 
-    /// Enters the terms that the worker has read, unless a change has been told here since `version`;
-    /// then they have to be read again. `false`: the epoch is a later one already, or the node another.
+    /// Stores the terms that the worker has read, unless the slot was told of a change since `version`; then
+    /// they have to be read again. `false`: the slot has a later epoch already, or another node.
     pub fn learn(&mut self, epoch: Epoch, version: u64, terms: Terms) -> bool {
         let node = terms.mapping.stripes.node as i32;
         if self.node >= 0 && self.node != node && self.is_empty() {
@@ -444,8 +448,8 @@ impl Locked {
         true
     }
 
-    /// The definition has changed, though not what the indexes mean: the terms have to be read again.
-    /// What is held stays.
+    /// Forgets the terms, which have to be read again: the definition has changed, though not what the
+    /// indexes mean. What is held stays.
     pub fn forget_terms(&mut self) {
         self.terms = None;
         self.outdate();
@@ -469,7 +473,7 @@ impl Locked {
             && !self.pool.is_frozen()
     }
 
-    /// Notes at `now` whether anything was dealt since this was asked last, and says so.
+    /// Notes at `now` whether anything was handed out since the last call, and returns that.
     pub fn see_activity(&mut self, now: i64) -> bool {
         let dealt = self.dealt();
         let active = dealt != self.seen_dealt;

@@ -2,13 +2,13 @@
 
 use pgrx::pg_sys;
 
-/// What pg_stat_activity says of who waits, with a name of its own from PostgreSQL 17 on and as
-/// "Extension" before.
+/// What pg_stat_activity shows of a process that waits: a name of its own from PostgreSQL 17 on, "Extension"
+/// before.
 #[derive(Clone, Copy)]
 pub enum WaitEvent {
     /// A caller waits for a block.
     Block,
-    /// A caller waits for a place among the active sequences.
+    /// A caller waits for a free slot.
     Slot,
     /// A caller waits until a sequence is created (hilo.auto_create).
     Create,
@@ -32,7 +32,7 @@ impl WaitEvent {
         static CODES: Global<[Cell<u32>; 4]> = Global::new([const { Cell::new(0) }; 4]);
         let code = &CODES[self as usize];
         if code.get() == 0 {
-            // SAFETY: the name is a literal.
+            // SAFETY: the name is a literal that ends with a null byte.
             code.set(unsafe { pg_sys::WaitEventExtensionNew(NAMES[self as usize].as_ptr()) });
         }
         code.get()

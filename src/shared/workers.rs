@@ -1,13 +1,13 @@
 //! Which worker serves which database, and how a session wakes or registers it.
 //!
-//! A place of the table is taken and left under the `workers` lock. A session that wants something
-//! sets the slot's flag first and then looks for the worker; a worker that leaves does so under the
-//! exclusive lock and looks at the flags once more, so no flag is left without a worker.
+//! A place of the table is taken and left under the `workers` lock. A session that wants something sets the
+//! slot's flag first and then looks for the worker. A worker that leaves does so under the exclusive lock and
+//! looks at the flags once more, so no flag is left without a worker.
 //!
-//! Each worker has a *generation*, higher than that of all before it. A slot knows the generation that
-//! acts for it, and one with a lower generation changes nothing there any more.
+//! Each worker has a *generation*, higher than that of every worker before it. A slot knows the generation
+//! that acts for it, and a worker with a lower generation changes nothing there any more.
 //!
-//! All times here are of the monotonic clock, and only say how long somebody waits.
+//! All times here are of the monotonic clock, and are used only to tell how long ago something happened.
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
@@ -22,61 +22,63 @@ use crate::ffi;
 pub struct Worker {
     /// 0: the place is free.
     database: AtomicU32,
-    /// The worker's number among the processes plus one; 0: it has been registered and has not come
-    /// up yet.
+    /// The worker's number among the processes plus one; 0: the worker has been registered and has not
+    /// started yet.
     process: AtomicU32,
-    /// The pid of that process, to know it from a later one with its number.
+    /// The pid of that process, which tells it from a later one with the same number.
     pid: AtomicU32,
     generation: AtomicU64,
-    /// When it was registered, in microseconds, and for which database: both stay when it leaves.
+    /// When the worker was registered, in microseconds, and (`registered_for`) for which database. Both stay
+    /// when it leaves.
     registered_at: AtomicI64,
     registered_for: AtomicU32,
-    /// When a worker last left it.
+    /// When a worker last left the place.
     left_at: AtomicI64,
 }
 
-/// What a session found.
+/// What [`Shared::wake`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The worker was woken, or is about to come up.
+    /// The worker was woken, or is about to start.
     Woken,
-    /// There is none: the caller holds this place for the one that it registers now.
+    /// There is no worker: the caller holds this place for the one that it registers now.
     Register(usize),
-    /// There is none, and all places are taken; or it is the turn of another database.
+    /// There is no worker, and all places are taken or it is the turn of another database.
     Full,
 }
 
-/// The place of a worker that has come up.
+/// The place of a worker that has started.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     at: usize,
     pub generation: u64,
 }
 
-/// A worker that leaves sooner than this has failed to start: the next one is not registered before,
-/// in microseconds.
+/// In microseconds. A worker that leaves sooner than this has failed to start; the next one is not registered
+/// earlier.
 const START_INTERVAL: i64 = 250_000;
 
-/// A registered worker that has not escape_for_message itself after this long, in microseconds, never will.
+/// In microseconds. A registered worker that has not started after this time never will.
 const START_TIMEOUT: i64 = 2_000_000;
 
 impl Worker {
-    /// Whether it has been registered and has not come in time.
+    /// Whether the worker has been registered and has not started in time.
     fn is_missing(&self) -> bool {
         self.process.load(Acquire) == 0
             && ffi::monotonic() - self.registered_at.load(Relaxed) >= START_TIMEOUT
     }
 
-    /// The process, where it has come up.
+    /// The process, if it has started.
     fn proc(&self) -> Option<*mut pg_sys::PGPROC> {
         let process = self.process.load(Acquire).checked_sub(1)?;
-        // SAFETY: processes have their places in shared memory for good.
+        // SAFETY: the array of processes stays in place while the server runs, and `process` is the number of
+        // one of them.
         Some(unsafe { (*pg_sys::ProcGlobal).allProcs.add(process as usize) })
     }
 
     /// Whether the process has ended without leaving.
     fn is_dead(&self) -> bool {
-        // SAFETY: as above; the pid is a word.
+        // SAFETY: as above; the pid is one word, which is read as a whole.
         self.proc().is_some_and(|proc| unsafe {
             (&raw const (*proc).pid).read_volatile() as u32 != self.pid.load(Relaxed)
         })
@@ -88,7 +90,7 @@ impl Shared {
         self.workers.iter().position(|worker| worker.database.load(Relaxed) == database)
     }
 
-    /// A place that nobody holds, or whose holder will not come.
+    /// A place that no worker holds, or whose worker has not started in time or has died.
     fn free_place(&self) -> Option<usize> {
         self.place_of(0).or_else(|| {
             self.workers.iter().position(|worker| worker.is_missing() || worker.is_dead())
@@ -139,7 +141,7 @@ impl Shared {
         })
     }
 
-    /// Whether the turn of a database has just been over.
+    /// Whether the turn of a database ended just now.
     fn was_served_just_now(&self, database: u32) -> bool {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
@@ -155,21 +157,21 @@ impl Shared {
         wanted_at != 0 && ffi::monotonic() - wanted_at < LATELY
     }
 
-    /// Wakes who holds the place. `false`: it has been registered and has not come in time, or it has
-    /// died.
+    /// Wakes the worker that holds the place. `false`: it has been registered and has not started in time, or
+    /// it has died.
     fn signal(&self, place: usize) -> bool {
         let worker = &self.workers[place];
         let Some(proc) = worker.proc() else { return !worker.is_missing() };
         if worker.is_dead() {
             return false;
         }
-        // SAFETY: a process's latch is in shared memory for good; at worst its next owner wakes for
-        // nothing.
+        // SAFETY: a process's latch stays in shared memory while the server runs; at worst its next owner
+        // wakes without a reason.
         unsafe { ffi::set_latch(&raw mut (*proc).procLatch) };
         true
     }
 
-    /// Wakes the worker of a database if there is one. Whether there is.
+    /// Wakes the worker of a database, if there is one. Returns whether there is.
     pub fn nudge(&self, database: u32) -> bool {
         let _lock = self.lock_workers(LockMode::Shared);
         self.place_of(database).is_some_and(|place| self.signal(place))
@@ -190,7 +192,7 @@ impl Shared {
         self.place_of(database).is_some()
     }
 
-    /// The registration failed: the place is free again.
+    /// Frees the place of a worker whose registration failed.
     pub fn unregister(&self, place: usize) {
         let _lock = self.lock_workers(LockMode::Exclusive);
         let worker = &self.workers[place];
@@ -200,7 +202,8 @@ impl Shared {
         }
     }
 
-    /// This process serves `database` from now on. `None`: another does already.
+    /// Makes this process the worker of `database` from now on. `None`: it has another one, or no place is
+    /// free.
     pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
@@ -216,13 +219,13 @@ impl Shared {
         Some(Place { at, generation })
     }
 
-    /// This worker serves its database no longer. Nothing happens where it has left before.
+    /// Ends this worker's service of its database. Does nothing if it has left before.
     pub fn leave(&self, place: Place) {
         let _lock = self.lock_workers(LockMode::Exclusive);
         self.leave_locked(place);
     }
 
-    /// Leaves, unless something is wanted meanwhile. Whether it has left.
+    /// Leaves, unless something is wanted meanwhile. Returns whether it has left.
     pub fn leave_unless(&self, place: Place, wanted: impl Fn() -> bool) -> bool {
         let _lock = self.lock_workers(LockMode::Exclusive);
         if wanted() || self.has_request_locked(self.workers[place.at].database.load(Relaxed)) {
@@ -232,7 +235,7 @@ impl Shared {
         true
     }
 
-    /// Leaves, and holds a place for the worker that comes next.
+    /// Leaves, and holds the place for the next worker.
     pub fn hand_over(&self, place: Place) -> usize {
         let _lock = self.lock_workers(LockMode::Exclusive);
         let database = self.workers[place.at].database.load(Relaxed);
@@ -259,7 +262,7 @@ impl Shared {
     }
 }
 
-/// Registers the worker of a database. `false`: the server has no place for another one.
+/// Registers the worker of a database. `false`: the server has no room for another background worker.
 pub fn register(database: pg_sys::Oid) -> bool {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
@@ -273,7 +276,7 @@ pub fn register(database: pg_sys::Oid) -> bool {
     write(&mut worker.bgw_type, "hilo worker");
     write(&mut worker.bgw_library_name, "hilo");
     write(&mut worker.bgw_function_name, "hilo_worker_main");
-    // SAFETY: filled in above; the handle is not asked for.
+    // SAFETY: `worker` is filled in above, and no handle is asked for.
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
 }
 

@@ -1,5 +1,5 @@
-//! The cursor with real threads, and step by step against a plain counter. Every interleaving of few
-//! steps is in cursor_loom.rs.
+//! The cursor with real threads, and step by step against a plain counter. cursor_loom.rs tries every
+//! interleaving of a few steps.
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, MAX_SEGMENT, Taken};
@@ -20,7 +20,7 @@ enum Step {
         count: i64,
         serial: i64,
     },
-    /// gives back the part from `keep` on of what was taken last
+    /// returns the part from `keep` on of what was taken last
     Untake {
         keep: i64,
         serial: i64,
@@ -79,7 +79,7 @@ proptest! {
                     }
                 }
                 Step::Install { len, serial } => {
-                    // Never what was installed before: a place of its own for each.
+                    // Each segment has indexes that no earlier one had.
                     start += 1000;
                     let next = Range::new(start, start + len);
                     prop_assert_eq!(cursor.install(next, Serial(serial)).len(), rest.len());
@@ -109,14 +109,14 @@ fn the_largest_segment_is_taken_to_its_end() {
     assert_eq!(cursor.close(), whole);
 }
 
-/// Threads take, give back and install until `end` was dealt; the serial changes now and then, and
-/// then the indexes start over. Nobody gets what another got, and nothing is missing.
+/// Threads take, return and install until `end` has been taken. The serial changes now and then, and then the
+/// indexes start over. No thread gets what another got, and nothing is missing.
 #[test]
 fn threads_share_everything_and_nothing_twice() {
     const SERIALS: i64 = 40;
     const END: i64 = 20_000;
     let cursor = Cursor::new();
-    // What the writers' lock protects: the serial, and from where on it is not yet installed.
+    // What the writers' lock protects: the serial, and the first index that is not yet installed.
     let position = Mutex::new((1i64, 0i64));
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn threads_share_everything_and_nothing_twice() {
     assert!(complete.into_iter().all(|index| seen.contains(&index)));
 }
 
-/// Installs the next segment if the one before is used up; returns the serial.
+/// Installs the next segment if the current one is used up; returns the serial.
 fn refill(
     cursor: &Cursor,
     position: &Mutex<(i64, i64)>,
@@ -186,7 +186,7 @@ fn refill(
     let (serial, start) = *position;
     let next = Range::new(start, end.min(start + 1 + (start * 31 + serial) % 500));
     position.1 = next.end;
-    // A taker may have given back since the look at it.
+    // A taker may have returned a part since the segment was seen to be empty.
     let left = cursor.install(next, Serial(serial));
     if !left.is_empty() {
         own.push((before.0, left));

@@ -13,7 +13,7 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
-/// (serial, index), each at most once in a list of all that was given.
+/// (serial, index), each at most once in a list of all that was taken.
 type Owned = Vec<(i64, i64)>;
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -34,7 +34,7 @@ fn cursor(range: Range, serial: i64) -> Arc<Cursor> {
     Arc::new(cursor)
 }
 
-/// Takes `times` times up to `want` of serial 1.
+/// Takes up to `want` indexes of serial 1, `times` times.
 fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
     let cursor = cursor.clone();
     thread::spawn(move || {
@@ -50,7 +50,7 @@ fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
     })
 }
 
-/// All that was given and all that was left are what was installed, each once.
+/// All that was taken and all that was left are what was installed, each index once.
 fn assert_all(mut given: Owned, installed: &[(Range, i64)]) {
     given.sort();
     let mut expected: Owned = installed.iter().flat_map(|(r, serial)| owned(*r, *serial)).collect();
@@ -108,7 +108,7 @@ fn take_untake_and_install() {
     });
 }
 
-/// Part of what was taken is used, the rest given back, by two at once.
+/// Two takers at once use a part of what they took and return the rest.
 #[test]
 fn two_who_untake() {
     check(8, || {
@@ -133,7 +133,7 @@ fn two_who_untake() {
     });
 }
 
-/// Indexes start over with the serial: what was taken under the one must not count for the other.
+/// Indexes start over with the serial: what was taken under one serial must not count for the other.
 #[test]
 fn a_new_serial_and_takers_of_both() {
     check(2, || {
@@ -167,7 +167,7 @@ fn a_new_serial_and_takers_of_both() {
     });
 }
 
-/// Who took under the old serial gives back when the new one serves the same indexes.
+/// A taker of the old serial returns its indexes when the new serial serves the same ones.
 #[test]
 fn what_was_taken_under_the_old_serial_is_not_given_back_to_the_new() {
     check(6, || {
@@ -198,7 +198,7 @@ fn what_was_taken_under_the_old_serial_is_not_given_back_to_the_new() {
     });
 }
 
-/// All or nothing, and a view that looks on sees only what there was.
+/// A taker gets all or nothing, and a view that reads meanwhile sees only what there was.
 #[test]
 fn exactly_and_peek() {
     check(3, || {

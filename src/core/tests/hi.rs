@@ -118,7 +118,7 @@ proptest! {
         }
     }
 
-    /// What a block needs is enough to have it.
+    /// What a block is said to need is enough for it.
     #[test]
     fn what_it_needs_is_enough(
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,
@@ -184,7 +184,7 @@ fn one_block_after_the_other() {
 
 #[test]
 fn after_a_setval_off_the_grid() {
-    // 537 comes next; hi 53 (531 … 540) was entered, hi 54 is 541 … 550.
+    // 537 comes next. It lies in hi 53 (531 … 540); hi 54 is 541 … 550.
     let fit = next_hi(&orders(537), 1, 10, Range::new(0, 100));
     assert_eq!(fit, HiFit::Fits { hi: 54, range: Range::new(4, 14) });
     assert_eq!(next_hi(&orders(537), 1, 10, Range::new(0, 13)), HiFit::Needs { end: 14 });
@@ -200,7 +200,7 @@ fn a_block_never_leaves_its_stripe() {
     assert_eq!(fit, HiFit::Fits { hi: 2, range: Range::new(0, 10) });
     let fit = next_hi(&mapping, 1, 10, Range::new(11, 40));
     assert_eq!(fit, HiFit::Fits { hi: 6, range: Range::new(20, 30) });
-    // Off the grid no block of a whole stripe's size fits into any.
+    // Off the grid, no block of a whole stripe's size fits into a stripe.
     let shifted = Mapping { base: 5, ..mapping };
     assert_eq!(next_hi(&shifted, 1, 20, Range::new(0, 400)), HiFit::Exhausted);
 }

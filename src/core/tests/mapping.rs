@@ -44,7 +44,7 @@ fn any_mapping() -> impl Strategy<Value = Mapping> {
     )
 }
 
-/// Few values, so that ends, laps and stripes are met.
+/// Few values, so that ends, laps and stripes are reached.
 fn small_mapping() -> impl Strategy<Value = Mapping> {
     let stripes = prop_oneof![
         Just(Stripes::ALL),
@@ -85,7 +85,7 @@ fn counted(mapping: &Mapping, count: usize) -> Vec<i64> {
     values
 }
 
-/// The same, only what is dealt to the mapping's node.
+/// The same, but only what the mapping's node serves.
 fn own(mapping: &Mapping, count: usize) -> Vec<i64> {
     let Stripes { node, nodes, size } = mapping.stripes;
     counted(mapping, count)
@@ -226,8 +226,8 @@ fn later_laps_begin_at_the_other_bound() {
 }
 
 proptest! {
-    /// Neither a line that goes on from its floor, nor one that branches off before it, comes to a
-    /// value again that another had served.
+    /// Neither a numbering that continues from its floor, nor one that branches off before it, serves a value
+    /// again that another has served.
     #[test]
     fn a_floor_lies_behind_what_was_served(
         base in -100i64..100, increment in prop_oneof![-9i64..=-1, 1i64..=9], value in -300i64..300,
@@ -250,7 +250,7 @@ proptest! {
     }
 }
 
-/// Bounds that were moved past the base, or before what was dealt, leave out just the indexes whose values
+/// Bounds that were moved past the base, or before what was served, leave out just the indexes whose values
 /// lie beyond them.
 #[test]
 fn indexes_are_those_within_the_bounds() {

@@ -1,5 +1,5 @@
-//! Rules that hold for any rate, any settings and any pool. How they play together over time is in
-//! simulation.rs.
+//! Rules that hold for any rate, any settings and any pool. simulation.rs tests how they work together over
+//! time.
 
 use hilo_core::backoff;
 use hilo_core::policy::{
@@ -128,7 +128,7 @@ fn all_attempts_together_take_seconds() {
     assert!(total < Duration::from_secs(3));
 }
 
-/// What a promotion passes over is one block, whatever it had come to.
+/// Without a known rate, a promotion skips the largest block that a sequence can get.
 #[test]
 fn no_block_is_larger_than_the_largest() {
     let settings = Settings {

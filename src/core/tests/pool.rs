@@ -1,5 +1,5 @@
-//! The pool against a model that knows where every index is: each is dealt at most once, unless it was
-//! given back, and none is lost.
+//! The pool against a model that knows where every index is: each is taken at most once, unless it was
+//! returned, and none is lost.
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, Taken};
@@ -20,7 +20,7 @@ enum Step {
     Take {
         want: i64,
     },
-    /// gives back the part from `keep` on of one of the slices out
+    /// returns the part from `keep` on of one of the slices out
     GiveBack {
         which: usize,
         keep: i64,
@@ -29,19 +29,19 @@ enum Step {
         want: i64,
         floor: i64,
     },
-    /// `count` indexes from a multiple of `align` on
+    /// `count` indexes, beginning at a multiple of `align`
     Claim {
         count: i64,
         align: i64,
     },
-    /// returned ranges to the catalog, and some of them back
+    /// moves returned ranges to the catalog, and some of them back
     Overflow {
         back: usize,
         keep: usize,
     },
     Freeze,
     Thaw,
-    /// nothing from so many indexes behind the first that is not dealt on
+    /// serves nothing from `ahead` indexes beyond the first untaken one on
     Limit {
         ahead: i64,
     },
@@ -75,7 +75,7 @@ proptest! {
     fn deals_each_index_once_and_loses_none(steps in prop::collection::vec(step(), 1..120)) {
         let (cursor, mut pool) = (Cursor::new(), Pool::default());
         let mut end = 0;
-        // Where each index is: in the pool, out in a slice, or gone for good.
+        // Where each index is: in the pool, out in a slice, or permanently gone.
         let mut inside = BTreeSet::new();
         let mut out: Vec<Range> = Vec::new();
         let mut dealt = 0;
@@ -157,7 +157,7 @@ proptest! {
                             indexes(*range).for_each(|index| { inside.remove(&index); });
                             continue;
                         }
-                        // What comes from the catalog counts as neither dealt nor given back.
+                        // What comes from the catalog counts as neither taken nor returned.
                     }
                 }
                 Step::Drain => {

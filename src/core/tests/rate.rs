@@ -53,7 +53,7 @@ fn a_jump_is_seen_before_the_mean_has_followed() {
     let demand = rate.demand(101 * SECOND, count(101 * SECOND), WINDOW);
     assert!(demand.per_second < 20_000.0);
     assert!(demand.burst >= 1_000_000);
-    // Once steady there is no burst any more.
+    // Once the rate is steady, there is no burst any more.
     let rate = sampled((0..200).map(|s| s * SECOND), count);
     assert_eq!(rate.demand(199 * SECOND, count(199 * SECOND), WINDOW).burst, 0);
 }

@@ -17,7 +17,7 @@ const SAMPLE: i64 = SECOND;
 struct World {
     settings: Settings,
     room: Remaining,
-    /// µs from a wish to the values being there
+    /// µs from a request until the values are in the pool
     latency: i64,
     rate: Rate,
     block: i64,
@@ -25,9 +25,9 @@ struct World {
     available: i64,
     dealt: i64,
     due: f64,
-    /// how many values can be waited for at once: who waits draws nothing more
+    /// how many values can be waited for at once: a session that waits draws nothing more
     sessions: f64,
-    /// when the reservation under way is done, and how many it brings
+    /// when the reservation under way is done, and how many values it brings
     under_way: Option<(i64, i64)>,
     dry: bool,
     refills: Vec<i64>,
