@@ -94,7 +94,7 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloEr
 ///
 /// # Errors
 /// `NodeId`, `Reserved`.
-pub fn anew(
+pub fn starting_at(
     sequence: &Sequence,
     own: &Position,
     new: &Definition,

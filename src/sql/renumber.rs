@@ -26,15 +26,15 @@ use crate::shared::slices::IndexSpace;
 sql_functions!(hilo_alter, hilo_setval);
 
 /// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
-/// numbering or, if `anew`, starts like that of a new sequence, because the caller renumbers it at once.
-fn lock_position(sequence: &Sequence, anew: bool) -> LockedPosition {
+/// numbering or, if it `renumbers`, starts like that of a new sequence, because the caller renumbers it at once.
+fn lock_position(sequence: &Sequence, renumbers: bool) -> LockedPosition {
     let ids = catalog_oids().or_raise();
     let node = numbering::node().or_raise();
     loop {
         match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
-                let first = match anew {
+                let first = match renumbers {
                     true => Position::first(sequence),
                     false => numbering::joined(&ids, sequence).or_raise(),
                 };
@@ -159,7 +159,9 @@ fn hilo_alter(args: Args) {
         old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
-        Some(base) => (numbering::anew(&old, &position, &new.definition, base).or_raise(), 0),
+        Some(base) => {
+            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), 0)
+        }
         None => continued(&position, &old).or_raise(),
     };
     owned.update(&new);
@@ -254,22 +256,22 @@ fn behind(
     called: bool,
 ) -> Result<(Numbering, i64), HiloError> {
     let definition = &sequence.definition;
-    let anew = |base| numbering::anew(sequence, position, definition, base);
+    let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
     if !called || gucs::node().1 == 1 {
-        return Ok((anew(value)?, called as i64));
+        return Ok((starting_at(value)?, called as i64));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must not skip
     // one, so the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {
-        return Ok((anew(next)?, 0));
+        return Ok((starting_at(next)?, 0));
     }
     if definition.cycle {
-        return Ok((anew(if definition.increment > 0 { min } else { max })?, 0));
+        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, 0));
     }
     // `value` was the last one: nothing is left on any node.
-    let numbering = anew(value)?;
+    let numbering = starting_at(value)?;
     let Numbering { base, nodes, stripe } = numbering;
     let whole = Position { base, nodes, stripe, ..*position };
     Ok((numbering, whole.mapping(definition).limit()))
