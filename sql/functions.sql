@@ -100,7 +100,7 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
 CREATE FUNCTION hilo_nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
-    'Returns the next n values, one per row, in rising order, with or without other values between them. '
+    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 
 CREATE FUNCTION hilo_nextrange(

@@ -123,7 +123,7 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
 COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
-    'Returns the next n values, one per row, in rising order, with or without other values between them. '
+    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
