@@ -161,3 +161,32 @@ fn of_a_used_up_pool_that_made_room_beside_an_open_renumbering() {
     assert_unique("s", &seen);
     cluster.finish();
 }
+
+/// The same where the server becomes another node meanwhile.
+#[test]
+fn of_a_used_up_pool_of_a_former_node_beside_an_open_renumbering() {
+    let cluster = Cluster::builder().node(0, 2).config("hilo.prefetch", "off").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 10), hilo_create('other')");
+    let mut drawer = cluster.connect("postgres");
+    assert_eq!(drawer.draw("s", 10), (1..=10).collect::<Vec<i64>>());
+    let pid = drawer.backend_pid();
+    drop(drawer);
+    cluster.wait_until_gone(pid);
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; SELECT hilo_setval('s', 5000)");
+    cluster.configure("hilo.node_id", "1");
+    cluster.reload();
+    let taken_up = "SELECT current_setting('hilo.node_id') = '1'";
+    wait_until("the server is node 1", LONG, || client.one::<bool>(taken_up));
+    // The worker is that node too when it has served it.
+    client.draw("other", 1);
+    holder.run("ROLLBACK");
+    drop((client, holder));
+    cluster.configure("hilo.node_id", "0");
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.draw("s", 1), [11]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}

@@ -110,6 +110,7 @@ struct Attached {
 /// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry.
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
+    slice_table::register_session(shared);
     wait::wake_once(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let Learned { mut terms, epoch, serial, version } =

@@ -35,7 +35,11 @@ pub fn prepare() {
     crate::catalog::init_process();
     invalidation::init_process();
     exit::init_process();
-    if let Ok(shared) = shared::get() {
+    // Other processes, such as one that applies a subscription's changes, lock no row of this node's. They
+    // register when they are about to hold numbers.
+    // SAFETY: a static set when the process started.
+    let is_session = unsafe { pg_sys::MyBackendType } == pg_sys::BackendType::B_BACKEND;
+    if is_session && let Ok(shared) = shared::get() {
         slice_table::register_session(shared);
     }
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {

@@ -76,10 +76,12 @@ impl Shared {
     /// Frees a slot that is done and that no process is in the middle of using. Returns whether it was freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |slot, locked| {
-            // A session with a memo pins first and then compares the version. So after this, either the
-            // session sees the new version, or its pin is seen here.
-            locked.outdate();
-            slot.pins.load(SeqCst) == 0 && locked.is_done()
+            locked.is_done() && {
+                // A session with a memo pins first and then compares the version. So after this, either
+                // the session sees the new version, or its pin is seen here.
+                locked.outdate();
+                slot.pins.load(SeqCst) == 0
+            }
         })
     }
 

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::Ordering::*;
 
+use pgrx::prelude::*;
+
 use hilo_core::numbers::Serial;
 use hilo_core::range::Range;
 
@@ -23,6 +25,25 @@ use crate::shared::{Shared, slot};
 
 /// The most slots in one transaction.
 const BATCH: usize = 512;
+
+const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
+const DEADLOCK: i32 = PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED as i32;
+
+/// What came of a flush.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flush {
+    /// What could be written was.
+    Done,
+    /// Somebody has locked a table, so that nothing can be written now.
+    TablesLocked,
+}
+
+/// What came of an eviction.
+struct Evicted {
+    /// How many slots were freed.
+    freed: usize,
+    flush: Flush,
+}
 
 /// A pool that is being flushed.
 struct Frozen {
@@ -49,20 +70,23 @@ impl Worker {
     /// Flushes and frees all slots of this database. Returns whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
-        self.evict(&slots) == slots.len()
+        self.evict(&slots).freed == slots.len()
     }
 
-    /// Flushes slots and frees them. Returns how many were freed.
-    fn evict(&mut self, numbers: &[usize]) -> usize {
-        let mut freed = 0;
+    /// Flushes slots and frees them.
+    fn evict(&mut self, numbers: &[usize]) -> Evicted {
+        let mut evicted = Evicted { freed: 0, flush: Flush::Done };
         for batch in numbers.chunks(BATCH) {
-            self.flush(batch);
-            freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
+            evicted.flush = self.flush(batch);
+            evicted.freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
+            if evicted.flush == Flush::TablesLocked {
+                break;
+            }
         }
         if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
             self.shared.control.slot_freed.broadcast();
         }
-        freed
+        evicted
     }
 
     /// Evicts the longest idle slots if sessions wait for a slot, or soon would.
@@ -79,13 +103,14 @@ impl Worker {
             .map(|number| (self.last_active(number), number))
             .collect();
         idle.sort_unstable();
-        let numbers: Vec<usize> = idle.into_iter().map(|(_, number)| number).collect();
-        let enough = (slots / 32).max(1);
-        let mut freed = 0;
+        let mut numbers = idle.into_iter().map(|(_, number)| number);
+        let mut missing = (slots / 32).max(1);
         // For each slot whose row is locked, another one is evicted.
-        for some in numbers.chunks(enough) {
-            freed += self.evict(some);
-            if freed >= enough {
+        while missing > 0 {
+            let some: Vec<usize> = numbers.by_ref().take(missing).collect();
+            let evicted = self.evict(&some);
+            missing -= evicted.freed;
+            if some.is_empty() || evicted.flush == Flush::TablesLocked {
                 break;
             }
         }
@@ -104,11 +129,11 @@ impl Worker {
     }
 
     /// Writes what these slots hold to the catalog.
-    pub(super) fn flush(&mut self, numbers: &[usize]) {
+    pub(super) fn flush(&mut self, numbers: &[usize]) -> Flush {
         let frozen: Vec<Frozen> =
             numbers.iter().filter_map(|&number| self.freeze(number)).collect();
         if frozen.is_empty() {
-            return;
+            return Flush::Done;
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
@@ -118,7 +143,21 @@ impl Worker {
                 .map(|frozen| write(&ids, shared, &frozen.index_space, &frozen.ranges, From::Pool))
                 .collect::<Result<Vec<_>, _>>()
         });
+        let failed = done.as_ref().err().map(|failure| failure.sqlstate);
+        let several = frozen.len() > 1;
         self.conclude(frozen, done);
+        match failed {
+            Some(LOCKED | DEADLOCK) => Flush::TablesLocked,
+            // So that one fault takes no other sequence down with it.
+            Some(_) if several => {
+                let locked = |&number: &usize| self.flush(&[number]) == Flush::TablesLocked;
+                match numbers.iter().any(locked) {
+                    true => Flush::TablesLocked,
+                    false => Flush::Done,
+                }
+            }
+            _ => Flush::Done,
+        }
     }
 
     /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for a block,
@@ -138,6 +177,8 @@ impl Worker {
         locked.clear_returned(0);
         // The catalog learns the next time of what is returned from here on.
         locked.untold = false;
+        // Until `conclude`, what the catalog has and what is in memory may differ.
+        locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
         let index_space = locked.index_space();
         let serial = locked.serial();
@@ -150,6 +191,7 @@ impl Worker {
         let done = done.unwrap_or_else(|_| frozen.iter().map(|_| Outcome::RowLocked).collect());
         for (frozen, done) in frozen.iter().zip(done) {
             let mut locked = self.shared.lock_slot(frozen.number);
+            locked.slot.reserving.store(0, Release);
             if locked.serial() != frozen.serial {
                 continue;
             }

@@ -150,7 +150,8 @@ impl Worker {
             if self.leave() {
                 return;
             }
-            if !worked {
+            // What was done since may have taken a wake-up for its own.
+            if !worked && self.wanted().is_empty() {
                 self.sleep();
             }
         }

@@ -96,7 +96,7 @@ impl Worker {
     }
 
     /// The slots of this database that want something, unless it is too early to try again.
-    fn wanted(&mut self) -> Vec<usize> {
+    pub(super) fn wanted(&mut self) -> Vec<usize> {
         let shared = self.shared;
         self.retries.retain(|number, serial| {
             shared.is_wanted(number) && shared.slots[number].serial() == serial
@@ -111,6 +111,9 @@ impl Worker {
 
     /// Takes a slot's flag, and checks again what the slot needs.
     fn look_again(&mut self, number: usize) -> Option<Plan> {
+        if self.shared.slots[number].database.load(Acquire) != self.database.to_u32() {
+            return None;
+        }
         self.shared.take_want(number);
         if !self.leave_node(number) {
             self.retries.failed(number, self.shared.slots[number].serial(), true);
@@ -201,7 +204,7 @@ impl Worker {
         }
         self.flush(&[number]);
         let mut locked = self.shared.lock_slot(number);
-        let left = locked.is_empty();
+        let left = locked.is_done();
         if left && is_other(&locked) {
             locked.change_node();
         }
