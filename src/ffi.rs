@@ -3,6 +3,7 @@
 //! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an error, and for
 //! one whose error jumps (`longjmp`) only past frames that have nothing to drop.
 
+use hilo_core::numbers::{Monotonic, Timestamp};
 use pgrx::pg_sys;
 
 mod raw {
@@ -49,18 +50,18 @@ pub unsafe fn palloc(size: usize) -> *mut std::ffi::c_void {
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.
-pub fn now() -> i64 {
+pub fn now() -> Timestamp {
     // SAFETY: it reads the clock and nothing else.
-    unsafe { raw::GetCurrentTimestamp() }
+    Timestamp(unsafe { raw::GetCurrentTimestamp() })
 }
 
 /// Microseconds since some moment in the past, on a clock that cannot be set back and is the same for all
 /// processes of the machine. Never 0.
-pub fn monotonic() -> i64 {
+pub fn monotonic() -> Monotonic {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it fills `time`, and the clock exists wherever Postgres runs.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1)
+    Monotonic((time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1))
 }
 
 // SAFETY: tcopprot.h and interrupt.h declare them like this.

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::options::{DataType, Definition};
 
 use super::columns::sequence as column;
@@ -18,7 +18,7 @@ pub struct Sequence {
     pub id: SequenceId,
     pub name: Name,
     pub owner: pg_sys::Oid,
-    pub created_at: i64,
+    pub created_at: Timestamp,
     pub definition: Definition,
 }
 
@@ -40,7 +40,7 @@ impl Sequence {
             id: SequenceId(row.int8(column::ID)),
             name: row.name(column::NAME),
             owner: row.oid(column::OWNER),
-            created_at: row.int8(column::CREATED_AT),
+            created_at: Timestamp(row.int8(column::CREATED_AT)),
             definition,
         }
     }
@@ -61,7 +61,7 @@ impl Sequence {
             def.slice_size.map(Into::into),
             def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
             Some(self.owner.into()),
-            Some(self.created_at.into()),
+            Some(self.created_at.0.into()),
         ]
     }
 }
@@ -134,7 +134,7 @@ pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
 }
 
 /// The `created_at` of a new row.
-pub fn now() -> i64 {
+pub fn now() -> Timestamp {
     ffi::now()
 }
 

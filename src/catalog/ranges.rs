@@ -300,7 +300,7 @@ pub fn record_gap(
             Some(last.into()),
             Some(count.into()),
             Some(text_datum(reason.name().as_bytes())),
-            Some(now.into()),
+            Some(now.0.into()),
         ]);
     };
     for run in mapping.runs(rest).take(MOST_ROWS) {

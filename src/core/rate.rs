@@ -4,6 +4,8 @@
 //! between the two marks around the edge (the sliding window counter of rate limiters, on irregular samples).
 //! No sample is needed while nothing happens: a long gap is one long interval.
 
+use crate::numbers::{Micros, Timestamp};
+
 /// Enough marks, an eighth of the window apart, for one to be older than the window.
 const MARKS: usize = 9;
 const PARTS: i64 = MARKS as i64 - 1;
@@ -50,18 +52,18 @@ impl Rate {
         Rate { marks: [ZERO; MARKS], len: 0, last: ZERO, refill: ZERO }
     }
 
-    /// Records that `dealt` values had been handed out by `now` (µs). A clock or a counter that went back
+    /// Records that `dealt` values had been handed out by `now` . A clock or a counter that went back
     /// counts as standing still.
-    pub fn sample(&mut self, now: i64, dealt: i64, window: i64) {
-        let seen = Mark { at: now, dealt };
+    pub fn sample(&mut self, now: Timestamp, dealt: i64, window: Micros) {
+        let seen = Mark { at: now.0, dealt };
         if self.len == 0 {
             self.refill = seen;
         } else {
-            self.go_back(now.saturating_sub(self.last.at), dealt.saturating_sub(self.last.dealt));
+            self.go_back(now.0.saturating_sub(self.last.at), dealt.saturating_sub(self.last.dealt));
         }
         self.last = seen;
         let newest = self.marks().last().map(|mark| mark.at);
-        if newest.is_none_or(|at| now.saturating_sub(at) >= window / PARTS) {
+        if newest.is_none_or(|at| now.0.saturating_sub(at) >= window.0 / PARTS) {
             if self.len as usize == MARKS {
                 self.marks.copy_within(1.., 0);
                 self.len -= 1;
@@ -73,27 +75,27 @@ impl Rate {
 
     /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was handed out since
     /// the refill before, so that growth need not wait for the window.
-    pub fn refill(&mut self, now: i64, dealt: i64, window: i64) -> Demand {
+    pub fn refill(&mut self, now: Timestamp, dealt: i64, window: Micros) -> Demand {
         self.sample(now, dealt, window);
-        let span = now.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
+        let span = now.0.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
         let recent = per_second(dealt.saturating_sub(self.refill.dealt), span);
         self.refill = self.last;
         Demand { recent, ..self.demand(now, dealt, window) }
     }
 
     /// The demand at `now`, without recording a sample.
-    pub fn demand(&self, now: i64, dealt: i64, window: i64) -> Demand {
+    pub fn demand(&self, now: Timestamp, dealt: i64, window: Micros) -> Demand {
         let per_second = self.per_second(now, dealt, window);
         let burst = self.most_in_two_parts(now, dealt, window);
-        let mean = per_second * (window / PARTS * 2) as f64 / SECOND as f64;
+        let mean = per_second * (window.0 / PARTS * 2) as f64 / SECOND as f64;
         Demand { per_second, recent: 0.0, burst: if burst as f64 > 2.0 * mean { burst } else { 0 } }
     }
 
-    /// Values per second, the mean over the window (µs) until now.
-    pub fn per_second(&self, now: i64, dealt: i64, window: i64) -> f64 {
-        let (now, dealt) = (now.max(self.last.at), dealt.max(self.last.dealt));
+    /// Values per second, the mean over the window  until now.
+    pub fn per_second(&self, now: Timestamp, dealt: i64, window: Micros) -> f64 {
+        let (now, dealt) = (now.0.max(self.last.at), dealt.max(self.last.dealt));
         let Some(oldest) = self.marks().first() else { return 0.0 };
-        let edge = now.saturating_sub(window).max(oldest.at);
+        let edge = now.saturating_sub(window.0).max(oldest.at);
         let span = now.saturating_sub(edge).max(LEAST_SPAN);
         let until = self.dealt_until(edge, Mark { at: now, dealt });
         per_second(dealt.saturating_sub(until), span)
@@ -119,12 +121,12 @@ impl Rate {
     }
 
     /// The most handed out between a mark and the next but one, so that a burst is not cut in two.
-    fn most_in_two_parts(&self, now: i64, dealt: i64, window: i64) -> i64 {
-        let end = Mark { at: now.max(self.last.at), dealt: dealt.max(self.last.dealt) };
+    fn most_in_two_parts(&self, now: Timestamp, dealt: i64, window: Micros) -> i64 {
+        let end = Mark { at: now.0.max(self.last.at), dealt: dealt.max(self.last.dealt) };
         let mut most = 0;
         let mut before = [None, None];
         for mark in self.marks().iter().chain([&end]) {
-            if mark.at > end.at.saturating_sub(window)
+            if mark.at > end.at.saturating_sub(window.0)
                 && let Some(start) = before[0].or(before[1])
             {
                 most = most.max(mark.dealt.saturating_sub(start));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Epoch, Serial};
+use hilo_core::numbers::{Epoch, Micros, Serial, Timestamp};
 
 use super::memo::Memo;
 use crate::backend::Global;
@@ -133,7 +133,7 @@ pub fn wake(shared: &'static Shared) -> bool {
         Wake::Full => false,
     };
     if !registered {
-        shared.control.workers_wanted_at.store(ffi::monotonic(), Relaxed);
+        shared.control.workers_wanted_at.store(ffi::monotonic().0, Relaxed);
         shared.nudge_all();
     }
     registered
@@ -293,8 +293,8 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
         return Cause::NoWorker;
     }
     let fault = shared.lock_slot(number).fault;
-    let since = ffi::now() - patience.began.elapsed().as_micros() as i64;
-    if fault.at >= since {
+    let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
+    if fault.at >= began {
         Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
     } else {
         Cause::Slow

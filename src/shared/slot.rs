@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::numbers::{Epoch, Serial};
+use hilo_core::numbers::{Epoch, Serial, Timestamp};
 use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
@@ -150,10 +150,10 @@ pub struct Inner {
     /// The size of a block, as the last refill or sample set it.
     pub block: i64,
     /// When a block was last reserved.
-    pub block_at: i64,
+    pub block_at: Timestamp,
     /// When it was last seen that something had been handed out, and (`seen_dealt`) how much had been by
     /// then.
-    pub active_at: i64,
+    pub active_at: Timestamp,
     seen_dealt: i64,
     pub blocks_reserved: u64,
     pub blocks_prefetched: u64,
@@ -181,14 +181,14 @@ pub struct Fault {
     len: u32,
     text: [u8; 240],
     /// In microseconds since 2000; 0: there was none.
-    pub at: i64,
+    pub at: Timestamp,
 }
 
 impl Fault {
     pub const NONE: Fault =
-        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: 0 };
+        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: Timestamp(0) };
 
-    pub fn new(sqlstate: i32, kind: FaultKind, message: &str, at: i64) -> Fault {
+    pub fn new(sqlstate: i32, kind: FaultKind, message: &str, at: Timestamp) -> Fault {
         let mut end = message.len().min(240);
         while !message.is_char_boundary(end) {
             end -= 1;
@@ -280,7 +280,7 @@ impl Inner {
             worker: 0,
             rate: Rate::default(),
             block: 0,
-            block_at: 0,
+            block_at: Timestamp(0),
             active_at: crate::ffi::now(),
             seen_dealt: 0,
             blocks_reserved: 0,
@@ -474,7 +474,7 @@ impl Locked {
     }
 
     /// Notes at `now` whether anything was handed out since the last call, and returns that.
-    pub fn see_activity(&mut self, now: i64) -> bool {
+    pub fn see_activity(&mut self, now: Timestamp) -> bool {
         let dealt = self.dealt();
         let active = dealt != self.seen_dealt;
         if active {

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::{Micros, Monotonic};
+
 use super::{LockMode, Shared};
 use crate::ffi;
 
@@ -56,16 +58,16 @@ pub struct Place {
 
 /// In microseconds. A worker that leaves sooner than this has failed to start; the next one is not registered
 /// earlier.
-const START_INTERVAL: i64 = 250_000;
+const START_INTERVAL: Micros = Micros(250_000);
 
 /// In microseconds. A registered worker that has not started after this time never will.
-const START_TIMEOUT: i64 = 2_000_000;
+const START_TIMEOUT: Micros = Micros(2_000_000);
 
 impl Worker {
     /// Whether the worker has been registered and has not started in time.
     fn is_missing(&self) -> bool {
         self.process.load(Acquire) == 0
-            && ffi::monotonic() - self.registered_at.load(Relaxed) >= START_TIMEOUT
+            && ffi::monotonic().since(Monotonic(self.registered_at.load(Relaxed))) >= START_TIMEOUT
     }
 
     /// The process, if it has started.
@@ -128,7 +130,7 @@ impl Shared {
     fn hold(&self, place: usize, database: u32) {
         let worker = &self.workers[place];
         worker.process.store(0, Relaxed);
-        worker.registered_at.store(ffi::monotonic(), Relaxed);
+        worker.registered_at.store(ffi::monotonic().0, Relaxed);
         worker.registered_for.store(database, Relaxed);
         worker.database.store(database, Relaxed);
     }
@@ -137,7 +139,7 @@ impl Shared {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
-                && now - worker.registered_at.load(Relaxed) < START_INTERVAL
+                && now.since(Monotonic(worker.registered_at.load(Relaxed))) < START_INTERVAL
         })
     }
 
@@ -146,15 +148,15 @@ impl Shared {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
-                && now - worker.left_at.load(Relaxed) < START_INTERVAL
+                && now.since(Monotonic(worker.left_at.load(Relaxed))) < START_INTERVAL
         })
     }
 
     /// Whether a session has lately found no place for its database's worker.
     pub fn is_contended(&self) -> bool {
-        const LATELY: i64 = 1_000_000;
+        const LATELY: Micros = Micros(1_000_000);
         let wanted_at = self.control.workers_wanted_at.load(Relaxed);
-        wanted_at != 0 && ffi::monotonic() - wanted_at < LATELY
+        wanted_at != 0 && ffi::monotonic().since(Monotonic(wanted_at)) < LATELY
     }
 
     /// Wakes the worker that holds the place. `false`: it has been registered and has not started in time, or
@@ -257,7 +259,7 @@ impl Shared {
             worker.process.store(0, Relaxed);
             worker.database.store(0, Relaxed);
             worker.generation.store(0, Relaxed);
-            worker.left_at.store(ffi::monotonic(), Relaxed);
+            worker.left_at.store(ffi::monotonic().0, Relaxed);
         }
     }
 }

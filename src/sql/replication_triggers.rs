@@ -254,7 +254,7 @@ fn meet_twin(new: &Position) {
         return;
     }
     if let Ok(shared) = shared::get() {
-        shared.control.twin_seen_at.store(ffi::now(), Relaxed);
+        shared.control.twin_seen_at.store(ffi::now().0, Relaxed);
     }
     if is_due(&LAST) {
         let node = new.node;

@@ -78,7 +78,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
         reserved: locked.blocks_reserved,
         prefetched: locked.blocks_prefetched,
         errors: locked.errors,
-        rate: locked.rate.per_second(ffi::now(), dealt, gucs::window().as_micros() as i64),
+        rate: locked.rate.per_second(ffi::now(), dealt, gucs::window().into()),
         fault: locked.fault,
     })
 }
@@ -142,7 +142,7 @@ fn stat_slots() -> TableIterator<
     TableIterator::new(slots.into_iter().map(move |stat| {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
-        let faulty = stat.fault.at != 0;
+        let faulty = stat.fault.at.0 != 0;
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
@@ -163,7 +163,7 @@ fn stat_slots() -> TableIterator<
             stat.lost,
             stat.errors as i64,
             faulty.then(|| stat.fault.message().to_string()),
-            faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at).ok()).flatten(),
+            faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at.0).ok()).flatten(),
         )
     }))
 }

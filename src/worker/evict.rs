@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::prelude::*;
 
-use hilo_core::numbers::Serial;
+use hilo_core::numbers::{Serial, Timestamp};
 use hilo_core::range::Range;
 
 use super::Worker;
@@ -96,7 +96,7 @@ impl Worker {
         if !wanted && !self.shared.is_nearly_full() {
             return;
         }
-        let mut idle: Vec<(i64, usize)> = self
+        let mut idle: Vec<(Timestamp, usize)> = self
             .slots()
             .into_iter()
             .filter(|&number| self.is_idle(number))
@@ -122,7 +122,7 @@ impl Worker {
     }
 
     /// When a slot was last seen to be used, in microseconds.
-    fn last_active(&self, number: usize) -> i64 {
+    fn last_active(&self, number: usize) -> Timestamp {
         let mut locked = self.shared.lock_slot(number);
         locked.see_activity(ffi::now());
         locked.active_at

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
-use hilo_core::numbers::Serial;
+use hilo_core::numbers::{Micros, Serial};
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
@@ -25,7 +25,7 @@ use crate::shared::slot::{DROPPED, Fault, Locked};
 const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
 /// The log says again that the same reservation fails after so many microseconds.
-const REPEAT_AFTER: i64 = 60_000_000;
+const REPEAT_AFTER: Micros = Micros(60_000_000);
 
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
@@ -142,7 +142,7 @@ impl Worker {
             return None;
         }
         let now = ffi::now();
-        let window = gucs::window().as_micros() as i64;
+        let window = gucs::window().into();
         let (available, dealt) = (locked.available(), locked.dealt());
         let threshold = slot.threshold.load(Relaxed);
         let frozen = locked.pool.is_frozen();
@@ -333,8 +333,8 @@ impl Worker {
         if locked.serial() == plan.serial {
             locked.reinstate();
         }
-        let known = locked.fault.at != 0 && locked.fault.message() == failure.message;
-        let since = ffi::now() - locked.fault.at;
+        let known = locked.fault.at.0 != 0 && locked.fault.message() == failure.message;
+        let since = ffi::now().since(locked.fault.at);
         locked.fault = Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now());
         locked.errors += 1;
         drop(locked);

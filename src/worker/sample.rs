@@ -29,7 +29,7 @@ impl Worker {
     /// Samples one slot. Returns whether anything was taken from it within the window.
     fn sample_slot(&mut self, number: usize) -> bool {
         let now = ffi::now();
-        let window = gucs::window().as_micros() as i64;
+        let window = gucs::window().into();
         if !self.leave_node(number) {
             self.shared.want(number);
         }
@@ -39,7 +39,7 @@ impl Worker {
             self.busy_at = Instant::now();
         }
         locked.rate.sample(now, dealt, window);
-        let active = now - locked.active_at < window;
+        let active = now.since(locked.active_at) < window;
         if let Some((terms, _)) = locked.terms() {
             let settings = gucs::refill((terms.block_size > 0).then_some(terms.block_size));
             let demand = locked.rate.demand(now, dealt, window);

@@ -1,16 +1,17 @@
 //! The sliding window: any sampling, any clock.
 
+use hilo_core::numbers::{Micros, Timestamp};
 use hilo_core::rate::Rate;
 use proptest::prelude::*;
 
 const SECOND: i64 = 1_000_000;
-const WINDOW: i64 = 60 * SECOND;
+const WINDOW: Micros = Micros(60 * SECOND);
 
 /// Samples a count that rises as `count` says, at these times.
 fn sampled(times: impl IntoIterator<Item = i64>, count: impl Fn(i64) -> i64) -> Rate {
     let mut rate = Rate::new();
     for time in times {
-        rate.sample(time, count(time), WINDOW);
+        rate.sample(Timestamp(time), count(time), WINDOW);
     }
     rate
 }
@@ -23,24 +24,24 @@ fn it_fits_beside_its_slot() {
 #[test]
 fn nothing_seen_is_no_rate() {
     let rate = Rate::new();
-    assert_eq!(rate.per_second(5 * SECOND, 0, WINDOW), 0.0);
-    assert_eq!(rate.demand(0, 0, WINDOW).burst, 0);
+    assert_eq!(rate.per_second(Timestamp(5 * SECOND), 0, WINDOW), 0.0);
+    assert_eq!(rate.demand(Timestamp(0), 0, WINDOW).burst, 0);
 }
 
 #[test]
 fn one_value_at_once_is_not_a_million_a_second() {
     let rate = sampled([0], |_| 0);
-    assert_eq!(rate.per_second(3, 1, WINDOW), 1.0);
+    assert_eq!(rate.per_second(Timestamp(3), 1, WINDOW), 1.0);
 }
 
 #[test]
 fn it_fades_without_samples() {
     let rate = sampled((0..60).map(|s| s * SECOND), |time| time / SECOND * 100);
     let dealt = 59 * 100;
-    assert_eq!(rate.per_second(59 * SECOND, dealt, WINDOW), 100.0);
-    let later = rate.per_second(89 * SECOND, dealt, WINDOW);
+    assert_eq!(rate.per_second(Timestamp(59 * SECOND), dealt, WINDOW), 100.0);
+    let later = rate.per_second(Timestamp(89 * SECOND), dealt, WINDOW);
     assert!((later - 50.0).abs() < 1.0, "{later}");
-    assert_eq!(rate.per_second(120 * SECOND, dealt, WINDOW), 0.0);
+    assert_eq!(rate.per_second(Timestamp(120 * SECOND), dealt, WINDOW), 0.0);
 }
 
 #[test]
@@ -50,20 +51,20 @@ fn a_jump_is_seen_before_the_mean_has_followed() {
         second => 100 + (second - 100) * 1_000_000,
     };
     let rate = sampled((0..102).map(|s| s * SECOND), count);
-    let demand = rate.demand(101 * SECOND, count(101 * SECOND), WINDOW);
+    let demand = rate.demand(Timestamp(101 * SECOND), count(101 * SECOND), WINDOW);
     assert!(demand.per_second < 20_000.0);
     assert!(demand.burst >= 1_000_000);
     // Once the rate is steady, there is no burst any more.
     let rate = sampled((0..200).map(|s| s * SECOND), count);
-    assert_eq!(rate.demand(199 * SECOND, count(199 * SECOND), WINDOW).burst, 0);
+    assert_eq!(rate.demand(Timestamp(199 * SECOND), count(199 * SECOND), WINDOW).burst, 0);
 }
 
 #[test]
 fn a_refill_counts_what_was_dealt_since_the_one_before() {
     let mut rate = sampled([0], |_| 0);
-    assert_eq!(rate.refill(10_000, 32, WINDOW).recent, 3_200.0);
-    assert_eq!(rate.refill(20_000, 96, WINDOW).recent, 6_400.0);
-    assert_eq!(rate.demand(20_000, 96, WINDOW).recent, 0.0);
+    assert_eq!(rate.refill(Timestamp(10_000), 32, WINDOW).recent, 3_200.0);
+    assert_eq!(rate.refill(Timestamp(20_000), 96, WINDOW).recent, 6_400.0);
+    assert_eq!(rate.demand(Timestamp(20_000), 96, WINDOW).recent, 0.0);
 }
 
 proptest! {
@@ -83,7 +84,7 @@ proptest! {
         let rate = sampled(times, count);
         let now = time + wait;
         prop_assume!(now >= SECOND);
-        let measured = rate.per_second(now, count(now), WINDOW);
+        let measured = rate.per_second(Timestamp(now), count(now), WINDOW);
         prop_assert!((measured - speed as f64).abs() <= 2.0 + speed as f64 * 0.001, "{}", measured);
     }
 
@@ -100,9 +101,9 @@ proptest! {
                     counter = -second * 100;
                 }
             }
-            rate.sample(second * SECOND + clock, second * 100 + counter, WINDOW);
+            rate.sample(Timestamp(second * SECOND + clock), second * 100 + counter, WINDOW);
         }
-        let measured = rate.per_second(199 * SECOND + clock, 199 * 100 + counter, WINDOW);
+        let measured = rate.per_second(Timestamp(199 * SECOND + clock), 199 * 100 + counter, WINDOW);
         prop_assert!((measured - 100.0).abs() < 5.0, "{}", measured);
     }
 
@@ -114,11 +115,11 @@ proptest! {
         let mut rate = Rate::new();
         for (now, dealt, refill) in samples {
             if refill {
-                rate.refill(now, dealt, window);
+                rate.refill(Timestamp(now), dealt, Micros(window));
             } else {
-                rate.sample(now, dealt, window);
+                rate.sample(Timestamp(now), dealt, Micros(window));
             }
-            let demand = rate.demand(dealt, now, window);
+            let demand = rate.demand(Timestamp(dealt), now, Micros(window));
             prop_assert!(demand.per_second >= 0.0 && demand.burst >= 0);
         }
     }

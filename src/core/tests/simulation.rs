@@ -4,13 +4,14 @@
 //! `cargo test -p hilo-core --test simulation -- --nocapture` prints block, threshold and refills
 //! over time.
 
+use hilo_core::numbers::{Micros, Timestamp};
 use hilo_core::policy::{
     Remaining, Settings, next_block, reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Rate;
 
 const SECOND: i64 = 1_000_000;
-const WINDOW: i64 = 60 * SECOND;
+const WINDOW: Micros = Micros(60 * SECOND);
 const SAMPLE: i64 = SECOND;
 
 /// One sequence, its pool and its worker.
@@ -78,7 +79,7 @@ impl World {
                     "{:>7} {:>10.2} {:>10.2} {:>9} {:>9} {:>10} {:>8} {:>6}",
                     now / SECOND,
                     speed,
-                    self.rate.per_second(now, self.dealt, WINDOW),
+                    self.rate.per_second(Timestamp(now), self.dealt, WINDOW),
                     self.block,
                     self.threshold,
                     self.available,
@@ -115,7 +116,7 @@ impl World {
         if !self.dry && self.available >= self.threshold {
             return;
         }
-        let demand = self.rate.refill(now, self.dealt, WINDOW);
+        let demand = self.rate.refill(Timestamp(now), self.dealt, WINDOW);
         self.block = next_block(self.block, &demand, self.room, &self.settings);
         self.threshold = threshold(self.block, &demand, self.room, &self.settings);
         let need = if self.dry { 8 } else { 0 };
@@ -128,8 +129,8 @@ impl World {
     }
 
     fn sample(&mut self, now: i64) {
-        self.rate.sample(now, self.dealt, WINDOW);
-        let demand = self.rate.demand(now, self.dealt, WINDOW);
+        self.rate.sample(Timestamp(now), self.dealt, WINDOW);
+        let demand = self.rate.demand(Timestamp(now), self.dealt, WINDOW);
         self.block = shrunk_block(self.block, &demand, self.room, &self.settings);
         self.threshold = threshold(self.block, &demand, self.room, &self.settings);
     }

@@ -2,9 +2,11 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::Micros;
+
 /// Microseconds.
 pub(super) const SECOND: i64 = 1_000_000;
-pub(super) const HOUR: i64 = 3600 * SECOND;
+pub(super) const HOUR: Micros = Micros(3600 * SECOND);
 
 /// The severities, the worse one first.
 pub(super) const ERROR: &str = "error";

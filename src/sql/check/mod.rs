@@ -13,6 +13,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use columns::{Column, columns};
+use hilo_core::numbers::Monotonic;
+
 use finding::{ERROR, Finding, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
 
 use super::{spi, stat};
@@ -156,14 +158,14 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             }
             let wanted_at =
                 shared.control.workers_wanted_at.load(std::sync::atomic::Ordering::Relaxed);
-            let ago = ffi::monotonic() - wanted_at;
+            let ago = ffi::monotonic().since(Monotonic(wanted_at));
             if wanted_at != 0 && ago < HOUR {
                 found.push(finding(
                     "setting max_worker_processes",
                     ERROR,
                     format!(
                         "{} s ago a session found no free background worker slot for the worker of its database",
-                        ago / SECOND
+                        ago.0 / SECOND
                     ),
                     "Raise max_worker_processes and restart the server.",
                 ));

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::Timestamp;
+
 use super::finding::{ERROR, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
@@ -43,7 +45,7 @@ fn triggers() -> Findings {
 /// Reports if rows of this node have arrived from another server within the last hour.
 fn twin() -> Findings {
     let Ok(shared) = shared::get() else { return Vec::new() };
-    let ago = ffi::now() - shared.control.twin_seen_at.load(Relaxed);
+    let ago = ffi::now().since(Timestamp(shared.control.twin_seen_at.load(Relaxed)));
     if ago >= HOUR {
         return Vec::new();
     }
@@ -52,7 +54,7 @@ fn twin() -> Findings {
         ERROR,
         format!(
             "{} s ago a position of this node arrived by replication from another server, which serves the same values",
-            ago / SECOND
+            ago.0 / SECOND
         ),
         "Stop one of the two servers, or give it its own hilo.node_id.",
     )]
