@@ -5,6 +5,7 @@ use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
@@ -89,6 +90,14 @@ impl Cluster {
     pub fn terminate_worker(&self, database: &str) {
         let pid = self.wait_for_worker(database);
         self.connect("postgres").run(&format!("SELECT pg_terminate_backend({pid})"));
+        self.wait_until_gone(pid);
+    }
+
+    /// Ends a connection, and waits until its server process has ended too.
+    #[track_caller]
+    pub fn close(&self, mut client: Client) {
+        let pid = client.backend_pid();
+        drop(client);
         self.wait_until_gone(pid);
     }
 

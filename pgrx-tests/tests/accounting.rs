@@ -139,9 +139,7 @@ fn of_a_used_up_pool_that_made_room_beside_an_open_renumbering() {
     client.run("SELECT hilo_create('s', block_size => 10)");
     let mut other = cluster.connect("postgres");
     let seen = other.draw("s", 10);
-    let pid = other.backend_pid();
-    drop(other);
-    cluster.wait_until_gone(pid);
+    cluster.close(other);
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; SELECT hilo_setval('s', 1000)");
     // More sequences than there are places, again and again.
@@ -170,9 +168,7 @@ fn of_a_used_up_pool_of_a_former_node_beside_an_open_renumbering() {
     client.run("SELECT hilo_create('s', block_size => 10), hilo_create('other')");
     let mut drawer = cluster.connect("postgres");
     assert_eq!(drawer.draw("s", 10), (1..=10).collect::<Vec<i64>>());
-    let pid = drawer.backend_pid();
-    drop(drawer);
-    cluster.wait_until_gone(pid);
+    cluster.close(drawer);
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; SELECT hilo_setval('s', 5000)");
     cluster.configure("hilo.node_id", "1");

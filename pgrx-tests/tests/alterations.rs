@@ -85,9 +85,7 @@ fn rolled_back_before_the_worker_is_terminated() {
     let mut drawn = Vec::new();
     for (mut client, values) in altering(&cluster) {
         client.run("ROLLBACK");
-        let pid = client.backend_pid();
-        drop(client);
-        cluster.wait_until_gone(pid);
+        cluster.close(client);
         drawn.push(values);
     }
     cluster.terminate_worker("postgres");

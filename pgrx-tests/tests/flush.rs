@@ -38,9 +38,7 @@ fn returned_ranges_of_a_worker_that_ends_behind_a_commit() {
     one_by_one(&mut client, 9);
     cluster.configure("synchronous_standby_names", "nobody");
     cluster.reload();
-    let pid = leaving.backend_pid();
-    drop(leaving);
-    cluster.wait_until_gone(pid);
+    cluster.close(leaving);
     // Behind the returned ranges, until the next block is needed.
     let mut ranges = Vec::new();
     for _ in 0..2 {
@@ -87,9 +85,7 @@ fn values_rise_within_a_session_when_ordered_is_switched_off() {
     for _ in 0..20 {
         last = client.draw("s", 1)[0];
     }
-    let pid = other.backend_pid();
-    drop(other);
-    cluster.wait_until_gone(pid);
+    cluster.close(other);
     // Whatever the session remembers of its last value.
     client.run("DISCARD SEQUENCES");
     client.run("SELECT hilo_alter('s', ordered => false)");

@@ -153,9 +153,7 @@ fn databases_share_the_workers() {
     admin.run("CREATE DATABASE template");
     let mut template = cluster.connect("template");
     template.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
-    let pid = template.backend_pid();
-    drop(template);
-    cluster.wait_until_gone(pid);
+    cluster.close(template);
     for number in 0..DATABASES {
         admin.run(&format!("CREATE DATABASE d{number} TEMPLATE template STRATEGY file_copy"));
     }

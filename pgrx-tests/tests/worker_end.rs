@@ -20,9 +20,7 @@ fn with_a_worker(settings: &[(&str, &str)]) -> (Cluster, Vec<i64>) {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     let seen = client.draw("s", 5);
-    let pid = client.backend_pid();
-    drop(client);
-    cluster.wait_until_gone(pid);
+    cluster.close(client);
     cluster.wait_for_worker("postgres");
     (cluster, seen)
 }
@@ -131,10 +129,8 @@ fn with_no_room_for_its_rows() {
     cluster.expect_in_log("could not extend file");
     cluster.expect_in_log("Check free disk space");
     cluster.limit_files(worker, 17 << 20);
-    for mut session in sessions {
-        let pid = session.backend_pid();
-        drop(session);
-        cluster.wait_until_gone(pid);
+    for session in sessions {
+        cluster.close(session);
     }
     cluster.terminate_worker("postgres");
     client.run("DELETE FROM hilo.free_range WHERE sequence < 0");

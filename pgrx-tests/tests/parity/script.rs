@@ -123,9 +123,7 @@ impl Cast<'_> {
         match command {
             "quit B" => {
                 let mut client = self.clients.borrow_mut().remove(&'B').expect("there is a B");
-                let pid = client.backend_pid();
-                drop(client);
-                cluster.wait_until_gone(pid);
+                cluster.close(client);
             }
             "restart" => {
                 self.clients.borrow_mut().clear();
