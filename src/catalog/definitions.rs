@@ -166,14 +166,10 @@ pub fn lock(
 ) -> Result<RowLock<LockedSequence>, HiloError> {
     let table = Table::write(oids.sequence)?;
     let found = table.find_locked(oids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], wait);
-    Ok(match found {
-        RowLock::Locked(row) => {
-            let sequence = Sequence::from_row(&row);
-            RowLock::Locked(LockedSequence { table, row, sequence })
-        }
-        RowLock::Missing => RowLock::Missing,
-        RowLock::Skipped => RowLock::Skipped,
-    })
+    Ok(found.map(|row| {
+        let sequence = Sequence::from_row(&row);
+        LockedSequence { table, row, sequence }
+    }))
 }
 
 /// The same, and waits while another transaction changes the row. `None`: the sequence does not exist.

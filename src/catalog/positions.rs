@@ -289,14 +289,10 @@ pub fn lock(
         Some(own) => RowLock::Locked(own),
         None => table.lock_found(find, wait),
     };
-    Ok(match found {
-        RowLock::Locked(row) => {
-            let position = Position::from_row(&row);
-            RowLock::Locked(LockedPosition { table, row, position })
-        }
-        RowLock::Missing => RowLock::Missing,
-        RowLock::Skipped => RowLock::Skipped,
-    })
+    Ok(found.map(|row| {
+        let position = Position::from_row(&row);
+        LockedPosition { table, row, position }
+    }))
 }
 
 /// A node's row as it is now.

@@ -11,6 +11,7 @@ use hilo_core::range::Range;
 
 use super::CatalogOids;
 use super::columns::{free_range as column, gap};
+use super::definitions::Sequence;
 use super::positions::Position;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -271,6 +272,18 @@ pub fn forget_lent(
 /// The most rows that one gap gets for its evenly spaced parts. If it has more stripes or laps than this, one
 /// further row covers the rest.
 const MOST_ROWS: usize = 1024;
+
+/// Does [`record_gap`] for each of `lost`.
+pub fn record_gaps(
+    ids: &CatalogOids,
+    position: &Position,
+    sequence: &Sequence,
+    lost: &[Range],
+    reason: Reason,
+) -> Result<(), HiloError> {
+    let mapping = position.mapping(&sequence.definition);
+    lost.iter().try_for_each(|range| record_gap(ids, position, &mapping, *range, reason))
+}
 
 /// Records that the values of `range` will not be served: one row for each part whose values are evenly
 /// spaced.

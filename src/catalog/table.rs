@@ -81,6 +81,16 @@ pub enum RowLock<T> {
     Skipped,
 }
 
+impl<T> RowLock<T> {
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> RowLock<U> {
+        match self {
+            RowLock::Locked(row) => RowLock::Locked(of(row)),
+            RowLock::Missing => RowLock::Missing,
+            RowLock::Skipped => RowLock::Skipped,
+        }
+    }
+}
+
 /// The result of one attempt to lock a version of a row.
 enum Attempt {
     Locked,

@@ -173,17 +173,16 @@ pub fn take_into(
     slice: Option<&'static Slice>,
     want: i64,
 ) -> Option<Range> {
-    if let Some(slice) = slice {
-        slice.take_begins();
-    }
-    let taken = take(entry, slot, if slice.is_some() { want } else { 1 });
-    let fits = match (taken, slice) {
-        (Some(range), Some(slice)) => fill(entry, slice, range),
-        _ => true,
+    let (taken, fits) = match slice {
+        None => (take(entry, slot, 1), true),
+        Some(slice) => {
+            slice.take_begins();
+            let taken = take(entry, slot, want);
+            let fits = taken.is_some_and(|range| fill(entry, slice, range));
+            slice.taken();
+            (taken, fits)
+        }
     };
-    if let Some(slice) = slice {
-        slice.taken();
-    }
     if taken.is_some() && slot.is_low() {
         want_block(slot);
     }

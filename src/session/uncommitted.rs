@@ -263,10 +263,7 @@ fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloErr
     }
     let ids = catalog_oids()?;
     let Some(sequence) = definitions::by_id(&ids, version.sequence)? else { return Ok(()) };
-    let mapping = position.mapping(&sequence.definition);
-    passed.iter().try_for_each(|range| {
-        ranges::record_gap(&ids, &position, &mapping, *range, Reason::Discarded)
-    })
+    ranges::record_gaps(&ids, &position, &sequence, passed, Reason::Discarded)
 }
 
 /// Discards this state when the transaction has ended: its sequences are served from their slots from then

@@ -14,7 +14,7 @@ use crate::errors::{Cause, HiloError};
 use crate::ffi;
 use crate::gucs;
 use crate::shared::key::Key;
-use crate::shared::pin::{Pinned, unpin};
+use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
@@ -22,7 +22,7 @@ use crate::shared::{Condition, Shared};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards; a FATAL
 /// error does not, and leaves them to [`leave`].
-static PINNED: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
+static PINNED: Global<Cell<Option<Pinned>>> = Global::new(Cell::new(None));
 static WAITING: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
 
 /// Keeps a slot from being reused, until it is dropped.
@@ -31,8 +31,8 @@ pub struct Pin(());
 impl Pin {
     /// Keeps the pin of a slot that was found.
     pub fn found(pinned: Pinned) -> Pin {
-        debug_assert!(PINNED.get().is_none());
-        PINNED.set(Some(pinned.into_slot()));
+        let before = PINNED.replace(Some(pinned));
+        debug_assert!(before.is_none());
         Pin(())
     }
 
@@ -46,9 +46,7 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Some(slot) = PINNED.take() {
-            unpin(slot);
-        }
+        drop(PINNED.take());
     }
 }
 

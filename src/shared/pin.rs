@@ -14,13 +14,6 @@ impl Pinned {
         Pinned(slot)
     }
 
-    /// The slot, with a pin that the caller must release with [`unpin`].
-    pub fn into_slot(self) -> &'static Slot {
-        let slot = self.0;
-        std::mem::forget(self);
-        slot
-    }
-
     /// The slot, with a lifetime that does not depend on the pin.
     pub fn slot(&self) -> &'static Slot {
         self.0
@@ -36,11 +29,6 @@ impl Deref for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        unpin(self.0);
+        self.0.pins.fetch_sub(1, SeqCst);
     }
-}
-
-/// Releases a pin that [`Pinned::into_slot`] has left to the caller.
-pub fn unpin(slot: &Slot) {
-    slot.pins.fetch_sub(1, SeqCst);
 }

@@ -11,64 +11,23 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
+use super::missing_because::{Known, Why, in_catalog, in_memory};
+use super::spi;
 use super::stored_rows::StoredRows;
-use super::{spi, stat};
+use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::catalog::ranges::{self, GapRow, Reason};
+use crate::catalog::ranges::{self, GapRow};
 use crate::catalog::table::text_datum;
-use crate::catalog::{CatalogOids, catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
-use crate::shared;
-use crate::shared::content::Tier;
 
 sql_functions!(hilo_find_gaps);
-
-/// Why a column lacks a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Memory(Tier),
-    Free,
-    Gap(Reason),
-    Unknown,
-}
-
-impl Why {
-    const FREE: usize = Tier::ALL.len();
-    const UNKNOWN: usize = Self::FREE + 1 + Reason::ALL.len();
-
-    /// The order of precedence: a value gets the first reason that knows it.
-    fn rank(self) -> usize {
-        match self {
-            Why::Memory(tier) => tier as usize,
-            Why::Free => Self::FREE,
-            Why::Gap(reason) => Self::FREE + 1 + reason as usize,
-            Why::Unknown => Self::UNKNOWN,
-        }
-    }
-
-    /// The names of all reasons, by rank.
-    fn names() -> impl Iterator<Item = &'static str> {
-        let tiers = Tier::ALL.iter().map(|tier| tier.name());
-        let reasons = Reason::ALL.iter().map(|reason| reason.name());
-        tiers.chain(["free"]).chain(reasons).chain(["rolled back, deleted or unknown"])
-    }
-
-    /// The reason that `hilo.gap` states.
-    fn recorded(reason: &str) -> Why {
-        Reason::by_name(reason).map_or(Why::Unknown, Why::Gap)
-    }
-}
-
-/// A range of places, with the rank of its reason first.
-type Known = (usize, Range);
 
 /// The result: values, in the order of serving.
 struct Gaps {
@@ -191,34 +150,6 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
     }
     let gaps = ranges::gaps_of(&ids, sequence.id, node)?;
     lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
-}
-
-fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
-    let held = stat::in_memory(id, epoch)?.into_iter();
-    held.map(|(tier, range)| (Why::Memory(tier).rank(), range))
-        .try_for_each(|item| known.grow(item))
-}
-
-/// The free ranges, and what was in memory when the server last went down and is not written off yet.
-fn in_catalog(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &Position,
-    known: &mut Vec<Known>,
-) -> Result<(), HiloError> {
-    for range in ranges::free_of(ids, position)? {
-        known.grow((Why::Free.rank(), range))?;
-    }
-    let (_, timeline) = positions::server();
-    let life = shared::get().map_or(0, |shared| shared.life());
-    if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
-        return Ok(());
-    }
-    let reason = Why::Gap(takeover::reason(position));
-    let limit = position.mapping(&sequence.definition).limit();
-    let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
-    let lent = ranges::lent(ids, position)?;
-    known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (reason.rank(), range)))
 }
 
 /// Chooses the grid so that it covers the sequence from its start to its position, and those gaps recorded

@@ -5,6 +5,7 @@ pub mod check;
 pub mod ddl;
 pub mod find_gaps;
 pub mod keys;
+mod missing_because;
 pub mod nextval;
 pub mod owners;
 pub mod prefix;

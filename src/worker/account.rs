@@ -6,8 +6,9 @@
 use hilo_core::range::Range;
 
 use crate::catalog::CatalogOids;
+use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::Position;
-use crate::catalog::ranges;
+use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
 use crate::shared::inventory::InMemory;
 
@@ -49,4 +50,18 @@ pub fn without(held: InMemory, leaving: &[Range]) -> InMemory {
     let ranges = held.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
     let undealt = held.undealt.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
     InMemory { ranges, undealt, ..held }
+}
+
+/// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never goes back, they
+/// are written off.
+pub fn put(
+    ids: &CatalogOids,
+    position: &Position,
+    sequence: &Sequence,
+    leaving: &[Range],
+) -> Result<(), HiloError> {
+    match sequence.definition.ordered {
+        true => ranges::record_gaps(ids, position, sequence, leaving, Reason::Discarded),
+        false => ranges::put_free(ids, position, leaving),
+    }
 }

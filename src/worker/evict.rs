@@ -13,9 +13,9 @@ use hilo_core::range::Range;
 
 use super::Worker;
 use super::account::{self, account};
-use super::transaction::{self, Failure};
+use super::transaction::{self, Failure, LOCKED};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
@@ -26,7 +26,6 @@ use crate::shared::{Shared, slot};
 /// The most slots in one transaction.
 const BATCH: usize = 512;
 
-const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 const DEADLOCK: i32 = PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED as i32;
 
 /// What came of a flush.
@@ -255,12 +254,10 @@ pub(super) fn write(
     // lower it.
     let lower = from == From::Pool || !held.has_slot;
     if sequence.definition.ordered {
-        let mapping = position.mapping(&sequence.definition);
-        for range in lower_ordered(&mut position, ranges, lower) {
-            ranges::record_gap(ids, &position, &mapping, range, Reason::Discarded)?;
-        }
+        let rest = lower_ordered(&mut position, ranges, lower);
+        account::put(ids, &position, &sequence, &rest)?;
     } else {
-        ranges::put_free(ids, &position, ranges)?;
+        account::put(ids, &position, &sequence, ranges)?;
         if lower {
             ranges::lower(ids, &mut position)?;
         }

@@ -12,7 +12,7 @@ use hilo_core::numbers::{Micros, Serial};
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
-use super::transaction::{self, Failure};
+use super::transaction::{self, Failure, LOCKED};
 use super::{Worker, exhaustion_warning};
 use crate::catalog;
 use crate::errors::FaultKind;
@@ -21,8 +21,6 @@ use crate::gucs;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault, Locked};
-
-const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
 /// The log says again that the same reservation fails after so many microseconds.
 const REPEAT_AFTER: Micros = Micros(60_000_000);

@@ -8,7 +8,7 @@ use hilo_core::rate::Demand;
 use super::account::{self, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
 use crate::catalog::{CatalogOids, numbering, table};
@@ -109,7 +109,7 @@ pub fn reserve(
     let told = held.is_some();
     if let Some(held) = held {
         let held = account::without(held, leaving);
-        put(ids, &position, &sequence, leaving)?;
+        account::put(ids, &position, &sequence, leaving)?;
         account(ids, incarnation, &mut position, &held, !leaving.is_empty())?;
     }
     let free = match sequence.definition.ordered {
@@ -153,23 +153,6 @@ fn first_on_node(
             reserve(ids, shared, plan)
         }
     }
-}
-
-/// Writes ranges that found no room in memory: they are kept for later, or, for an ordered sequence, which
-/// never goes back, written off.
-fn put(
-    ids: &CatalogOids,
-    position: &Position,
-    sequence: &Sequence,
-    leaving: &[Range],
-) -> Result<(), HiloError> {
-    if !sequence.definition.ordered {
-        return ranges::put_free(ids, position, leaving);
-    }
-    let mapping = position.mapping(&sequence.definition);
-    leaving.iter().try_for_each(|range| {
-        ranges::record_gap(ids, position, &mapping, *range, Reason::Discarded)
-    })
 }
 
 /// Decides how much to reserve.

@@ -47,6 +47,9 @@ pub fn begin_end() {
     AT_END.store(true, Relaxed);
 }
 
+/// The SQLSTATE of a failure to get a lock in time.
+pub const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
+
 /// Why a transaction failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
