@@ -122,7 +122,7 @@ impl Cast<'_> {
         let cluster = &self.stage.cluster;
         match command {
             "quit B" => {
-                let mut client = self.clients.borrow_mut().remove(&'B').expect("there is a B");
+                let client = self.clients.borrow_mut().remove(&'B').expect("there is a B");
                 cluster.close(client);
             }
             "restart" => {
