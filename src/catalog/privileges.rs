@@ -10,8 +10,9 @@ use super::definitions::Sequence;
 use super::roles::PUBLIC;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory::Grow;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,11 @@ impl Privileges {
 
     pub const fn or(self, other: Privileges) -> Privileges {
         Privileges(self.0 | other.0)
+    }
+
+    /// The set without the privileges of `others`.
+    pub const fn without(self, others: Privileges) -> Privileges {
+        Privileges(self.0 & !others.0)
     }
 
     /// Whether the set has one of `others`.
@@ -108,6 +114,24 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
         },
     );
     Ok(held)
+}
+
+/// What was granted on a sequence, by grantee.
+pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
+    let ids = catalog_oids()?;
+    let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    Table::read(ids.privilege)?.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+        let grantee = row.oid(column::GRANTEE);
+        let name = row.text(column::PRIVILEGE).unwrap_or_default();
+        let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
+        match granted.last_mut().filter(|(last, _)| *last == grantee) {
+            Some((_, held)) => *held = held.or(privilege),
+            None => granted.grow((grantee, privilege)).or_raise(),
+        }
+        true
+    });
+    Ok(granted)
 }
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.

@@ -69,18 +69,16 @@ pub(super) fn options(args: Args) -> Options {
 
 /// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
 fn key_format(bytes: &[u8]) -> String {
-    name::utf8(bytes)
-        .ok_or_else(|| {
-            HiloError::Argument(
-                format!(
-                    "key_format \"{}\" contains non-ASCII characters",
-                    escape_for_message(bytes)
-                ),
-                "Use ASCII only, or a database whose encoding is UTF8.",
-            )
-        })
-        .or_raise()
-        .to_owned()
+    checked_key_format(bytes).or_raise().to_owned()
+}
+
+pub(super) fn checked_key_format(bytes: &[u8]) -> Result<&str, HiloError> {
+    name::utf8(bytes).ok_or_else(|| {
+        HiloError::Argument(
+            format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
+            "Use ASCII only, or a database whose encoding is UTF8.",
+        )
+    })
 }
 
 pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
@@ -93,13 +91,21 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
+    let if_not_exists = args.bool(11).unwrap_or(false);
+    if create(name.clone(), definition, if_not_exists).is_none() {
+        exists(name, if_not_exists);
+    }
+    result
+}
+
+/// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
+/// it, only if that is `tolerated`, as by [`insert`].
+pub(super) fn create(name: Name, definition: Definition, tolerated: bool) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
     numbering::node().or_raise();
-    let if_not_exists = args.bool(11).unwrap_or(false);
     if definitions::by_name(&name).or_raise().is_some() {
-        exists(name, if_not_exists);
-        return result;
+        return None;
     }
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
@@ -108,12 +114,11 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         created_at: definitions::now(),
         definition,
     };
-    if insert(&sequence, if_not_exists) {
-        invalidation::begin();
-    } else {
-        exists(sequence.name, if_not_exists);
+    if !insert(&sequence, tolerated) {
+        return None;
     }
-    result
+    invalidation::begin();
+    Some(sequence)
 }
 
 fn exists(name: Name, if_not_exists: bool) {
@@ -288,21 +293,21 @@ pub(super) fn remove(locked: LockedSequence) {
 }
 
 /// A role by name, or PUBLIC.
-fn role(name: &[u8]) -> pg_sys::Oid {
+pub(super) fn grantee(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     use crate::catalog::roles::PUBLIC;
     match known_role(name) {
         // A role may have this name in any other case than lower case; such a role comes first.
-        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
+        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => Ok(PUBLIC),
+        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
+        role => Ok(role),
     }
 }
 
 /// A role by name.
-pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
+pub(super) fn existing_role(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     match known_role(name) {
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
+        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
+        role => Ok(role),
     }
 }
 
@@ -320,7 +325,7 @@ fn change_privileges(
     let name = required_name(args);
     required(args, 1, "grantee");
     required(args, 2, "privilege");
-    let grantee = role(args.bytes(1));
+    let grantee = grantee(args.bytes(1)).or_raise();
     let wanted = args.text(2).unwrap_or_default();
     let Some(set) = Privileges::named(&wanted.trim().to_ascii_uppercase()) else {
         HiloError::NoSuchPrivilege(wanted).raise()

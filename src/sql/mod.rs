@@ -1,8 +1,10 @@
 //! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
+pub mod apply;
 pub mod args;
 pub mod check;
 pub mod ddl;
+pub mod document;
 pub mod find_gaps;
 pub mod keys;
 mod missing_because;

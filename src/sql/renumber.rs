@@ -144,19 +144,23 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    let owned = lock_owned(name);
+    alter(&lock_owned(name), &options, restart);
+}
+
+/// Changes the options of a locked sequence, and restarts it if `restart` says where.
+pub(super) fn alter(owned: &LockedSequence, options: &Options, restart: Option<i64>) {
     let old = owned.sequence.clone();
     // An error in the options is raised before the pool is frozen.
-    old.definition.alter(&options, None, restart).or_raise();
-    if !renumbers(&old.definition, &options) && restart.is_none() {
-        return redefine(&owned, &options);
+    old.definition.alter(options, None, restart).or_raise();
+    if !renumbers(&old.definition, options) && restart.is_none() {
+        return redefine(owned, options);
     }
     let mut new = old.clone();
     let locked = lock_position(&old, restart.is_some());
     let position = close(&locked, &old, restart.is_none());
     let last = position.last_value(&old.definition);
     new.definition =
-        old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
+        old.definition.alter(options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => {

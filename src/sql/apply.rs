@@ -1,0 +1,327 @@
+//! `hilo_apply`: makes the sequences those that a document describes.
+//!
+//! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`, `hilo_revoke` and
+//! `hilo_drop`. A sequence that is already as described is neither locked nor changed.
+//!
+//! Locking: first the extension, so that one call waits for another instead of colliding with it over a name;
+//! then the sequences, in the order of their names.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+use hilo_core::document::{Described, Document, changes, difference};
+use hilo_core::name as names;
+use hilo_core::options::Definition;
+
+use super::args::{Args, sql_functions};
+use super::document::{in_encoding, listed, read, role_name, write};
+use super::stored_rows::StoredRows;
+use super::{ddl, document, owners, renumber};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::name::Name;
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::table::text_datum;
+use crate::catalog::{self, catalog_oids, column_defaults};
+use crate::errors::{HiloError, OrRaise, located};
+use crate::ffi;
+use crate::memory::{self, Grow};
+use crate::session::invalidation::{self, Change};
+use crate::subtransaction;
+
+sql_functions!(hilo_apply);
+
+/// `hilo_apply(document, prune, dry_run)`: a row for each change.
+fn hilo_apply(args: Args) {
+    ddl::begin_write(c"hilo_apply()");
+    let document = read(ddl::required(args, 0, "document")).or_raise();
+    let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
+    let wanted = wanted(&document).or_raise();
+    let work = || apply(&wanted, prune).or_raise();
+    let done = match dry_run {
+        true => subtransaction::tried(work).unwrap_or_else(|error| error.rethrow()),
+        false => work(),
+    };
+    let mut rows = StoredRows::begin(args);
+    for Done { action, name, detail } in done {
+        // SAFETY: the function is declared to return two texts and a jsonb.
+        unsafe { rows.add([text_datum(action.as_bytes()), text_datum(&name), detail]) };
+    }
+}
+
+/// A sequence as the document wants it, with what its names stand for in this database.
+struct Wanted {
+    /// Where in the document.
+    path: String,
+    name: Name,
+    definition: Definition,
+    owner: Option<pg_sys::Oid>,
+    /// By grantee, and none of them without any.
+    privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
+}
+
+/// A row of the result.
+struct Done {
+    action: &'static str,
+    name: Name,
+    /// A jsonb in the memory context of the call.
+    detail: pg_sys::Datum,
+}
+
+type All = Vec<Done>;
+
+fn add(done: &mut All, action: &'static str, name: &Name, detail: &Value) -> Result<(), HiloError> {
+    check_for_interrupts!();
+    done.grow(Done { action, name: name.clone(), detail: write(detail)? })
+}
+
+/// What a document wants, in the order of the names, checked as far as that needs no look at what there is.
+fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
+    let mut all = Vec::new();
+    for (at, described) in document.sequences.iter().enumerate() {
+        all.grow(resolved(described, format!("sequences[{at}]"))?)?;
+    }
+    all.sort_unstable_by(|a: &Wanted, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
+    let at = |field: &str, error: HiloError| HiloError::At {
+        path: format!("{path}{field}"),
+        error: Box::new(error),
+    };
+    let name = in_encoding(&described.name);
+    names::validate(&name).map_err(|error| at(".name", error.into()))?;
+    let definition =
+        Definition::create(&described.options()).map_err(|error| at("", error.into()))?;
+    if let Some(format) = &definition.key_format {
+        ddl::checked_key_format(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
+    }
+    let owner = described.owner.as_deref().map(|owner| ddl::existing_role(&in_encoding(owner)));
+    let owner = owner.transpose().map_err(|error| at(".owner", error))?;
+    let mut privileges: Option<Vec<_>> = None;
+    for (number, grant) in described.privileges.iter().flatten().enumerate() {
+        let at = |error| at(&format!(".privileges[{number}].grantee"), error);
+        let grantee = ddl::grantee(&in_encoding(&grant.grantee)).map_err(at)?;
+        let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
+        let set = of.fold(Privileges::NONE, Privileges::or);
+        let list = privileges.get_or_insert_default();
+        if list.iter().any(|(other, _)| *other == grantee) {
+            let what = format!("the grantee \"{}\" appears twice", grant.grantee);
+            return Err(at(HiloError::Argument(what, "Give each role one entry.")));
+        }
+        list.grow((grantee, set))?;
+    }
+    if described.privileges.is_some() {
+        privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
+    }
+    Ok(Wanted { path, name: name.as_slice().into(), definition, owner, privileges })
+}
+
+fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
+    lock_out_others()?;
+    let mut done = Vec::new();
+    for one in wanted {
+        at_path(&one.path, || one.apply(&mut done).or_raise());
+    }
+    if prune {
+        drop_others(wanted, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Waits for other transactions that apply documents, and for DROP EXTENSION.
+pub(super) fn lock_out_others() -> Result<(), HiloError> {
+    let extension = catalog_oids()?.extension;
+    let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
+    unsafe { pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode) };
+    Ok(())
+}
+
+/// Runs `work`; an error says which place of the document it belongs to.
+fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
+    PgTryBuilder::new(AssertUnwindSafe(work))
+        .catch_others(|error| match error {
+            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
+                let detail = located(report.detail().map(str::to_owned), path);
+                let mut located =
+                    ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "hilo")
+                        .set_detail(detail);
+                if let Some(hint) = report.hint() {
+                    located = located.set_hint(hint);
+                }
+                located.report(PgLogLevel::ERROR);
+                unreachable!("an ERROR does not return")
+            }
+            error => error.rethrow(),
+        })
+        .execute()
+}
+
+impl Wanted {
+    fn apply(&self, done: &mut All) -> Result<(), HiloError> {
+        let name = &self.name;
+        match definitions::by_name(name)? {
+            Some(found) if self.is_met_by(&found)? => Ok(()),
+            Some(_) => self.change(ddl::lock_owned(name), done),
+            None => self.create(done),
+        }
+    }
+
+    fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
+        let met = difference(&found.definition, &self.definition).is_none()
+            && self.owner.is_none_or(|owner| owner == found.owner)
+            && match &self.privileges {
+                Some(wanted) => {
+                    let granted = privileges::granted(found.id)?;
+                    granted.len() == wanted.len() && granted.iter().all(|one| wanted.contains(one))
+                }
+                None => true,
+            };
+        Ok(met)
+    }
+
+    fn create(&self, done: &mut All) -> Result<(), HiloError> {
+        let created = ddl::create(self.name.clone(), self.definition.clone(), false);
+        let created = created.ok_or_else(|| HiloError::Duplicate(self.name.to_string()))?;
+        // What follows is part of the creation, and has no rows of its own.
+        let mut rest = Vec::new();
+        self.give(locked(&created)?, &mut rest)?;
+        self.grant(locked(&created)?, &mut rest)?;
+        add(done, "create", &self.name, &detail(&locked(&created)?.sequence)?)
+    }
+
+    fn change(&self, locked_before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
+        let old = locked_before.sequence.clone();
+        if let Some(options) = difference(&old.definition, &self.definition) {
+            renumber::alter(&locked_before, &options, None);
+            let detail = Value::Object(changes(&old.definition, &self.definition));
+            add(done, "alter", &self.name, &detail)?;
+        }
+        self.give(locked(&old)?, done)?;
+        self.grant(locked(&old)?, done)
+    }
+
+    fn give(&self, locked: LockedSequence, done: &mut All) -> Result<(), HiloError> {
+        let old = locked.sequence.owner;
+        match self.owner {
+            Some(owner) if owner != old => {
+                owners::set_owner(locked, owner);
+                let detail = json!({"from": role_name(old), "to": role_name(owner)});
+                add(done, "set_owner", &self.name, &detail)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the privileges those that are wanted.
+    fn grant(&self, locked: LockedSequence, done: &mut All) -> Result<(), HiloError> {
+        let Some(wanted) = &self.privileges else { return Ok(()) };
+        let sequence = &locked.sequence;
+        let granted = privileges::granted(sequence.id)?;
+        let of = |list: &[(pg_sys::Oid, Privileges)], role| {
+            let found = list.iter().find(|(grantee, _)| *grantee == role);
+            found.map_or(Privileges::NONE, |(_, set)| *set)
+        };
+        let mut differing = false;
+        let mut change = |action, grantee, set: Privileges| {
+            differing = true;
+            let detail = json!({"grantee": role_name(grantee), "privileges": listed(set)});
+            add(done, action, &self.name, &detail)
+        };
+        for (grantee, held) in &granted {
+            let set = held.without(of(wanted, *grantee));
+            if set != Privileges::NONE {
+                privileges::revoke(sequence, *grantee, set)?;
+                change("revoke", *grantee, set)?;
+            }
+        }
+        for (grantee, set) in wanted {
+            let set = set.without(of(&granted, *grantee));
+            if set != Privileges::NONE {
+                privileges::grant(sequence, *grantee, set)?;
+                change("grant", *grantee, set)?;
+            }
+        }
+        match differing {
+            true => invalidation::note(sequence.id, Change::Outdated),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Locks a sequence that this transaction has locked before, and may have changed since.
+fn locked(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
+    definitions::lock_existing(sequence.id)?.ok_or_else(|| definitions::missing(&sequence.name))
+}
+
+/// A sequence as a document describes it, without its name.
+fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
+    let described = document::described(sequence);
+    let mut detail = serde_json::to_value(described).map_err(|_| HiloError::OutOfMemory)?;
+    if let Value::Object(fields) = &mut detail {
+        fields.remove("name");
+    }
+    Ok(detail)
+}
+
+/// Drops the sequences of the current user that are not wanted. Column defaults that use one prevent that.
+fn drop_others(wanted: &[Wanted], done: &mut All) -> Result<(), HiloError> {
+    let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
+    let (user, mut others, mut found) = (ffi::current_user(), 0u64, Vec::new());
+    definitions::each(|sequence| {
+        if kept.contains(&*sequence.name) {
+        } else if privileges::acts_as(user, sequence.owner) {
+            found.grow(sequence).or_raise();
+        } else {
+            others += 1;
+        }
+        true
+    })?;
+    if others > 0 {
+        notice!(
+            "{others} hilo sequences that the document does not contain belong to other roles, skipping"
+        );
+    }
+    found.sort_unstable_by(|a: &Sequence, b| a.name.cmp(&b.name));
+    check_unused(found.iter())?;
+    let mut doomed = Vec::new();
+    for sequence in &found {
+        if let Some(locked) = definitions::lock_existing(sequence.id)?
+            && locked.sequence.name == sequence.name
+            && privileges::acts_as(user, locked.sequence.owner)
+        {
+            doomed.grow(locked)?;
+        }
+    }
+    // Again, for the defaults that were added during the waits.
+    check_unused(doomed.iter().map(|locked| &locked.sequence))?;
+    for locked in doomed {
+        add(done, "drop", &locked.sequence.name, &detail(&locked.sequence)?)?;
+        ddl::remove(locked);
+    }
+    Ok(())
+}
+
+fn check_unused<'a>(sequences: impl Iterator<Item = &'a Sequence>) -> Result<(), HiloError> {
+    let names: HashSet<&Name> = sequences.map(|sequence| &sequence.name).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
+    let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
+    let all = column_defaults::all(type_oid);
+    let used = all.iter().filter(|(_, name)| names.contains(name)).map(|(default, name)| {
+        let default = column_defaults::describe(default);
+        format!("{default} depends on hilo sequence \"{name}\"")
+    });
+    match memory::collected(used)? {
+        used if used.is_empty() => Ok(()),
+        used => Err(HiloError::PruneHasDependents(used)),
+    }
+}
