@@ -131,7 +131,7 @@ fn names_keep_their_letters_in_any_encoding() {
     let exported = export(&mut ascii);
     assert_eq!(exported["sequences"][0]["name"], "größe");
     assert!(apply(&mut ascii, &exported).is_empty());
-    ascii.run(r"SELECT hilo_create(convert_from('\xff', 'SQL_ASCII'))");
+    ascii.run(r"SELECT hilo_create(E'\xff') IS NULL");
     ascii.refusal("SELECT hilo_export()").is("22021");
     cluster.finish();
 }
