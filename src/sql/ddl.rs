@@ -10,6 +10,7 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
+use super::owned_by;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
@@ -95,6 +96,10 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let definition = Definition::create(&options(args)).or_raise();
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
+    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
+    if let Some(column) = owned_by {
+        owned_by::check(column, ffi::current_user()).or_raise();
+    }
     numbering::node().or_raise();
     let if_not_exists = args.bool(11).unwrap_or(false);
     if definitions::by_name(&name).or_raise().is_some() {
@@ -106,6 +111,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         name,
         owner: ffi::current_user(),
         created_at: definitions::now(),
+        owned_by,
         definition,
     };
     if insert(&sequence, if_not_exists) {
