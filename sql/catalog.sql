@@ -16,11 +16,14 @@ CREATE TABLE hilo.sequence (
     key_format text,
     owner hilo.role NOT NULL,
     created_at timestamptz NOT NULL,
+    owned_by hilo.column_ref,
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
 -- Finds the sequences of an owner, for DROP ROLE, DROP OWNED and REASSIGN OWNED.
 CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
+-- Finds the sequences of a column or table that is dropped, truncated or given to another role.
+CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
 COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
 COMMENT ON COLUMN hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
 COMMENT ON COLUMN hilo.sequence.name IS 'Name, in the form of type hilo_sequence';
@@ -40,6 +43,8 @@ COMMENT ON COLUMN hilo.sequence.key_format IS
 COMMENT ON COLUMN hilo.sequence.owner IS
     'Role that may alter, rename and drop the sequence and grant privileges on it';
 COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
+COMMENT ON COLUMN hilo.sequence.owned_by IS
+    'Column that owns the sequence, which is dropped with it; null: none';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

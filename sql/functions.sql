@@ -16,16 +16,20 @@ CREATE FUNCTION hilo_create(
     block_size bigint DEFAULT NULL,
     slice_size integer DEFAULT NULL,
     key_format text DEFAULT NULL,
-    if_not_exists boolean DEFAULT false
+    if_not_exists boolean DEFAULT false,
+    owned_by text DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
     'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
-    'are invalid or contradict each other.';
+    '{value:0N}. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
+    'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
+    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 42P01 '
+    'or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
+    'owner.';
 
 CREATE FUNCTION hilo_alter(
     name hilo_sequence,
@@ -39,17 +43,18 @@ CREATE FUNCTION hilo_alter(
     block_size bigint DEFAULT NULL,
     slice_size integer DEFAULT NULL,
     key_format text DEFAULT NULL,
-    restart_with bigint DEFAULT NULL
+    restart_with bigint DEFAULT NULL,
+    owned_by text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
+    'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
     'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 55000 if several nodes could serve a value twice.';
+    'contradict each other, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';

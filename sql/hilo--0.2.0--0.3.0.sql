@@ -7,6 +7,125 @@ ALTER TABLE hilo.free_range DROP CONSTRAINT free_range_pkey;
 ALTER TABLE hilo.free_range
     ADD CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, incarnation, first_index);
 
+-- hilo.column_ref: a table's OID and a column's number that are printed, dumped and restored as names.
+
+CREATE TYPE hilo.column_ref;
+
+-- STABLE: a name stands for the column that has it at the time.
+CREATE FUNCTION hilo.column_ref_in(cstring) RETURNS hilo.column_ref
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_in';
+CREATE FUNCTION hilo.column_ref_out(hilo.column_ref) RETURNS cstring
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_out';
+CREATE FUNCTION hilo.column_ref_recv(internal) RETURNS hilo.column_ref
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_recv';
+CREATE FUNCTION hilo.column_ref_send(hilo.column_ref) RETURNS bytea
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_send';
+
+CREATE TYPE hilo.column_ref (
+    INPUT = hilo.column_ref_in,
+    OUTPUT = hilo.column_ref_out,
+    RECEIVE = hilo.column_ref_recv,
+    SEND = hilo.column_ref_send,
+    LIKE = pg_catalog.int8
+);
+COMMENT ON TYPE hilo.column_ref IS
+    'Column that owns a hilo sequence: schema.table.column, each as an identifier, or - for a column that does '
+    'not exist';
+
+COMMENT ON FUNCTION hilo.column_ref_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_out(hilo.column_ref) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_recv(internal) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_send(hilo.column_ref) IS 'I/O';
+
+-- Column references are compared and indexed as the numbers that they are stored as.
+CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;
+
+ALTER TABLE hilo.sequence ADD COLUMN owned_by hilo.column_ref;
+CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
+COMMENT ON COLUMN hilo.sequence.owned_by IS
+    'Column that owns the sequence, which is dropped with it; null: none';
+
+DROP FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean);
+CREATE FUNCTION hilo_create(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size integer DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false,
+    owned_by text DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean, text) IS
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
+    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
+    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
+    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
+    '{value:0N}. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
+    'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
+    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 42P01 '
+    'or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
+    'owner.';
+
+DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
+CREATE FUNCTION hilo_alter(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size integer DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL,
+    owned_by text DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint, text) IS
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
+    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
+    'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
+    'contradict each other, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
+
+CREATE OR REPLACE VIEW hilo.readable AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by
+      FROM hilo.sequence s
+     WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+        OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+        OR EXISTS (SELECT FROM hilo.privilege p
+                    WHERE p.sequence = s.id
+                      AND (p.grantee = 'public'::hilo.role
+                           OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
+           s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
+           s.block_size, s.slice_size, s.key_format,
+           n.node_id,
+           hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         p.node, p.nodes, p.stripe) AS max_reserved,
+           NULLIF(s.owned_by::text, '-') AS owned_by
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
+COMMENT ON COLUMN hilo_sequences.owned_by IS
+    'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
+
 -- Comments that read differently from those of 0.2.0.
 
 COMMENT ON FUNCTION hilo_sequence(text) IS
@@ -81,21 +200,6 @@ COMMENT ON FUNCTION hilo.restored_position() IS
 COMMENT ON FUNCTION hilo.restored_free_range() IS
     'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
     'dump';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
-    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
-    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
-    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
-    'are invalid or contradict each other.';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
-    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
-    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
-    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 55000 if several nodes could serve a value twice.';
 COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
     'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
     'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '

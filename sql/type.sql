@@ -251,3 +251,36 @@ CREATE OPERATOR CLASS hilo.role_ops DEFAULT FOR TYPE hilo.role USING hash AS
     OPERATOR 1 =,
     FUNCTION 1 hilo.role_hash(hilo.role),
     FUNCTION 2 hilo.role_hash_extended(hilo.role, bigint);
+
+-- hilo.column_ref: a table's OID and a column's number that are printed, dumped and restored as names.
+
+CREATE TYPE hilo.column_ref;
+
+-- STABLE: a name stands for the column that has it at the time.
+CREATE FUNCTION hilo.column_ref_in(cstring) RETURNS hilo.column_ref
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_in';
+CREATE FUNCTION hilo.column_ref_out(hilo.column_ref) RETURNS cstring
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_out';
+CREATE FUNCTION hilo.column_ref_recv(internal) RETURNS hilo.column_ref
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_recv';
+CREATE FUNCTION hilo.column_ref_send(hilo.column_ref) RETURNS bytea
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_column_ref_send';
+
+CREATE TYPE hilo.column_ref (
+    INPUT = hilo.column_ref_in,
+    OUTPUT = hilo.column_ref_out,
+    RECEIVE = hilo.column_ref_recv,
+    SEND = hilo.column_ref_send,
+    LIKE = pg_catalog.int8
+);
+COMMENT ON TYPE hilo.column_ref IS
+    'Column that owns a hilo sequence: schema.table.column, each as an identifier, or - for a column that does '
+    'not exist';
+
+COMMENT ON FUNCTION hilo.column_ref_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_out(hilo.column_ref) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_recv(internal) IS 'I/O';
+COMMENT ON FUNCTION hilo.column_ref_send(hilo.column_ref) IS 'I/O';
+
+-- Column references are compared and indexed as the numbers that they are stored as.
+CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;

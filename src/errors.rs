@@ -119,6 +119,16 @@ pub enum HiloError {
     NoSelect { column: String, relation: String },
     #[error("column \"{column}\" of relation {relation} cannot hold values of a sequence")]
     NotANumber { column: String, relation: String },
+    #[error("column {0} cannot own a hilo sequence")]
+    CannotOwn(String),
+    #[error("hilo sequence must have same owner as the table of column {0}")]
+    OwnersDiffer(String),
+    #[error("cannot change owner of hilo sequence \"{name}\"")]
+    LinkedToTable { name: String, column: String },
+    #[error(
+        "cannot drop the column that owns hilo sequence \"{name}\" because other objects depend on the sequence"
+    )]
+    OwnedColumnHasDependents { name: String, dependents: Vec<String> },
     #[error("role \"{0}\" does not exist")]
     NoSuchRole(String),
     #[error("unrecognized privilege type for a hilo sequence: \"{0}\"")]
@@ -210,7 +220,11 @@ impl HiloError {
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::At { error, .. } => error.code(),
+            Self::CannotOwn(_) => Code::ERRCODE_WRONG_OBJECT_TYPE,
+            Self::OwnersDiffer(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
+            | Self::OwnedColumnHasDependents { .. }
             | Self::PruneHasDependents(_)
             | Self::RoleHasDependents { .. }
             | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
@@ -246,7 +260,10 @@ impl HiloError {
             Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
             Self::Permission { needs, .. } => Some(format!("The operation requires {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
-            Self::HasDependents { name, dependents } => Some(
+            Self::CannotOwn(_) => Some("Only a permanent, unlogged, partitioned or foreign table can own a hilo sequence.".into()),
+            Self::LinkedToTable { column, .. } => Some(format!("The sequence is owned by column {column}, and has the owner of its table.")),
+            Self::HasDependents { name, dependents }
+            | Self::OwnedColumnHasDependents { name, dependents } => Some(
                 dependents
                     .iter()
                     .map(|object| format!("{object} depends on hilo sequence \"{name}\""))
@@ -310,6 +327,10 @@ impl HiloError {
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
             Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
+            Self::CannotOwn(_) => "Leave out owned_by.".into(),
+            Self::OwnersDiffer(_) => "Give the sequence to the owner of the table with hilo_set_owner first.".into(),
+            Self::LinkedToTable { .. } => "Use ALTER TABLE ... OWNER TO, or first hilo_alter(name, owned_by => 'none').".into(),
+            Self::OwnedColumnHasDependents { .. } => "Use DROP ... CASCADE to drop these defaults too, or keep the sequence with hilo_alter(name, owned_by => 'none').".into(),
             Self::RoleHasDependents { .. } => "First use REASSIGN OWNED and DROP OWNED in each database.".into(),
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
             Self::NeedsBlockSize(_) => "Set a block_size with hilo_alter(name, block_size => ...).".into(),

@@ -2,7 +2,7 @@
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
 //! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
-//! `sql/owners.rs`. CREATE and ALTER EXTENSION to a version that the library does not know are refused before
+//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by.rs`. CREATE and ALTER EXTENSION to a version that the library does not know are refused before
 //! the script runs. For DROP EXTENSION, see `session/invalidation.rs`.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use crate::catalog::version;
 use crate::errors::OrRaise;
 use crate::session::{invalidation, memo};
 use crate::shared;
-use crate::sql::owners;
+use crate::sql::{owned_by, owners};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
@@ -79,6 +79,7 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
+        let (owned, cascade) = (owned_by::before(node), owned_by::cascades(node));
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
             statement,
@@ -90,6 +91,10 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
+        owned_by::after_drop(cascade);
+        if !owned.is_null() {
+            owned_by::after(owned);
+        }
         if discards {
             forget();
         }
@@ -126,6 +131,7 @@ unsafe extern "C-unwind" fn object_access(
             version::refuse_newer(object).or_raise()
         }
         OAT_DROP if role => owners::role_dropped(object),
+        OAT_DROP if class == pg_sys::RelationRelationId => owned_by::dropped(object, part),
         OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {
             invalidation::extension_dropped(object)
         }

@@ -16,8 +16,9 @@ pub mod sequence {
     pub const KEY_FORMAT: i16 = 12;
     pub const OWNER: i16 = 13;
     pub const CREATED_AT: i16 = 14;
+    pub const OWNED_BY: i16 = 15;
     /// The number of columns.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 }
 
 pub mod position {

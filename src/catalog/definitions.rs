@@ -5,12 +5,14 @@ use pgrx::pg_sys;
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::options::{DataType, Definition};
 
+use super::column_ref::ColumnRef;
 use super::columns::sequence as column;
 use super::name::{Name, escape_for_message};
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
 use super::{CatalogOids, catalog_oids, roles};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory::Grow;
 
 /// A row of `hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,8 @@ pub struct Sequence {
     pub name: Name,
     pub owner: pg_sys::Oid,
     pub created_at: Timestamp,
+    /// The column that owns the sequence, if any.
+    pub owned_by: Option<ColumnRef>,
     pub definition: Definition,
 }
 
@@ -41,6 +45,10 @@ impl Sequence {
             name: row.name(column::NAME),
             owner: row.oid(column::OWNER),
             created_at: Timestamp(row.int8(column::CREATED_AT)),
+            owned_by: row
+                .datum(column::OWNED_BY)
+                .map(|_| ColumnRef::unpacked(row.int8(column::OWNED_BY)))
+                .filter(|column| *column != ColumnRef::NOWHERE),
             definition,
         }
     }
@@ -62,6 +70,7 @@ impl Sequence {
             def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
             Some(self.owner.into()),
             Some(self.created_at.0.into()),
+            self.owned_by.map(|column| column.packed().into()),
         ]
     }
 }
@@ -116,6 +125,31 @@ pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, Hilo
     let table = Table::read(ids.sequence)?;
     let row = table.find(ids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], Snapshot::Catalog);
     Ok(row.map(|row| Sequence::from_row(&row)))
+}
+
+/// The sequences that a column owns or, if `attnum` is `None`, any column of the table.
+pub fn owned_by_column(
+    ids: &CatalogOids,
+    relid: pg_sys::Oid,
+    attnum: Option<i16>,
+) -> Result<Vec<Sequence>, HiloError> {
+    let packed = |attnum| ColumnRef { relid, attnum }.packed();
+    // A table's numbers of columns are from 1 to 1600.
+    let (after, before) = match attnum {
+        Some(attnum) => (packed(attnum) - 1, packed(attnum) + 1),
+        None => (packed(0), packed(i16::MAX)),
+    };
+    let table = Table::read(ids.sequence)?;
+    let keys = [
+        (column::OWNED_BY, Match::Int8Greater(after)),
+        (column::OWNED_BY, Match::Int8Less(before)),
+    ];
+    let mut found = Vec::new();
+    table.scan(ids.sequence_owned_by_idx, &keys, Snapshot::Catalog, |row| {
+        found.grow(Sequence::from_row(&row)).or_raise();
+        true
+    });
+    Ok(found)
 }
 
 /// Visits all sequences that exist now, until `visit` returns false.

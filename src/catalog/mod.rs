@@ -7,6 +7,7 @@
 //! is locked.
 
 pub mod column_defaults;
+pub mod column_ref;
 pub mod column_values;
 pub mod columns;
 pub mod definitions;
@@ -38,6 +39,7 @@ pub struct CatalogOids {
     pub sequence_pkey: pg_sys::Oid,
     pub sequence_name_key: pg_sys::Oid,
     pub sequence_owner_idx: pg_sys::Oid,
+    pub sequence_owned_by_idx: pg_sys::Oid,
     pub position: pg_sys::Oid,
     pub position_pkey: pg_sys::Oid,
     pub free_range: pg_sys::Oid,
@@ -101,6 +103,7 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         sequence_pkey: of(c"sequence_pkey")?,
         sequence_name_key: of(c"sequence_name_key")?,
         sequence_owner_idx: of(c"sequence_owner_idx")?,
+        sequence_owned_by_idx: of(c"sequence_owned_by_idx")?,
         position: of(c"position")?,
         position_pkey: of(c"position_pkey")?,
         free_range: of(c"free_range")?,

@@ -51,6 +51,9 @@ pub struct Described {
     pub slice_size: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_format: Option<String>,
+    /// A column, as `schema.table.column`. `None`: no column owns the sequence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owned_by: Option<String>,
     /// `None`: the current role for a new sequence; unchanged for one that exists
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -178,6 +181,7 @@ impl Described {
             block_size: definition.block_size,
             slice_size: definition.slice_size,
             key_format: own_format(definition).map(str::to_owned),
+            owned_by: None,
             owner: None,
             privileges: None,
         }

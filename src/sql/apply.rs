@@ -3,8 +3,9 @@
 //! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`, `hilo_revoke` and
 //! `hilo_drop`. A sequence that is already as described is neither locked nor changed.
 //!
-//! Locking: first the extension, so that one call waits for another instead of colliding with it over a name;
-//! then the sequences, in the order of their names.
+//! Locking: first the tables that `owned_by` names, which stay as they are until the transaction ends; then the
+//! extension, so that one call waits for another instead of colliding with it over a name; then the sequences, in
+//! the order of their names.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -16,17 +17,18 @@ use serde_json::{Value, json};
 
 use hilo_core::document::{Described, Document, changes, difference};
 use hilo_core::name as names;
-use hilo_core::options::Definition;
+use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
-use super::document::{in_encoding, listed, read, role_name, write};
+use super::document::{column_name, in_encoding, listed, read, role_name, write};
 use super::stored_rows::StoredRows;
-use super::{ddl, document, owners, renumber};
+use super::{ddl, document, owned_by, owners, renumber};
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::text_datum;
-use crate::catalog::{self, catalog_oids, column_defaults};
+use crate::catalog::{catalog_oids, column_defaults};
 use crate::errors::{HiloError, OrRaise, located};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -59,6 +61,7 @@ struct Wanted {
     path: String,
     name: Name,
     definition: Definition,
+    owned_by: Option<ColumnRef>,
     owner: Option<pg_sys::Oid>,
     /// By grantee, and none of them without any.
     privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
@@ -101,6 +104,10 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     if let Some(format) = &definition.key_format {
         ddl::checked_key_format(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
     }
+    let owned_by = described.owned_by.as_deref().and_then(|column| {
+        let path = format!("{path}.owned_by");
+        at_path(&path, || owned_by::parse(&in_encoding(column)).or_raise())
+    });
     let owner = described.owner.as_deref().map(|owner| ddl::existing_role(&in_encoding(owner)));
     let owner = owner.transpose().map_err(|error| at(".owner", error))?;
     let mut privileges: Option<Vec<_>> = None;
@@ -119,7 +126,7 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     if described.privileges.is_some() {
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
     }
-    Ok(Wanted { path, name: name.as_slice().into(), definition, owner, privileges })
+    Ok(Wanted { path, name: name.as_slice().into(), definition, owned_by, owner, privileges })
 }
 
 fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
@@ -175,6 +182,7 @@ impl Wanted {
 
     fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
         let met = difference(&found.definition, &self.definition).is_none()
+            && self.owned_by == found.owned_by
             && self.owner.is_none_or(|owner| owner == found.owner)
             && match &self.privileges {
                 Some(wanted) => {
@@ -187,24 +195,39 @@ impl Wanted {
     }
 
     fn create(&self, done: &mut All) -> Result<(), HiloError> {
-        let created = ddl::create(self.name.clone(), self.definition.clone(), false);
+        let created = ddl::create(self.name.clone(), self.definition.clone(), None, false);
         let created = created.ok_or_else(|| HiloError::Duplicate(self.name.to_string()))?;
         // What follows is part of the creation, and has no rows of its own.
-        let mut rest = Vec::new();
-        self.give(locked(&created)?, &mut rest)?;
-        self.grant(locked(&created)?, &mut rest)?;
+        self.settle(&created, &mut Vec::new())?;
         add(done, "create", &self.name, &detail(&locked(&created)?.sequence)?)
     }
 
-    fn change(&self, locked_before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
-        let old = locked_before.sequence.clone();
-        if let Some(options) = difference(&old.definition, &self.definition) {
-            renumber::alter(&locked_before, &options, None);
-            let detail = Value::Object(changes(&old.definition, &self.definition));
-            add(done, "alter", &self.name, &detail)?;
+    fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
+        let old = before.sequence.clone();
+        let options = difference(&old.definition, &self.definition);
+        if options.is_some() || self.owned_by != old.owned_by {
+            let mut changes = changes(&old.definition, &self.definition);
+            let mut owned_by = old.owned_by;
+            if self.owned_by != old.owned_by {
+                let (from, to) = (column_name(old.owned_by), column_name(self.owned_by));
+                changes.insert("owned_by".into(), json!({"from": from, "to": to}));
+                // A table and its sequence have one owner, so the new column waits until that is settled.
+                owned_by = None;
+            }
+            renumber::alter(&before, &options.unwrap_or_default(), owned_by, None);
+            add(done, "alter", &self.name, &Value::Object(changes))?;
         }
-        self.give(locked(&old)?, done)?;
-        self.grant(locked(&old)?, done)
+        self.settle(&old, done)
+    }
+
+    /// Makes the owner, the owning column and the privileges those that are wanted.
+    fn settle(&self, sequence: &Sequence, done: &mut All) -> Result<(), HiloError> {
+        self.give(locked(sequence)?, done)?;
+        let given = locked(sequence)?;
+        if self.owned_by != given.sequence.owned_by {
+            renumber::alter(&given, &Options::default(), self.owned_by, None);
+        }
+        self.grant(locked(sequence)?, done)
     }
 
     fn give(&self, locked: LockedSequence, done: &mut All) -> Result<(), HiloError> {
@@ -275,11 +298,10 @@ fn drop_others(wanted: &[Wanted], done: &mut All) -> Result<(), HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
     let (user, mut others, mut found) = (ffi::current_user(), 0u64, Vec::new());
     definitions::each(|sequence| {
-        if kept.contains(&*sequence.name) {
-        } else if privileges::acts_as(user, sequence.owner) {
-            found.grow(sequence).or_raise();
-        } else {
-            others += 1;
+        match kept.contains(&*sequence.name) {
+            true => {}
+            false if privileges::acts_as(user, sequence.owner) => found.grow(sequence).or_raise(),
+            false => others += 1,
         }
         true
     })?;
@@ -313,9 +335,7 @@ fn check_unused<'a>(sequences: impl Iterator<Item = &'a Sequence>) -> Result<(),
     if names.is_empty() {
         return Ok(());
     }
-    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
-    let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
-    let all = column_defaults::all(type_oid);
+    let all = column_defaults::all(owners::name_type()?);
     let used = all.iter().filter(|(_, name)| names.contains(name)).map(|(default, name)| {
         let default = column_defaults::describe(default);
         format!("{default} depends on hilo sequence \"{name}\"")

@@ -10,6 +10,8 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
+use super::owned_by;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
@@ -92,7 +94,8 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
     let if_not_exists = args.bool(11).unwrap_or(false);
-    if create(name.clone(), definition, if_not_exists).is_none() {
+    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
+    if create(name.clone(), definition, owned_by, if_not_exists).is_none() {
         exists(name, if_not_exists);
     }
     result
@@ -100,9 +103,17 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
 
 /// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
 /// it, only if that is `tolerated`, as by [`insert`].
-pub(super) fn create(name: Name, definition: Definition, tolerated: bool) -> Option<Sequence> {
+pub(super) fn create(
+    name: Name,
+    definition: Definition,
+    owned_by: Option<ColumnRef>,
+    tolerated: bool,
+) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
+    if let Some(column) = owned_by {
+        owned_by::check(column, ffi::current_user()).or_raise();
+    }
     numbering::node().or_raise();
     if definitions::by_name(&name).or_raise().is_some() {
         return None;
@@ -112,6 +123,7 @@ pub(super) fn create(name: Name, definition: Definition, tolerated: bool) -> Opt
         name,
         owner: ffi::current_user(),
         created_at: definitions::now(),
+        owned_by,
         definition,
     };
     if !insert(&sequence, tolerated) {

@@ -10,6 +10,7 @@ use hilo_core::document::{Described, Document, Grant, Privilege, VERSION};
 
 use super::args::{Args, sql_functions};
 use super::nextval;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles;
@@ -67,6 +68,7 @@ pub fn described(sequence: &Sequence) -> Described {
     }
     grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));
     Described {
+        owned_by: column_name(sequence.owned_by),
         owner: role_name(sequence.owner),
         privileges: Some(grants),
         ..Described::of(utf8(&sequence.name), &sequence.definition)
@@ -90,6 +92,11 @@ pub fn role_name(role: pg_sys::Oid) -> Option<String> {
         let name = pg_sys::GetUserNameFromId(role, true);
         (!name.is_null()).then(|| utf8(CStr::from_ptr(name).to_bytes()))
     }
+}
+
+/// The column that owns a sequence, if any, as a document has it.
+pub fn column_name(column: Option<ColumnRef>) -> Option<String> {
+    column.and_then(ColumnRef::text).map(|text| utf8(text.to_bytes()))
 }
 
 const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;

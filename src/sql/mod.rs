@@ -3,12 +3,14 @@
 pub mod apply;
 pub mod args;
 pub mod check;
+pub mod column_ref_type;
 pub mod ddl;
 pub mod document;
 pub mod find_gaps;
 pub mod keys;
 mod missing_because;
 pub mod nextval;
+pub mod owned_by;
 pub mod owners;
 pub mod prefix;
 pub mod raw_function;

@@ -37,6 +37,10 @@ pub(super) fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
     if owned.sequence.owner == new_owner {
         return;
     }
+    if let Some(column) = owned.sequence.owned_by {
+        let (name, column) = (owned.sequence.name.to_string(), column.describe());
+        HiloError::LinkedToTable { name, column }.raise();
+    }
     // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or does
     // nothing.
     unsafe {
@@ -51,7 +55,8 @@ pub(super) fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
     give(owned, new_owner).or_raise();
 }
 
-fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+/// Makes `new_owner` the owner of a sequence, with the consequences for its privileges.
+pub(super) fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
     let sequence = &locked.sequence;
     let (id, old_owner) = (sequence.id, sequence.owner);
     roles::depend_on(new_owner)?;
@@ -187,8 +192,7 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     for role in from {
         owned.push((*role, role_references::owned_by(*role)?));
     }
-    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
-    let type_oid = catalog::type_named(c"hilo_sequence", schema)?;
+    let type_oid = name_type()?;
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were added during
     // the waits.
     drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), cascade)?;
@@ -206,6 +210,12 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
         }
     }
     Ok(())
+}
+
+/// The OID of type hilo_sequence.
+pub(super) fn name_type() -> Result<pg_sys::Oid, HiloError> {
+    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
+    catalog::type_named(c"hilo_sequence", schema)
 }
 
 /// Drops the column defaults that use these sequences if `cascade`; otherwise any of them is an error, which

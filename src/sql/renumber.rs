@@ -7,7 +7,8 @@ use super::args::{Args, sql_functions};
 use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
-use super::nextval;
+use super::{nextval, owned_by};
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
@@ -144,18 +145,28 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    alter(&lock_owned(name), &options, restart);
+    let owned_by = args.optional(12).map(|_| owned_by::parse(args.bytes(12)).or_raise());
+    let owned = lock_owned(name);
+    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart);
 }
 
-/// Changes the options of a locked sequence, and restarts it if `restart` says where.
-pub(super) fn alter(owned: &LockedSequence, options: &Options, restart: Option<i64>) {
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if `restart` says where.
+pub(super) fn alter(
+    owned: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    restart: Option<i64>,
+) {
     let old = owned.sequence.clone();
+    if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
+        owned_by::check(column, old.owner).or_raise();
+    }
     // An error in the options is raised before the pool is frozen.
     old.definition.alter(options, None, restart).or_raise();
     if !renumbers(&old.definition, options) && restart.is_none() {
-        return redefine(owned, options);
+        return redefine(owned, options, owned_by);
     }
-    let mut new = old.clone();
+    let mut new = Sequence { owned_by, ..old.clone() };
     let locked = lock_position(&old, restart.is_some());
     let position = close(&locked, &old, restart.is_none());
     let last = position.last_value(&old.definition);
@@ -175,7 +186,7 @@ pub(super) fn alter(owned: &LockedSequence, options: &Options, restart: Option<i
 
 /// Changes options that leave each index its value. The position stays as it is, so this transaction draws
 /// from the pool as every other session does, and its rollback returns nothing.
-fn redefine(locked: &LockedSequence, options: &Options) {
+fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
     let old = &locked.sequence;
     let position = positions::find(&catalog_oids().or_raise(), old.id, gucs::node().0).or_raise();
     let current = position.map(|position| {
@@ -187,11 +198,21 @@ fn redefine(locked: &LockedSequence, options: &Options) {
         let dealt = Position { next_index, ..position };
         dealt.last_value(&old.definition).unwrap_or(position.base)
     });
-    let mut new = old.clone();
+    let mut new = Sequence { owned_by, ..old.clone() };
     new.definition = old.definition.alter(options, current, None).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     locked.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+}
+
+/// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
+pub(super) fn restart(sequence: &Sequence) {
+    let base = sequence.definition.start_value;
+    let locked = lock_position(sequence, true);
+    let position = close(&locked, sequence, false);
+    let numbering =
+        numbering::starting_at(sequence, &position, &sequence.definition, base).or_raise();
+    renumber(&locked, sequence, &position, numbering, 0, false);
 }
 
 /// How a sequence continues after its last value when its increment, its cycle option or its laps change.

@@ -48,6 +48,7 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
             name: name.into(),
             owner,
             created_at: definitions::now(),
+            owned_by: None,
             definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
         };
         definitions::insert(&sequence)?;

@@ -12,7 +12,9 @@ use crate::{call, catalog, document, schema};
 fn a_bad_document_is_refused_with_the_place_of_the_error() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
-    admin.run("SELECT hilo_create('there')");
+    admin.run(
+        "CREATE TABLE kept (id int); CREATE VIEW view AS SELECT * FROM kept; SELECT hilo_create('there')",
+    );
     let before = catalog(&mut admin);
     let validator = jsonschema::validator_for(&schema()).expect("the schema is one");
     let grant = |grant: Value| json!([{"name": "a", "privileges": [grant]}]);
@@ -48,6 +50,11 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
         ),
         (json!([{"name": "a", "ordered": true, "slice_size": 5}]), "22023", "sequences[0]", false),
         (json!([{"name": "a", "key_format": "none"}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "owned_by": 1}]), "22023", "sequences[0].owned_by", true),
+        (json!([{"name": "a", "owned_by": "x"}]), "22023", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "x.id"}]), "42P01", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "kept.no"}]), "42703", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "view.id"}]), "42809", "sequences[0]", false),
         (json!([{"name": "a", "owner": 1}]), "22023", "sequences[0].owner", true),
         (
             json!([{"name": "b"}, {"name": "a", "owner": "nobody"}]),
@@ -134,7 +141,8 @@ fn the_schema_has_the_fields_of_the_library() {
     assert_eq!(known(document(unknown)), fields("/$defs/grant/properties"));
     assert_eq!(known(json!({"other": 1})), fields("/properties"));
     admin.run(
-        "SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}');
+        "CREATE TABLE t (id int);
+         SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id');
          SELECT hilo_create('b', ordered => true)",
     );
     let exported = crate::export(&mut admin);

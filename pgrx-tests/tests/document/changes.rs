@@ -247,3 +247,41 @@ fn one_refusal_leaves_all_as_they_were() {
     assert_eq!(catalog(&mut admin), before);
     cluster.finish();
 }
+
+/// The owning column is an option like others: linked, moved and unlinked, also together with the owner.
+#[test]
+fn the_owning_column_becomes_that_of_the_document() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE ROLE anna; CREATE TABLE t (id int, \"Other\" int); CREATE SCHEMA shop;
+         CREATE TABLE shop.hers (id int); ALTER TABLE shop.hers OWNER TO anna",
+    );
+    let of = |owner: &str, column: serde_json::Value| {
+        document(json!([{"name": "a", "owner": owner, "owned_by": column}]))
+    };
+    for (owner, column, rows) in [
+        ("postgres", json!("public.t.id"), 1),
+        ("postgres", json!("public.t.\"Other\""), 1),
+        ("anna", json!("shop.hers.id"), 2),
+        ("anna", json!(null), 1),
+        ("postgres", json!("public.t.id"), 2),
+        ("anna", json!(null), 2),
+        ("anna", json!("shop.hers.id"), 1),
+    ] {
+        let wanted = of(owner, column.clone());
+        let tried = apply_with(&mut admin, &wanted, ", dry_run => true");
+        assert_eq!(apply(&mut admin, &wanted), tried);
+        assert_eq!(tried.len(), rows, "{tried:?}");
+        assert!(apply(&mut admin, &wanted).is_empty());
+        let exported = export(&mut admin);
+        assert_eq!(exported["sequences"][0].get("owned_by").unwrap_or(&json!(null)), &column);
+        assert!(apply(&mut admin, &exported).is_empty());
+    }
+    for wrong in [of("postgres", json!("shop.hers.id")), of("anna", json!("t.id"))] {
+        admin.refusal(&format!("SELECT {}", call(&wrong, ""))).details("sequences[0]");
+    }
+    admin.run("DROP TABLE shop.hers");
+    assert_eq!(export(&mut admin), document(json!([])));
+    cluster.finish();
+}

@@ -1,0 +1,65 @@
+//! A column of a table by OID and number: what `hilo.sequence.owned_by` holds. Renaming the table or the column,
+//! or moving the table to another schema, changes neither.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys;
+
+use super::name::escape_for_message;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnRef {
+    pub relid: pg_sys::Oid,
+    pub attnum: i16,
+}
+
+impl ColumnRef {
+    /// No column: its table, or the column itself, does not exist.
+    pub const NOWHERE: ColumnRef = ColumnRef { relid: pg_sys::InvalidOid, attnum: 0 };
+
+    /// As the type `hilo.column_ref` stores it, so that the columns of a table are neighbours in an index.
+    pub fn packed(self) -> i64 {
+        (i64::from(self.relid.to_u32()) << 16) | i64::from(self.attnum as u16)
+    }
+
+    pub fn unpacked(packed: i64) -> ColumnRef {
+        ColumnRef { relid: pg_sys::Oid::from_u32((packed >> 16) as u32), attnum: packed as i16 }
+    }
+
+    /// The column of this name. `None`: the table has no such column.
+    pub fn named(relid: pg_sys::Oid, column: &CStr) -> Option<ColumnRef> {
+        // SAFETY: a look-up in a system cache, inside a transaction; the name is a C string.
+        let attnum = unsafe { pg_sys::get_attnum(relid, column.as_ptr()) };
+        (attnum > 0).then_some(ColumnRef { relid, attnum })
+    }
+
+    /// The names of its schema, its table and itself; `None` if it does not exist.
+    pub fn names(self) -> Option<[CString; 3]> {
+        // SAFETY: look-ups in system caches, inside a transaction. Each result is null, which is checked, or a
+        // copy in the current memory context.
+        unsafe {
+            let of = |name: *mut std::ffi::c_char| {
+                (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
+            };
+            let table = of(pg_sys::get_rel_name(self.relid))?;
+            let column = of(pg_sys::get_attname(self.relid, self.attnum, true))?;
+            let schema = of(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(self.relid)))?;
+            Some([schema, table, column])
+        }
+    }
+
+    /// `schema.table.column`, each quoted if necessary; `None` if it does not exist.
+    pub fn text(self) -> Option<CString> {
+        let parts = self.names()?.map(|name| {
+            // SAFETY: the result is the name itself or a copy in the current memory context.
+            unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr())) }.to_bytes().to_vec()
+        });
+        CString::new(parts.join(&b'.')).ok()
+    }
+
+    /// For messages: `schema.table.column`, or `-` if it does not exist.
+    pub fn describe(self) -> String {
+        self.text().map_or("-".into(), |text| escape_for_message(text.to_bytes()))
+    }
+}

@@ -1,0 +1,299 @@
+//! Sequences that a column owns, as core's OWNED BY: they are dropped with the column or its table, restart
+//! with TRUNCATE … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
+//! statements.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::column_ref_type::identifiers;
+use super::{ddl, owners, renumber};
+use crate::backend::Global;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::privileges;
+use crate::catalog::table::next_command;
+use crate::catalog::{catalog_oids, column_defaults};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::memory::{self, Grow};
+use crate::session;
+use crate::shared;
+
+/// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the inner `None`).
+/// Locks the table, so that it stays as it is until the transaction ends. Called before the sequence is
+/// locked: tables come first.
+pub(super) fn parse(text: &[u8]) -> Result<Option<ColumnRef>, HiloError> {
+    let malformed = || {
+        HiloError::Argument(
+            format!("invalid value for owned_by: \"{}\"", escape_for_message(text)),
+            "Specify table.column or schema.table.column, each quoted as in SQL, or none.",
+        )
+    };
+    if text.eq_ignore_ascii_case(b"none") {
+        return Ok(None);
+    }
+    let input = CString::new(text).map_err(|_| malformed())?;
+    let names = identifiers(&input).ok_or_else(malformed)?;
+    let (schema, table, column) = match names.as_slice() {
+        [table, column] => (None, *table, *column),
+        [schema, table, column] => (Some(*schema), *table, *column),
+        _ => return Err(malformed()),
+    };
+    let relid = lock_table(schema, table);
+    let missing = || HiloError::NoSuchColumn {
+        column: escape_for_message(column.to_bytes()),
+        relation: format!("\"{}\"", escape_for_message(table.to_bytes())),
+    };
+    ColumnRef::named(relid, column).ok_or_else(missing).map(Some)
+}
+
+/// Looks up a table as a statement does, and locks it. A table that does not exist is core's error.
+fn lock_table(schema: Option<&CStr>, table: &CStr) -> pg_sys::Oid {
+    // SAFETY: the names are C strings that outlive the call, which copies none of them. The lock is released at
+    // the end of the transaction.
+    unsafe {
+        let schema = schema.map_or(std::ptr::null(), CStr::as_ptr);
+        let range = pg_sys::makeRangeVar(schema.cast_mut(), table.as_ptr().cast_mut(), -1);
+        pg_sys::RangeVarGetRelidExtended(
+            range,
+            pg_sys::AccessShareLock as _,
+            0,
+            None,
+            std::ptr::null_mut(),
+        )
+    }
+}
+
+/// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
+/// owner.
+pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
+    // SAFETY: look-ups in system caches, inside a transaction; the table is locked.
+    let (kind, persistence) = unsafe {
+        (
+            pg_sys::get_rel_relkind(column.relid) as u8,
+            pg_sys::get_rel_persistence(column.relid) as u8,
+        )
+    };
+    let kinds = [
+        pg_sys::RELKIND_RELATION,
+        pg_sys::RELKIND_PARTITIONED_TABLE,
+        pg_sys::RELKIND_FOREIGN_TABLE,
+    ];
+    if !kinds.contains(&kind) || persistence == pg_sys::RELPERSISTENCE_TEMP {
+        return Err(HiloError::CannotOwn(column.describe()));
+    }
+    if table_owner(column.relid) != owner {
+        return Err(HiloError::OwnersDiffer(column.describe()));
+    }
+    Ok(())
+}
+
+/// The role that owns a table; InvalidOid if the table does not exist.
+pub(super) fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
+    let none = pg_sys::Datum::null();
+    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked, or one of
+    // pg_class, which is released after it was read.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
+        if row.is_null() {
+            return pg_sys::InvalidOid;
+        }
+        let owner = (*(pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_class)).relowner;
+        pg_sys::ReleaseSysCache(row);
+        owner
+    }
+}
+
+/// The sequences that a table or column owns; none where hilo cannot be used at all.
+fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
+    if shared::get().is_err() {
+        return Vec::new();
+    }
+    match catalog_oids() {
+        Ok(ids) => definitions::owned_by_column(&ids, relid, attnum).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The names of the sequences that were dropped with their columns in the current statement.
+static DROPPED: Global<RefCell<Vec<Name>>> = Global::new(RefCell::new(Vec::new()));
+
+/// Runs when core drops a table (`part` 0) or a column, whose locks it has.
+pub fn dropped(relid: pg_sys::Oid, part: i32) {
+    let found = owned(relid, (part != 0).then_some(part as i16));
+    if found.is_empty() {
+        return;
+    }
+    session::prepare();
+    for sequence in found {
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
+            DROPPED.borrow_mut().grow(locked.sequence.name.clone()).or_raise();
+            ddl::remove(locked);
+        }
+    }
+}
+
+/// Runs at the end of a utility statement: the sequences that it has dropped with their columns may still be
+/// used by the defaults of other columns. These prevent the drop, unless the statement says CASCADE.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after_drop(cascade: bool) {
+    let names = std::mem::take(&mut *DROPPED.borrow_mut());
+    // SAFETY: reads a static of xact.c.
+    if names.is_empty() || !unsafe { pg_sys::IsTransactionState() } || catalog_oids().is_err() {
+        return;
+    }
+    next_command();
+    // A name that exists was dropped in a subtransaction that was rolled back, or is another sequence's.
+    let gone = names.into_iter().filter(|name| matches!(definitions::by_name(name), Ok(None)));
+    for name in gone {
+        let defaults = column_defaults::using(owners::name_type().or_raise(), &name);
+        if !defaults.is_empty() && !cascade {
+            let dependents =
+                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+            HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
+        }
+        defaults.iter().for_each(column_defaults::drop_default);
+    }
+}
+
+/// Whether a statement that drops something says CASCADE.
+///
+/// # Safety
+/// `node` must be a statement.
+pub unsafe fn cascades(node: *mut pg_sys::Node) -> bool {
+    const CASCADE: pg_sys::DropBehavior::Type = pg_sys::DropBehavior::DROP_CASCADE;
+    // SAFETY: the tag of a node tells its type.
+    unsafe {
+        match (*node).type_ {
+            pg_sys::NodeTag::T_DropStmt => (*node.cast::<pg_sys::DropStmt>()).behavior == CASCADE,
+            pg_sys::NodeTag::T_DropOwnedStmt => {
+                (*node.cast::<pg_sys::DropOwnedStmt>()).behavior == CASCADE
+            }
+            pg_sys::NodeTag::T_AlterTableStmt => {
+                commands(node.cast()).any(|command| (*command).behavior == CASCADE)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The commands of an ALTER TABLE.
+///
+/// # Safety
+/// `statement` must be one, and must live as long as the result is used.
+unsafe fn commands(
+    statement: *mut pg_sys::AlterTableStmt,
+) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
+    // SAFETY: the list is one of AlterTableCmd nodes, with as many cells as it says.
+    unsafe {
+        let list = (*statement).cmds;
+        (0..pg_sys::list_length(list)).map(move |at| pg_sys::list_nth(list, at).cast())
+    }
+}
+
+/// Copies a statement after which owned sequences have something to do; null for all others. Core may free
+/// the statement when it executes it.
+///
+/// # Safety
+/// `node` must be a statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: the tag of a node tells its type; the copy is in the statement's memory context.
+    unsafe {
+        let concerns = match (*node).type_ {
+            pg_sys::NodeTag::T_TruncateStmt => (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
+            pg_sys::NodeTag::T_AlterTableStmt => commands(node.cast())
+                .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner),
+            _ => false,
+        };
+        if concerns { pg_sys::copyObjectImpl(node.cast()).cast() } else { std::ptr::null_mut() }
+    }
+}
+
+/// Runs after core has executed the statement that [`before`] copied.
+///
+/// # Safety
+/// `node` must come from [`before`], in the same statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node) {
+    next_command();
+    // SAFETY: the tag of a node tells its type.
+    unsafe {
+        match (*node).type_ {
+            pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
+            _ => follow_owner(node.cast()),
+        }
+    }
+}
+
+/// Restarts the sequences of the tables that TRUNCATE … RESTART IDENTITY has emptied, each at its start value.
+unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
+    // SAFETY: core has locked all of these tables and has just executed the statement on them, so each exists.
+    // The lists are in the current memory context.
+    let tables = unsafe {
+        let mut tables: *mut pg_sys::List = std::ptr::null_mut();
+        for at in 0..pg_sys::list_length((*statement).relations) {
+            let range: *mut pg_sys::RangeVar = pg_sys::list_nth((*statement).relations, at).cast();
+            let relid = relid_of(range);
+            let all = match (*range).inh {
+                true => ffi::with_children(relid),
+                false => pg_sys::lappend_oid(std::ptr::null_mut(), relid),
+            };
+            tables = pg_sys::list_concat_unique_oid(tables, all);
+        }
+        while (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE {
+            let referencing = pg_sys::heap_truncate_find_FKs(tables);
+            if referencing.is_null() {
+                break;
+            }
+            tables = pg_sys::list_concat_unique_oid(tables, referencing);
+        }
+        (0..pg_sys::list_length(tables))
+            .map(|at| pg_sys::list_nth_oid(tables, at))
+            .collect::<Vec<_>>()
+    };
+    for sequence in tables.into_iter().flat_map(|relid| owned(relid, None)) {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
+            if !privileges::acts_as(ffi::current_user(), locked.sequence.owner) {
+                HiloError::NotOwner(locked.sequence.name.to_string()).raise();
+            }
+            renumber::restart(&locked.sequence);
+        }
+    }
+}
+
+/// Gives the sequences of a table to its new owner.
+unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
+    // SAFETY: core has locked the relation and has just executed the statement on it, so it exists, unless the
+    // statement tolerates that it does not.
+    let relid = unsafe { relid_of((*statement).relation) };
+    let owner = table_owner(relid);
+    for sequence in owned(relid, None) {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
+            && locked.sequence.owner != owner
+        {
+            owners::give(locked, owner).or_raise();
+        }
+    }
+}
+
+/// The relation that a statement means; InvalidOid if there is none.
+unsafe fn relid_of(range: *const pg_sys::RangeVar) -> pg_sys::Oid {
+    // SAFETY: the caller passes a part of a statement; the statement has locked the relation.
+    unsafe {
+        pg_sys::RangeVarGetRelidExtended(
+            range,
+            pg_sys::NoLock as _,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            std::ptr::null_mut(),
+        )
+    }
+}
