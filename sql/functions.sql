@@ -113,6 +113,17 @@ COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
     '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
     'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
 
+CREATE FUNCTION hilo_create_missing()
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
+COMMENT ON FUNCTION hilo_create_missing() IS
+    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
+    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
+    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
+    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
+    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
+    'the extension, or if row security hides rows from the owner of a table; 55P03 after lock_timeout.';
+
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint

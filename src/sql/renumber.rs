@@ -255,14 +255,19 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    let locked = lock_position(&sequence, true);
-    let position = close(&locked, &sequence, false);
-    let (numbering, next_index) = behind(&sequence, &position, value, called).or_raise();
-    renumber(&locked, &sequence, &position, numbering, next_index, false);
+    set(&sequence, value, called);
     if called {
         memo::set_last(sequence.id, value);
     }
     value
+}
+
+/// Renumbers a locked sequence: it continues after `value` or, unless that was `called`, with it.
+pub(super) fn set(sequence: &Sequence, value: i64, called: bool) {
+    let locked = lock_position(sequence, true);
+    let position = close(&locked, sequence, false);
+    let (numbering, next_index) = behind(sequence, &position, value, called).or_raise();
+    renumber(&locked, sequence, &position, numbering, next_index, false);
 }
 
 fn check_value(sequence: &Sequence, value: i64) {

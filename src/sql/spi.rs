@@ -1,7 +1,7 @@
 //! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
 //! is parsed under the caller's search_path.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
@@ -59,19 +59,38 @@ pub fn rows<T>(sql: &str, mut each: impl FnMut(Row) -> T) -> Vec<T> {
     found
 }
 
+/// The same for a query in the encoding of the database, which sees all that is committed when it starts, in any
+/// isolation level.
+pub fn newest_rows<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    let mut found = Vec::new();
+    let text = CString::new(sql).unwrap_or_default();
+    // SAFETY: the two calls are a pair, inside a transaction; after an error its end removes the snapshot.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        run(&text, true, |row| found.grow(each(row)).or_raise());
+        pg_sys::PopActiveSnapshot();
+    }
+    found
+}
+
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
+pub fn for_each(sql: &str, each: impl FnMut(Row)) {
+    // Not with the active snapshot, which is the older one of the caller's statement.
+    run(&CString::new(sql).unwrap_or_default(), false, each);
+}
+
+/// Runs a query that only reads, with the active snapshot or a new one of the transaction.
+fn run(text: &CStr, with_active: bool, mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
-    let text = CString::new(sql).unwrap_or_default();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
-    // used after its batch is freed. The query is not marked as read-only, because then it would use the
-    // older snapshot of the caller's statement; what the callers pass only reads.
+    // used after its batch is freed. A query that is marked as read-only uses the active snapshot.
     unsafe {
         pg_sys::SPI_connect();
         let plan = pg_sys::SPI_prepare(text.as_ptr(), 0, std::ptr::null_mut());
         let none = std::ptr::null_mut();
-        let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
+        let portal =
+            pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), with_active);
         loop {
             pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
             let table = pg_sys::SPI_tuptable;
