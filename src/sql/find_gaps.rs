@@ -241,20 +241,27 @@ fn on_stripes(
     Ok((Grid { mapping, end }, known, strange))
 }
 
+/// What a reason does at a place. In this order, one ends before the next begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Ends,
+    Begins,
+}
+
 /// Splits the ranges so that they are disjoint and in order, each with the first reason that knows it.
 /// Neighbours with the same reason become one range.
 fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
     // The places at which a reason begins and ends to apply.
-    let mut edges: Vec<(i64, usize, bool)> = Vec::new();
+    let mut edges: Vec<(i64, usize, Edge)> = Vec::new();
     for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
-        edges.grow((range.start, rank, true))?;
-        edges.grow((range.end, rank, false))?;
+        edges.grow((range.start, rank, Edge::Begins))?;
+        edges.grow((range.end, rank, Edge::Ends))?;
     }
     edges.sort_unstable();
     let mut open = [0usize; Why::UNKNOWN + 1];
     let mut all: Vec<Known> = Vec::new();
     let mut from = i64::MIN;
-    for (place, rank, begins) in edges {
+    for (place, rank, edge) in edges {
         if place > from
             && let Some(first) = open.iter().position(|count| *count > 0)
         {
@@ -264,9 +271,9 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
             }
         }
         from = place;
-        match begins {
-            true => open[rank] += 1,
-            false => open[rank] -= 1,
+        match edge {
+            Edge::Begins => open[rank] += 1,
+            Edge::Ends => open[rank] -= 1,
         }
     }
     Ok(all)

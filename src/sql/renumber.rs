@@ -25,18 +25,27 @@ use crate::shared::slices::IndexSpace;
 
 sql_functions!(hilo_alter, hilo_setval);
 
+/// How a new numbering relates to the one before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It continues after the last value.
+    Continues,
+    /// It starts at a value that the caller states.
+    Restarts,
+}
+
 /// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
-/// numbering or, if it `renumbers`, starts like that of a new sequence, because the caller renumbers it at once.
-fn lock_position(sequence: &Sequence, renumbers: bool) -> LockedPosition {
+/// numbering or, if the sequence restarts, begins like that of a new one, because the caller renumbers it at once.
+fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
     let ids = catalog_oids().or_raise();
     let node = numbering::node().or_raise();
     loop {
         match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
-                let first = match renumbers {
-                    true => Position::first(sequence),
-                    false => numbering::joined(&ids, sequence).or_raise(),
+                let first = match start {
+                    Start::Restarts => Position::first(sequence),
+                    Start::Continues => numbering::joined(&ids, sequence).or_raise(),
                 };
                 positions::insert(&first).or_raise();
                 next_command();
@@ -61,9 +70,9 @@ fn index_space(position: &Position) -> IndexSpace {
 
 /// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
 /// transaction ends, and returns the position at which the numbering ends. What was reserved below that and
-/// not served is written off. If the new numbering `continues` the old one, it starts after what another
-/// server may have reserved.
-fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
+/// not served is written off. A numbering that continues the old one starts after what another server
+/// may have reserved.
+fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position {
     let ids = catalog_oids().or_raise();
     let shared = shared::get().or_raise();
     let mut position = locked.position;
@@ -100,7 +109,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     }
     ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
-    if continues && position.may_lack() {
+    if start == Start::Continues && position.may_lack() {
         takeover::skip(&ids, sequence, &mut position).or_raise();
     }
     position
@@ -113,13 +122,15 @@ fn renumber(
     old: &Position,
     numbering: Numbering,
     next_index: i64,
-    continues: bool,
+    start: Start,
 ) {
     let epoch = old.epoch.next();
-    let origin = match (continues, locked.is_own()) {
-        (false, _) => Origin::New,
-        (true, true) => Origin::Continues(locked.version(), old.mapping(&sequence.definition)),
-        (true, false) => Origin::Shared,
+    let origin = match start {
+        Start::Restarts => Origin::New,
+        Start::Continues if locked.is_own() => {
+            Origin::Continues(locked.version(), old.mapping(&sequence.definition))
+        }
+        Start::Continues => Origin::Shared,
     };
     let (system_id, timeline) = positions::server();
     let renumbered = locked.rewrite(&Position {
@@ -152,8 +163,9 @@ fn hilo_alter(args: Args) {
         return redefine(&owned, &options);
     }
     let mut new = old.clone();
-    let locked = lock_position(&old, restart.is_some());
-    let position = close(&locked, &old, restart.is_none());
+    let start = if restart.is_some() { Start::Restarts } else { Start::Continues };
+    let locked = lock_position(&old, start);
+    let position = close(&locked, &old, start);
     let last = position.last_value(&old.definition);
     new.definition =
         old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
@@ -166,7 +178,7 @@ fn hilo_alter(args: Args) {
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
-    renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
+    renumber(&locked, &old, &position, numbering, next_index, start);
 }
 
 /// Changes options that leave each index its value. The position stays as it is, so this transaction draws
@@ -230,10 +242,11 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    let locked = lock_position(&sequence, true);
-    let position = close(&locked, &sequence, false);
-    let (numbering, next_index) = behind(&sequence, &position, value, called).or_raise();
-    renumber(&locked, &sequence, &position, numbering, next_index, false);
+    let locked = lock_position(&sequence, Start::Restarts);
+    let position = close(&locked, &sequence, Start::Restarts);
+    let continued = if called { after } else { with };
+    let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
+    renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
     if called {
         memo::set_last(sequence.id, value);
     }
@@ -247,18 +260,25 @@ fn check_value(sequence: &Sequence, value: i64) {
     }
 }
 
-/// How a sequence continues after `value` or, unless that was `called`, with it: the numbering, and the next
-/// index of this node.
-fn behind(
+/// How a sequence continues with `value`: the numbering, and the next index of this node.
+fn with(
     sequence: &Sequence,
     position: &Position,
     value: i64,
-    called: bool,
+) -> Result<(Numbering, i64), HiloError> {
+    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, 0))
+}
+
+/// How a sequence continues after `value`: the numbering, and the next index of this node.
+fn after(
+    sequence: &Sequence,
+    position: &Position,
+    value: i64,
 ) -> Result<(Numbering, i64), HiloError> {
     let definition = &sequence.definition;
     let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
-    if !called || gucs::node().1 == 1 {
-        return Ok((starting_at(value)?, called as i64));
+    if gucs::node().1 == 1 {
+        return Ok((starting_at(value)?, 1));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must not skip
     // one, so the numbering starts at the next value.

@@ -5,7 +5,7 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use super::account::{self, account};
+use super::account::{self, LentRows, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
@@ -110,13 +110,15 @@ pub fn reserve(
     if let Some(held) = held {
         let held = account::without(held, leaving);
         account::put(ids, &position, &sequence, leaving)?;
-        account(ids, incarnation, &mut position, &held, !leaving.is_empty())?;
+        let rows = if leaving.is_empty() { LentRows::IfHeldBack } else { LentRows::Always };
+        account(ids, incarnation, &mut position, &held, rows)?;
     }
     let free = match sequence.definition.ordered {
         true => Vec::new(),
         false => ranges::lend(ids, &position, incarnation, plan.room, plan.from)?,
     };
-    let mut reserved = decide(&sequence, &position, plan, same, free);
+    let available = if same { plan.available } else { 0 };
+    let mut reserved = decide(&sequence, &position, plan, available, free);
     position.next_index = reserved.block.end.max(position.next_index);
     if !reserved.block.is_empty() {
         // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
@@ -155,12 +157,12 @@ fn first_on_node(
     }
 }
 
-/// Decides how much to reserve.
+/// Decides how much to reserve. `available`: how much of the position's epoch the slot has.
 fn decide(
     sequence: &Sequence,
     position: &Position,
     plan: &Plan,
-    same: bool,
+    available: i64,
     free: Vec<Range>,
 ) -> Reserved {
     let terms = position.terms(sequence);
@@ -169,7 +171,6 @@ fn decide(
     let settings = gucs::refill(sequence.definition.block_size);
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
     let restored: i64 = free.iter().map(Range::len).sum();
-    let available = if same { plan.available } else { 0 };
     let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
     let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
     let block = Range::new(start, start + count);
