@@ -31,8 +31,7 @@ impl Position {
     /// The last value that this node has reserved, or the bound if that value cannot be computed; `None`: the
     /// node has reserved nothing.
     fn reach(&self, definition: &Definition) -> Option<i64> {
-        (self.next_index > 0)
-            .then(|| self.last_value(definition).unwrap_or(definition.last_bound()))
+        self.has_reserved().then(|| self.last_value(definition).unwrap_or(definition.last_bound()))
     }
 
     /// The furthest value of this node, if it has reserved one at or beyond `base`, in the direction of the
@@ -45,7 +44,7 @@ impl Position {
     ) -> Option<i64> {
         // The node was set to a base beyond `base`, and has not reserved from it since.
         let beyond = direction.is_beyond(self.base, base);
-        if self.next_index == 0 && self.epoch > Epoch(1) && beyond {
+        if !self.has_reserved() && self.epoch > Epoch(1) && beyond {
             return Some(self.base);
         }
         let reach = direction.further(self.reach(definition)?, self.base);

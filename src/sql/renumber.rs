@@ -1,5 +1,6 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
+use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
 
@@ -56,7 +57,7 @@ fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
-fn undealt(sequence: &Sequence, position: &Position) -> i64 {
+fn undealt(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
@@ -81,7 +82,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
     if locked.is_own() {
         // This transaction has drawn values that it has not written back yet.
         position.next_index =
-            uncommitted::reached(&locked.version()).unwrap_or(0).max(position.next_index);
+            uncommitted::reached(&locked.version()).unwrap_or_default().max(position.next_index);
         lost = uncommitted::passed(&locked.version());
     } else if position.incarnation == shared.life() {
         slice_table::return_slices(|entry| entry.id == sequence.id);
@@ -121,7 +122,7 @@ fn renumber(
     sequence: &Sequence,
     old: &Position,
     numbering: Numbering,
-    next_index: i64,
+    next_index: Index,
     start: Start,
 ) {
     let epoch = old.epoch.next();
@@ -172,7 +173,7 @@ fn hilo_alter(args: Args) {
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => {
-            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), 0)
+            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), Index::ZERO)
         }
         None => continued(&position, &old).or_raise(),
     };
@@ -205,14 +206,14 @@ fn redefine(locked: &LockedSequence, options: &Options) {
 /// How a sequence continues after its last value when its increment, its cycle option or its laps change.
 /// Several nodes have reached different values, so there the caller must state the value at which all
 /// restart.
-fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, i64), HiloError> {
+fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
         return Err(HiloError::NodesRestart(old.name.to_string()));
     }
     Ok(match position.last_value(&old.definition) {
-        Some(last) => (Numbering { base: last, ..numbering }, 1),
-        None => (numbering, 0),
+        Some(last) => (Numbering { base: last, ..numbering }, Index(1)),
+        None => (numbering, Index::ZERO),
     })
 }
 
@@ -265,8 +266,8 @@ fn with(
     sequence: &Sequence,
     position: &Position,
     value: i64,
-) -> Result<(Numbering, i64), HiloError> {
-    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, 0))
+) -> Result<(Numbering, Index), HiloError> {
+    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, Index::ZERO))
 }
 
 /// How a sequence continues after `value`: the numbering, and the next index of this node.
@@ -274,21 +275,21 @@ fn after(
     sequence: &Sequence,
     position: &Position,
     value: i64,
-) -> Result<(Numbering, i64), HiloError> {
+) -> Result<(Numbering, Index), HiloError> {
     let definition = &sequence.definition;
     let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
     if gucs::node().1 == 1 {
-        return Ok((starting_at(value)?, 1));
+        return Ok((starting_at(value)?, Index(1)));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must not skip
     // one, so the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {
-        return Ok((starting_at(next)?, 0));
+        return Ok((starting_at(next)?, Index::ZERO));
     }
     if definition.cycle {
-        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, 0));
+        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, Index::ZERO));
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::prelude::*;
 
-use hilo_core::numbers::{Serial, Timestamp};
+use hilo_core::numbers::{Index, Serial, Timestamp};
 use hilo_core::range::Range;
 
 use super::Worker;
@@ -58,7 +58,7 @@ struct Frozen {
 /// What became of the ranges that were to be written.
 pub(super) enum Outcome {
     /// The catalog has them; the position is at this index now.
-    Written(i64),
+    Written(Index),
     /// Another transaction has locked the row, or it cannot be told right now what memory holds.
     RowLocked,
     /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
@@ -198,7 +198,7 @@ impl Worker {
                 Outcome::Written(next_index) => {
                     locked.forget_queue();
                     locked.reserved_to = Some(next_index);
-                    locked.free_end = i64::MAX;
+                    locked.free_end = Index::MAX;
                 }
                 Outcome::Outdated => locked.forget_queue(),
                 Outcome::RowLocked => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
-use hilo_core::numbers::{Micros, Serial};
+use hilo_core::numbers::{Index, Micros, Serial};
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
@@ -186,7 +186,7 @@ impl Worker {
         } else if crowded {
             locked.clear_returned(KEPT);
         }
-        let from = if at_end { slot.take_wanted_from() } else { 0 };
+        let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
         let demand = locked.rate.refill(now, dealt, window);
         let returned = locked.pool.returned().len();
         let leaving = locked.leaving;
@@ -201,7 +201,7 @@ impl Worker {
             demand,
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            from: from.max(locked.terms().map_or(0, |(terms, _)| terms.mapping.indexes().start)),
+            from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
             leaving: Vec::new(),
             _pin: Pinned::new(slot),
         };
@@ -318,12 +318,7 @@ impl Worker {
             }
             let published = !reserved.block.is_empty();
             if published {
-                passed = exhaustion_warning::passed(
-                    &mut locked,
-                    &mapping,
-                    reserved.block.start,
-                    reserved.block.end,
-                );
+                passed = exhaustion_warning::passed(&mut locked, &mapping, reserved.block);
                 let waited = plan.available == 0;
                 if interrupted || !locked.publish(reserved.block) {
                     locked.leaving.push(reserved.block);

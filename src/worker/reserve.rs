@@ -1,6 +1,6 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
-use hilo_core::numbers::{Epoch, Serial};
+use hilo_core::numbers::{Epoch, Index, Serial};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
@@ -34,7 +34,7 @@ pub struct Plan {
     pub block: i64,
     /// How many ranges the slot can reload from the catalog, and from which index on they are of use.
     pub room: usize,
-    pub from: i64,
+    pub from: Index,
     /// Ranges on their way to the catalog.
     pub leaving: Vec<Range>,
     pub _pin: Pinned,
@@ -56,9 +56,9 @@ pub struct Reserved {
     pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
-    pub next_index: i64,
-    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else 0.
-    pub free_end: i64,
+    pub next_index: Index,
+    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else zero.
+    pub free_end: Index,
     /// Empty if none was needed.
     pub block: Range,
     /// Free ranges that were reloaded from the catalog.
@@ -167,25 +167,26 @@ fn decide(
 ) -> Reserved {
     let terms = position.terms(sequence);
     let (limit, start) = (terms.mapping.limit(), position.next_index);
-    let room = Remaining { whole: limit, left: (limit - start).max(0) };
+    let whole = limit - Index::ZERO;
+    let room = Remaining { whole, left: Range::new(start, limit).len() };
     let settings = gucs::refill(sequence.definition.block_size);
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
     let restored: i64 = free.iter().map(Range::len).sum();
     let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
     let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
-    let block = Range::new(start, start + count);
+    let block = Range::of(start, count);
     let left = Remaining { left: limit - block.end, ..room };
     Reserved {
         name: sequence.name.to_string(),
         epoch: position.epoch,
         terms,
         next_index: start,
-        free_end: 0,
+        free_end: Index::ZERO,
         block,
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
-        skip: policy::failover_skip(limit, plan.demand.per_second, &settings),
+        skip: policy::failover_skip(whole, plan.demand.per_second, &settings),
         left: false,
     }
 }

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 
 use super::finding::{ERROR, Finding, WARNING, finding, readable};
 use crate::catalog::column_values::{self, Judged};
@@ -211,7 +211,7 @@ impl Column {
 
 /// Whether this node is yet to serve `value`, or how to continue the search for a value that it is yet to
 /// serve.
-fn judge(mapping: &Mapping, next_index: i64, value: i64) -> Judged {
+fn judge(mapping: &Mapping, next_index: Index, value: i64) -> Judged {
     match mapping.index_of(value) {
         Some(index) if index >= next_index => Judged::Wanted,
         Some(_) => Judged::Enough,
