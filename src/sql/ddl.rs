@@ -88,6 +88,15 @@ pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(
     super::keys::check(definition, name)
 }
 
+/// What to do if the name of a new sequence is taken.
+#[derive(Clone, Copy)]
+enum Duplicate {
+    /// Raise an error.
+    Refuse,
+    /// Leave the existing sequence as it is, with a notice.
+    Skip,
+}
+
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
 fn hilo_create(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
@@ -101,9 +110,12 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         owned_by::check(column, ffi::current_user()).or_raise();
     }
     numbering::node().or_raise();
-    let if_not_exists = args.bool(11).unwrap_or(false);
+    let duplicate = match args.bool(11) {
+        Some(true) => Duplicate::Skip,
+        _ => Duplicate::Refuse,
+    };
     if definitions::by_name(&name).or_raise().is_some() {
-        exists(name, if_not_exists);
+        exists(name, duplicate);
         return result;
     }
     let sequence = Sequence {
@@ -114,34 +126,34 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         owned_by,
         definition,
     };
-    if insert(&sequence, if_not_exists) {
+    if insert(&sequence, duplicate) {
         invalidation::begin();
     } else {
-        exists(sequence.name, if_not_exists);
+        exists(sequence.name, duplicate);
     }
     result
 }
 
-fn exists(name: Name, if_not_exists: bool) {
-    if !if_not_exists {
-        HiloError::Duplicate(name.to_string()).raise();
+fn exists(name: Name, duplicate: Duplicate) {
+    match duplicate {
+        Duplicate::Refuse => HiloError::Duplicate(name.to_string()).raise(),
+        Duplicate::Skip => ereport!(
+            PgLogLevel::NOTICE,
+            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+            format!("hilo sequence \"{name}\" already exists, skipping")
+        ),
     }
-    ereport!(
-        PgLogLevel::NOTICE,
-        PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
-        format!("hilo sequence \"{name}\" already exists, skipping")
-    );
 }
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
-/// if it is `tolerated`, which costs a subtransaction; otherwise it is an error.
-fn insert(sequence: &Sequence, tolerated: bool) -> bool {
+/// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
+fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
     let insert = || {
         definitions::insert(sequence).or_raise();
         positions::insert(&Position::first(sequence)).or_raise();
         next_command();
     };
-    if !tolerated {
+    if matches!(duplicate, Duplicate::Refuse) {
         PgTryBuilder::new(AssertUnwindSafe(insert))
             .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
                 HiloError::Duplicate(sequence.name.to_string()).raise()
