@@ -122,7 +122,7 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
     'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
     'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
-    'the extension, or if row security hides rows from the owner of a table; 55P03 after lock_timeout.';
+    'the extension, 55P03 after lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 

@@ -50,13 +50,15 @@ fn is_free(grain: usize) -> bool {
     TAKEN[grain / 64].load(Relaxed) & (1 << (grain % 64)) == 0
 }
 
-fn mark(from: usize, count: usize, taken: bool) {
+fn mark_taken(from: usize, count: usize) {
     for grain in from..from + count {
-        let bit = 1 << (grain % 64);
-        match taken {
-            true => TAKEN[grain / 64].fetch_or(bit, Relaxed),
-            false => TAKEN[grain / 64].fetch_and(!bit, Release),
-        };
+        TAKEN[grain / 64].fetch_or(1 << (grain % 64), Relaxed);
+    }
+}
+
+fn mark_free(from: usize, count: usize) {
+    for grain in from..from + count {
+        TAKEN[grain / 64].fetch_and(!(1 << (grain % 64)), Release);
     }
 }
 
@@ -81,7 +83,7 @@ fn take(layout: Layout) -> *mut u8 {
     }
     let found = length == wanted;
     if found {
-        mark(from, wanted, true);
+        mark_taken(from, wanted);
     }
     BUSY.store(false, Release);
     match found {
@@ -130,7 +132,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match grain_of(piece) {
-            Some(grain) => mark(grain, grains(layout), false),
+            Some(grain) => mark_free(grain, grains(layout)),
             // SAFETY: the piece is not of the reserve, so it came from the system, with the layout that the
             // caller states.
             None => unsafe { System.dealloc(piece, layout) },

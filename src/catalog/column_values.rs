@@ -10,6 +10,8 @@ use std::ffi::c_char;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::direction::Direction;
+
 use super::table::writer_of;
 use crate::errors::HiloError;
 use crate::ffi;
@@ -28,14 +30,14 @@ pub enum Judged {
     Enough,
 }
 
-/// Searches the values of a column from `bound` on, downwards if the numbers are `rising`, else upwards, for
-/// the first one that `judge` wants. In a table with partitions, the result is the furthest of the values
+/// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the first one
+/// that `judge` wants. In a table with partitions, the result is the furthest of the values
 /// found in each. A table yields nothing if another session holds a conflicting lock on it, if it has no
 /// index that fits, or if too many entries at the end of its index are dead.
 pub fn search(
     table: pg_sys::Oid,
     column: i16,
-    rising: bool,
+    direction: Direction,
     bound: i64,
     mut judge: impl FnMut(i64) -> Judged,
 ) -> Result<Option<i64>, HiloError> {
@@ -51,11 +53,8 @@ pub fn search(
         check_for_interrupts!();
         memory::check()?;
         let Some(open) = Open::table(relation) else { continue };
-        if let Some(value) = open.search(column, rising, bound, &mut judge)? {
-            let further = |known| if rising { value > known } else { value < known };
-            if furthest.is_none_or(further) {
-                furthest = Some(value);
-            }
+        if let Some(value) = open.search(column, direction, bound, &mut judge)? {
+            furthest = Some(furthest.map_or(value, |known| direction.further(value, known)));
         }
     }
     Ok(furthest)
@@ -139,7 +138,7 @@ impl Open {
     fn search(
         &self,
         column: *const c_char,
-        rising: bool,
+        direction: Direction,
         bound: i64,
         judge: &mut impl FnMut(i64) -> Judged,
     ) -> Result<Option<i64>, HiloError> {
@@ -153,7 +152,7 @@ impl Open {
             if kind.fits(index, number)
                 && let Some(open) = Open::index(index)
             {
-                return Ok(Scan::new(self, &open, kind, rising).search(bound, judge));
+                return Ok(Scan::new(self, &open, kind, direction).search(bound, judge));
             }
         }
         Ok(None)
@@ -216,28 +215,32 @@ impl Kind {
         }
     }
 
-    /// The function of `<=` if `rising`, else that of `>=`.
-    fn comparison(self, rising: bool) -> u32 {
-        match (self, rising) {
-            (Kind::Int2, true) => pg_sys::F_INT2LE,
-            (Kind::Int2, false) => pg_sys::F_INT2GE,
-            (Kind::Int4, true) => pg_sys::F_INT4LE,
-            (Kind::Int4, false) => pg_sys::F_INT4GE,
-            (Kind::Int8, true) => pg_sys::F_INT8LE,
-            (Kind::Int8, false) => pg_sys::F_INT8GE,
+    /// The function of `<=` for rising numbers, that of `>=` for falling ones.
+    fn comparison(self, direction: Direction) -> u32 {
+        use Direction::*;
+        match (self, direction) {
+            (Kind::Int2, Rising) => pg_sys::F_INT2LE,
+            (Kind::Int2, Falling) => pg_sys::F_INT2GE,
+            (Kind::Int4, Rising) => pg_sys::F_INT4LE,
+            (Kind::Int4, Falling) => pg_sys::F_INT4GE,
+            (Kind::Int8, Rising) => pg_sys::F_INT8LE,
+            (Kind::Int8, Falling) => pg_sys::F_INT8GE,
         }
     }
 
     /// `bound` as a value of the type; if it lies outside the type, the next one in the direction of the
     /// search. `None`: all of the type's values lie before it.
-    fn bound(self, bound: i64, rising: bool) -> Option<pg_sys::Datum> {
+    fn bound(self, bound: i64, direction: Direction) -> Option<pg_sys::Datum> {
         let (low, high) = match self {
             Kind::Int2 => (i16::MIN as i64, i16::MAX as i64),
             Kind::Int4 => (i32::MIN as i64, i32::MAX as i64),
             Kind::Int8 => (i64::MIN, i64::MAX),
         };
-        let outside = if rising { bound < low } else { bound > high };
-        if outside {
+        let nearest = match direction {
+            Direction::Rising => low,
+            Direction::Falling => high,
+        };
+        if direction.is_beyond(nearest, bound) {
             return None;
         }
         let bound = bound.clamp(low, high);
@@ -297,13 +300,13 @@ struct Scan {
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
     kind: Kind,
-    rising: bool,
-    direction: pg_sys::ScanDirection::Type,
+    direction: Direction,
+    order: pg_sys::ScanDirection::Type,
     entries_left: usize,
 }
 
 impl Scan {
-    fn new(table: &Open, index: &Open, kind: Kind, rising: bool) -> Scan {
+    fn new(table: &Open, index: &Open, kind: Kind, direction: Direction) -> Scan {
         // SAFETY: the index is the table's, and both stay open for longer than the scan.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
@@ -315,13 +318,16 @@ impl Scan {
                 pg_sys::index_beginscan(table.0, index.0, snapshot, std::ptr::null_mut(), 1, 0);
             // The value is read from the index.
             (*scan).xs_want_itup = true;
-            let falls = *(*index.0).rd_indoption & pg_sys::INDOPTION_DESC as i16 != 0;
-            let direction = if rising != falls {
+            let stored = match *(*index.0).rd_indoption & pg_sys::INDOPTION_DESC as i16 {
+                0 => Direction::Rising,
+                _ => Direction::Falling,
+            };
+            let order = if direction == stored {
                 pg_sys::ScanDirection::BackwardScanDirection
             } else {
                 pg_sys::ScanDirection::ForwardScanDirection
             };
-            Scan { scan, slot, snapshot, kind, rising, direction, entries_left: MOST_ENTRIES }
+            Scan { scan, slot, snapshot, kind, direction, order, entries_left: MOST_ENTRIES }
         }
     }
 
@@ -332,9 +338,7 @@ impl Scan {
             match judge(value) {
                 Judged::Wanted => return Some(value),
                 // Without progress the loop would not end.
-                Judged::GoOn(next) if (next < value) == self.rising && next != value => {
-                    bound = next;
-                }
+                Judged::GoOn(next) if self.direction.is_beyond(value, next) => bound = next,
                 _ => return None,
             }
         }
@@ -342,12 +346,12 @@ impl Scan {
 
     /// The first value that a visible row has, from `bound` on in the direction of the search.
     fn next(&mut self, bound: i64) -> Option<i64> {
-        let bound = self.kind.bound(bound, self.rising)?;
-        let strategy = match self.rising {
-            true => pg_sys::BTLessEqualStrategyNumber,
-            false => pg_sys::BTGreaterEqualStrategyNumber,
+        let bound = self.kind.bound(bound, self.direction)?;
+        let strategy = match self.direction {
+            Direction::Rising => pg_sys::BTLessEqualStrategyNumber,
+            Direction::Falling => pg_sys::BTGreaterEqualStrategyNumber,
         };
-        let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.rising));
+        let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.direction));
         let mut key = pg_sys::ScanKeyData::default();
         // SAFETY: the key is for the index's first column and of its type, and the scan copies it.
         unsafe {
@@ -360,7 +364,7 @@ impl Scan {
             // SAFETY: the scan is open. The columns of an entry are extracted before the next one is fetched,
             // into arrays that are large enough for any index.
             unsafe {
-                if pg_sys::index_getnext_tid(self.scan, self.direction).is_null() {
+                if pg_sys::index_getnext_tid(self.scan, self.order).is_null() {
                     return None;
                 }
                 if !pg_sys::index_fetch_heap(self.scan, self.slot) {

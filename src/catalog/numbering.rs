@@ -5,6 +5,7 @@
 //! All that a node knows of the others is the rows that replication has brought, if any. If these show that
 //! values could be served twice, a change is refused.
 
+use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
@@ -30,24 +31,24 @@ impl Position {
     /// The last value that this node has reserved, or the bound if that value cannot be computed; `None`: the
     /// node has reserved nothing.
     fn reach(&self, definition: &Definition) -> Option<i64> {
-        let bound =
-            if definition.increment > 0 { definition.max_value } else { definition.min_value };
-        (self.next_index > 0).then(|| self.last_value(definition).unwrap_or(bound))
+        self.has_reserved().then(|| self.last_value(definition).unwrap_or(definition.last_bound()))
     }
 
     /// The furthest value of this node, if it has reserved one at or beyond `base`, in the direction of the
     /// numbers.
-    fn reserved_from(&self, definition: &Definition, base: i64, rising: bool) -> Option<i64> {
+    fn reserved_from(
+        &self,
+        definition: &Definition,
+        base: i64,
+        direction: Direction,
+    ) -> Option<i64> {
         // The node was set to a base beyond `base`, and has not reserved from it since.
-        let beyond = if rising { self.base > base } else { self.base < base };
-        if self.next_index == 0 && self.epoch > Epoch(1) && beyond {
+        let beyond = direction.is_beyond(self.base, base);
+        if !self.has_reserved() && self.epoch > Epoch(1) && beyond {
             return Some(self.base);
         }
-        let reach = self.reach(definition)?;
-        match rising {
-            true => Some(reach.max(self.base)).filter(|value| *value >= base),
-            false => Some(reach.min(self.base)).filter(|value| *value <= base),
-        }
+        let reach = direction.further(self.reach(definition)?, self.base);
+        (!direction.is_beyond(base, reach)).then_some(reach)
     }
 }
 
@@ -69,10 +70,14 @@ pub fn node() -> Result<i32, HiloError> {
 /// `Reserved` if a node has reserved beyond the base under another numbering.
 pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloError> {
     let first = Position::first(sequence);
-    let rising = sequence.definition.increment > 0;
+    let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(ids, sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
-        (if rising { other.base as i128 } else { -(other.base as i128) }, other.nodes)
+        let base = match direction {
+            Direction::Rising => other.base as i128,
+            Direction::Falling => -(other.base as i128),
+        };
+        (base, other.nodes)
     });
     let Some(&Position { base, nodes, stripe, .. }) = furthest else {
         return Err(HiloError::NoPosition(sequence.name.to_string()));
@@ -84,7 +89,7 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloEr
             count: nodes,
         });
     }
-    check_others(sequence, &others, Numbering { base, nodes, stripe }, rising)?;
+    check_others(sequence, &others, Numbering { base, nodes, stripe }, direction)?;
     Ok(Position { base, nodes, stripe, ..first })
 }
 
@@ -110,11 +115,11 @@ pub fn starting_at(
     if new.cycle || sequence.definition.cycle {
         return Ok(numbering);
     }
-    let rising = new.increment > 0;
+    let direction = new.direction();
     if nodes > 1 || own.nodes > 1 {
-        check(sequence, own, base, rising)?;
+        check(sequence, own, base, direction)?;
     }
-    check_others(sequence, &others, numbering, rising)?;
+    check_others(sequence, &others, numbering, direction)?;
     Ok(numbering)
 }
 
@@ -122,19 +127,19 @@ fn check_others(
     sequence: &Sequence,
     others: &[Position],
     numbering: Numbering,
-    rising: bool,
+    direction: Direction,
 ) -> Result<(), HiloError> {
     let different = others.iter().filter(|other| other.numbering() != numbering);
-    different.clone().try_for_each(|other| check(sequence, other, numbering.base, rising))
+    different.clone().try_for_each(|other| check(sequence, other, numbering.base, direction))
 }
 
 fn check(
     sequence: &Sequence,
     position: &Position,
     base: i64,
-    rising: bool,
+    direction: Direction,
 ) -> Result<(), HiloError> {
-    match position.reserved_from(&sequence.definition, base, rising) {
+    match position.reserved_from(&sequence.definition, base, direction) {
         None => Ok(()),
         Some(value) => Err(HiloError::Reserved {
             name: sequence.name.to_string(),

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::numbers::{Epoch, SequenceId};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::options::Definition;
+use hilo_core::range::Range;
 
 use super::columns::position as column;
 use super::definitions::Sequence;
@@ -33,8 +34,8 @@ pub struct Position {
     pub node: i32,
     pub epoch: Epoch,
     pub base: i64,
-    pub next_index: i64,
-    pub settled_index: i64,
+    pub next_index: Index,
+    pub settled_index: Index,
     pub incarnation: i64,
     pub nodes: i32,
     pub stripe: i64,
@@ -51,8 +52,8 @@ impl Position {
             node: row.int4(column::NODE),
             epoch: Epoch(row.int8(column::EPOCH)),
             base: row.int8(column::BASE),
-            next_index: row.int8(column::NEXT_INDEX),
-            settled_index: row.int8(column::SETTLED_INDEX),
+            next_index: Index(row.int8(column::NEXT_INDEX)),
+            settled_index: Index(row.int8(column::SETTLED_INDEX)),
             incarnation: row.int8(column::INCARNATION),
             nodes: row.int4(column::NODES),
             stripe: row.int8(column::STRIPE),
@@ -71,8 +72,8 @@ impl Position {
             node,
             epoch: Epoch(1),
             base: sequence.definition.start_value,
-            next_index: 0,
-            settled_index: 0,
+            next_index: Index::ZERO,
+            settled_index: Index::ZERO,
             incarnation: 0,
             nodes,
             stripe: stripe(sequence.definition.block_size),
@@ -103,7 +104,7 @@ impl Position {
             || (self.system_id != 0
                 && timeline > 1
                 && (self.system_id, self.timeline) != (system_id, timeline)
-                && (self.next_index > 0 || self.system_id == system_id))
+                && (self.has_reserved() || self.system_id == system_id))
     }
 
     fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
@@ -112,8 +113,8 @@ impl Position {
             Some(self.node.into()),
             Some(self.epoch.0.into()),
             Some(self.base.into()),
-            Some(self.next_index.into()),
-            Some(self.settled_index.into()),
+            Some(self.next_index.0.into()),
+            Some(self.settled_index.0.into()),
             Some(self.incarnation.into()),
             Some(self.nodes.into()),
             Some(self.stripe.into()),
@@ -151,6 +152,16 @@ impl Position {
         }
     }
 
+    /// Whether anything was reserved in this epoch.
+    pub fn has_reserved(&self) -> bool {
+        self.next_index > Index::ZERO
+    }
+
+    /// The indexes that may be in the memory of `incarnation`, besides the lent ranges.
+    pub fn unsettled(&self) -> Range {
+        Range::new(self.settled_index, self.next_index)
+    }
+
     /// The furthest value reserved; `None` before the first reservation.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
         let mut mapping = self.mapping(definition);
@@ -158,7 +169,7 @@ impl Position {
             // The value may have been reserved before the bounds were narrowed.
             (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
         }
-        if self.next_index == 0 { None } else { mapping.value(self.next_index - 1) }
+        self.has_reserved().then(|| mapping.value(self.next_index - 1)).flatten()
     }
 }
 
@@ -374,7 +385,7 @@ fn is_current(transaction: pg_sys::TransactionId) -> bool {
 
 /// Moves a row version that the current transaction has written forward to `next_index`, never back. Returns
 /// the position that the row has then; `None` if that version is no longer in force.
-pub fn advance(version: &Version, next_index: i64) -> Result<Option<Position>, HiloError> {
+pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>, HiloError> {
     if !is_current(version.writer) {
         return Ok(None);
     }

@@ -6,7 +6,7 @@
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
@@ -47,7 +47,17 @@ fn free_keys(position: &Position) -> [(i16, Match<'static>); 4] {
 }
 
 fn range(row: &Row) -> Range {
-    Range::new(row.int8(column::FIRST_INDEX), row.int8(column::END_INDEX))
+    Range::new(Index(row.int8(column::FIRST_INDEX)), Index(row.int8(column::END_INDEX)))
+}
+
+/// Matches the ranges that start before `index`.
+fn starting_before(index: Index) -> (i16, Match<'static>) {
+    (column::FIRST_INDEX, Match::Int8Less(index.0))
+}
+
+/// Matches the ranges that start at `index` or later.
+fn starting_from(index: Index) -> (i16, Match<'static>) {
+    (column::FIRST_INDEX, Match::Int8Greater(index.0 - 1))
 }
 
 fn values(
@@ -59,8 +69,8 @@ fn values(
         Some(position.sequence.0.into()),
         Some(position.node.into()),
         Some(position.epoch.0.into()),
-        Some(range.start.into()),
-        Some(range.end.into()),
+        Some(range.start.0.into()),
+        Some(range.end.0.into()),
         Some(incarnation.into()),
     ]
 }
@@ -120,9 +130,9 @@ fn free_within(
 ) -> Result<Vec<Range>, HiloError> {
     let table = Table::read(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(hull.start))];
+    let before = [a, b, c, d, starting_before(hull.start)];
     let mut free: Vec<Range> = table.last(ids.free_range_pkey, &before).iter().map(range).collect();
-    let from = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(hull.start - 1))];
+    let from = [a, b, c, d, starting_from(hull.start)];
     table.scan(ids.free_range_pkey, &from, Snapshot::Catalog, |row| {
         let found = range(&row);
         let inside = found.start < hull.end;
@@ -134,10 +144,10 @@ fn free_within(
     Ok(free)
 }
 
-/// The end of the highest free range; 0 if there is none.
-pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<i64, HiloError> {
+/// The end of the highest free range; zero if there is none.
+pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<Index, HiloError> {
     let last = Table::read(ids.free_range)?.last(ids.free_range_pkey, &free_keys(position));
-    Ok(last.map_or(0, |row| range(&row).end))
+    Ok(last.map_or(Index::ZERO, |row| range(&row).end))
 }
 
 /// The rows of ranges that are in some server's memory.
@@ -165,17 +175,16 @@ pub fn lend(
     position: &Position,
     incarnation: i64,
     limit: usize,
-    from: i64,
+    from: Index,
 ) -> Result<Vec<Range>, HiloError> {
     if limit == 0 {
         return Ok(Vec::new());
     }
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
-    let before = table
-        .last(ids.free_range_pkey, &[a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(from))]);
+    let before = table.last(ids.free_range_pkey, &[a, b, c, d, starting_before(from)]);
     let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
-    let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(from - 1))];
+    let after = [a, b, c, d, starting_from(from)];
     table.scan(ids.free_range_pkey, &after, Snapshot::Catalog, |row| {
         let wanted = rows.len() < limit;
         if wanted {
@@ -199,8 +208,8 @@ pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Res
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
         let mut whole = put;
-        let before = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Less(put.start))];
-        let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end))];
+        let before = [a, b, c, d, starting_before(put.start)];
+        let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end.0))];
         let neighbours = table.last(ids.free_range_pkey, &before).into_iter().chain(table.find(
             ids.free_range_pkey,
             &after,
@@ -243,7 +252,7 @@ pub fn write_lent(
 ) -> Result<(), HiloError> {
     forget_lent(ids, position, &[])?;
     let table = Table::write(ids.free_range)?;
-    let below = Range::new(0, position.settled_index);
+    let below = Range::below(position.settled_index);
     for range in held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty()) {
         table.insert(&mut values(position, &range, incarnation));
     }
@@ -302,7 +311,7 @@ pub fn record_gap(
         // The indexes had values when they were reserved, whatever the bounds are now.
         (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
     }
-    let mut rest = Range::new(range.start, range.end.min(mapping.limit()));
+    let mut rest = range.until(mapping.limit());
     let table = Table::write(ids.gap)?;
     let now = ffi::now();
     let record = |first: i64, last: i64, count: i64| {
@@ -318,10 +327,10 @@ pub fn record_gap(
     };
     for run in mapping.runs(rest).take(MOST_ROWS) {
         record(run.first, run.last(mapping.increment), run.count);
-        rest.start += run.count;
+        rest.take(run.count);
     }
     if !rest.is_empty()
-        && let (Some(first), Some(last)) = (mapping.value(rest.start), mapping.value(rest.end - 1))
+        && let (Some(first), Some(last)) = (mapping.value(rest.start), mapping.value(rest.last()))
     {
         record(first, last, rest.len());
     }
@@ -340,7 +349,7 @@ pub fn write_off_memory(
     let rows = lent_rows(&table, ids, position);
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
-    lost.push(Range::new(position.settled_index, position.next_index));
+    lost.push(position.unsettled());
     for lost in Range::union(lost) {
         let free = free_within(ids, position, lost)?;
         for part in lost.without(&free) {
@@ -371,8 +380,7 @@ pub fn write_off(
         true
     });
     for lost in Range::union(lost) {
-        let lost = Range::new(lost.start, lost.end.min(position.next_index));
-        record_gap(ids, position, mapping, lost, reason)?;
+        record_gap(ids, position, mapping, lost.until(position.next_index), reason)?;
     }
     next_command();
     Ok(())

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use hilo_core::numbers::Index;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
@@ -73,14 +74,14 @@ pub fn skip(
 ) -> Result<(), HiloError> {
     let mapping = position.mapping(&sequence.definition);
     let settings = gucs::refill(sequence.definition.block_size);
-    let most = policy::failover_skip(mapping.limit(), 0.0, &settings).max(position.skip);
+    let most =
+        policy::failover_skip(mapping.limit() - Index::ZERO, 0.0, &settings).max(position.skip);
     // A server that was promoted in between may have skipped as many values, and its row may be lost in turn.
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
-    let end = position.next_index.saturating_add(skip).min(mapping.limit());
-    let skipped = Range::new(position.next_index, end);
+    let skipped = Range::of(position.next_index, skip).until(mapping.limit());
     warn(sequence, position, skipped.len());
     ranges::record_gap(ids, position, &mapping, skipped, Reason::Discarded)?;
-    position.next_index = end.max(position.next_index);
+    position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())
 }

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 
-use crate::numbers::Serial;
+use crate::numbers::{Index, Serial};
 use crate::range::Range;
 
 const OFFSET_BITS: u32 = 24;
@@ -27,7 +27,7 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// The most indexes that one segment can hold: its offset must be able to reach its end.
 pub const MAX_SEGMENT: i64 = OFFSET_MASK as i64;
 
-/// A run of indexes that is being served, and the serial that they belong to.
+/// Indexes that are being served, and the serial that they belong to.
 #[derive(Debug)]
 #[repr(C)]
 struct Segment {
@@ -39,6 +39,27 @@ struct Segment {
 impl Segment {
     fn new() -> Self {
         Segment { start: AtomicI64::new(0), len: AtomicI64::new(0), serial: AtomicI64::new(0) }
+    }
+
+    #[inline]
+    fn start(&self) -> Index {
+        Index(self.start.load(Relaxed))
+    }
+
+    #[inline]
+    fn len(&self) -> i64 {
+        self.len.load(Relaxed)
+    }
+
+    #[inline]
+    fn serial(&self) -> Serial {
+        Serial(self.serial.load(Relaxed))
+    }
+
+    fn set(&self, range: Range, serial: Serial) {
+        self.start.store(range.start.0, Relaxed);
+        self.len.store(range.len(), Relaxed);
+        self.serial.store(serial.0, Relaxed);
     }
 }
 
@@ -92,10 +113,10 @@ impl Cursor {
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
-            let found = Serial(segment.serial.load(Relaxed));
-            let start = segment.start.load(Relaxed);
+            let found = segment.serial();
+            let start = segment.start();
             let offset = (word & OFFSET_MASK) as i64;
-            let left = segment.len.load(Relaxed) - offset;
+            let left = segment.len() - offset;
             if found != serial || left < least {
                 // Nothing proves yet that the three fields belong together; only an unchanged number does.
                 let again = self.reload(word);
@@ -109,10 +130,8 @@ impl Cursor {
             match self.word.compare_exchange_weak(word, word + count as u64, AcqRel, Acquire) {
                 Ok(_) => {
                     let first = start + offset;
-                    return Taken::Range {
-                        range: Range::new(first, first + count),
-                        left: left - count,
-                    };
+                    let range = Range::new(first, first + count);
+                    return Taken::Range { range, left: left - count };
                 }
                 Err(now) => word = now,
             }
@@ -135,11 +154,8 @@ impl Cursor {
         loop {
             let segment = self.segment(word);
             let offset = (word & OFFSET_MASK) as i64;
-            let start = segment.start.load(Relaxed);
-            if Serial(segment.serial.load(Relaxed)) != serial
-                || range.start < start
-                || start.checked_add(offset) != Some(range.end)
-            {
+            let start = segment.start();
+            if segment.serial() != serial || range.start < start || range.end - start != offset {
                 return false;
             }
             match self.word.compare_exchange_weak(word, word - range.len() as u64, AcqRel, Acquire)
@@ -156,9 +172,7 @@ impl Cursor {
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
-            let start = segment.start.load(Relaxed);
-            let len = segment.len.load(Relaxed);
-            let serial = Serial(segment.serial.load(Relaxed));
+            let (start, len, serial) = (segment.start(), segment.len(), segment.serial());
             let again = self.reload(word);
             if again >> OFFSET_BITS == word >> OFFSET_BITS {
                 let offset = (word & OFFSET_MASK) as i64;
@@ -191,12 +205,9 @@ impl Cursor {
         core::sync::atomic::fence(Release);
         #[cfg(loom)]
         loom::sync::atomic::fence(Release);
-        place.start.store(range.start, Relaxed);
-        place.len.store(range.len(), Relaxed);
-        place.serial.store(serial.0, Relaxed);
+        place.set(range, serial);
         let last = self.word.swap(next, AcqRel);
         let old = self.segment(last);
-        let (start, len) = (old.start.load(Relaxed), old.len.load(Relaxed));
-        Range::new(start + (last & OFFSET_MASK) as i64, start + len)
+        Range::new(old.start() + (last & OFFSET_MASK) as i64, old.start() + old.len())
     }
 }

@@ -9,6 +9,7 @@
 //! before the first value of the stripe that follows it.
 
 use crate::mapping::Mapping;
+use crate::numbers::Index;
 use crate::range::Range;
 
 /// Whether the given indexes have room for a block.
@@ -17,7 +18,7 @@ pub enum HiFit {
     /// The block uses up `range` (never empty), but not what lies before it.
     Fits { hi: i64, range: Range },
     /// The indexes must reach up to `end` (exclusive) for the next block.
-    Needs { end: i64 },
+    Needs { end: Index },
     /// There is no further block within the bounds.
     Exhausted,
 }
@@ -34,15 +35,15 @@ pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: 
 
 /// The block and its indexes, of which the first is at least `from`. Offsets count from the base in the
 /// direction of the increment.
-fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i64, Range)> {
+fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<(i64, Range)> {
     if mapping.cycle {
         return None;
     }
     let step = mapping.step();
     let end = mapping.offset(mapping.bound());
-    let used = match from {
-        ..=0 => -1,
-        _ => mapping.offset(mapping.value(from - 1)?),
+    let used = match from <= Index::ZERO {
+        true => -1,
+        false => mapping.offset(mapping.value(from - 1)?),
     };
     let length = (size - 1) * step;
     if length > end {
@@ -62,10 +63,10 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: i64) -> Option<(i
     // A block of one value off the grid has no index in its span. It uses up the next one; otherwise it would
     // be found again.
     let end = mapping.stripes.below(last / step + 1).max(start + 1);
-    if end > mapping.limit() as i128 {
+    if end > mapping.limit().0 as i128 {
         return None;
     }
-    Some((i64::try_from(hi).ok()?, Range::new(start as i64, end as i64)))
+    Some((i64::try_from(hi).ok()?, Range::new(Index(start as i64), Index(end as i64))))
 }
 
 /// How many blocks to skip, from the one at offset `first` on, until one lies within a stripe of this node.

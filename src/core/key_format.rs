@@ -210,7 +210,7 @@ impl KeyFormat {
     }
 
     /// Checks that the keys of the sequence `name` with this prefix differ from those with any other prefix
-    /// that passes. `negative`: values below zero are possible.
+    /// that passes. No value lies below `min_value`.
     ///
     /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v', one number
     /// is a part of the other. If neither has a sign, R has only digits (its last other character would have
@@ -222,8 +222,9 @@ impl KeyFormat {
         &self,
         name: &[u8],
         prefix: &[u8],
-        negative: bool,
+        min_value: i64,
     ) -> Result<(), PrefixError> {
+        let negative = min_value < 0;
         if let Some((position, code)) = control(prefix) {
             return Err(PrefixError::Control { code, position });
         }

@@ -7,6 +7,7 @@
 //! Everything is computed in 128 bits: no input overflows or panics. Callers ensure that the increment is not
 //! zero, that `node < nodes` and, with cycling, that the base lies within the bounds.
 
+use crate::numbers::Index;
 use crate::range::Range;
 
 /// Which global positions belong to this node.
@@ -30,7 +31,8 @@ impl Stripes {
     }
 
     /// The global position of an index (at least 0). Below 2^96.
-    fn global(&self, index: i64) -> i128 {
+    fn global(&self, index: Index) -> i128 {
+        let index = index.0;
         if self.nodes <= 1 {
             return index as i128;
         }
@@ -88,8 +90,8 @@ impl Run {
 impl Mapping {
     /// The value of `index`; `Some` exactly for 0 ≤ index < [`limit`](Self::limit).
     #[inline]
-    pub fn value(&self, index: i64) -> Option<i64> {
-        if !(0..i64::MAX).contains(&index) {
+    pub fn value(&self, index: Index) -> Option<i64> {
+        if !Range::ALL.contains(index) {
             return None;
         }
         if self.is_plain() {
@@ -102,11 +104,11 @@ impl Mapping {
         if global < self.positions() { Some(self.at(global)) } else { None }
     }
 
-    /// The exclusive end of the indexes that may be reserved: how many there are, or `i64::MAX` if there are
-    /// more or the sequence cycles. 0 if the whole sequence ends before this node's first stripe.
-    pub fn limit(&self) -> i64 {
+    /// The exclusive end of the indexes that may be reserved: how many there are, or [`Index::MAX`] if there
+    /// are more or the sequence cycles. 0 if the whole sequence ends before this node's first stripe.
+    pub fn limit(&self) -> Index {
         if self.cycle {
-            return i64::MAX;
+            return Index::MAX;
         }
         clamped(self.stripes.below(self.positions()))
     }
@@ -116,7 +118,7 @@ impl Mapping {
         let before = if self.increment > 0 { self.min_value } else { self.max_value };
         let offset = self.offset(before);
         let first = match self.cycle || offset <= 0 {
-            true => 0,
+            true => Index::ZERO,
             false => clamped(self.stripes.below((offset + self.step() - 1) / self.step())),
         };
         Range::new(first, self.limit())
@@ -130,7 +132,7 @@ impl Mapping {
             return None;
         }
         let first = self.value(range.start)?;
-        if self.is_plain() && self.bounded(range.end - 1).is_some() {
+        if self.is_plain() && self.bounded(range.last()).is_some() {
             return Some(Run { first, count: range.len() });
         }
         Some(Run { first, count: range.len().min(self.in_step(range.start)) })
@@ -142,14 +144,14 @@ impl Mapping {
         let mut rest = range;
         core::iter::from_fn(move || {
             let run = mapping.run(rest)?;
-            rest.start += run.count;
+            rest.take(run.count);
             Some(run)
         })
     }
 
     /// The index of this node that has this value. None if the value is off the grid, out of bounds or
     /// another node's, and always when cycling: then a value has many indexes.
-    pub fn index_of(&self, value: i64) -> Option<i64> {
+    pub fn index_of(&self, value: i64) -> Option<Index> {
         let offset = self.offset(value);
         if self.cycle || offset < 0 || offset % self.step() != 0 {
             return None;
@@ -158,19 +160,20 @@ impl Mapping {
         if global >= self.positions() || !self.stripes.owns(global) {
             return None;
         }
-        i64::try_from(self.stripes.below(global)).ok().filter(|index| *index < i64::MAX)
+        let index = i64::try_from(self.stripes.below(global)).ok().map(Index);
+        index.filter(|index| *index < Index::MAX)
     }
 
     /// The smallest index of this node whose value lies strictly beyond `value` in the direction of the
     /// increment, within 0 ..= limit. When cycling, nothing lies beyond: the limit.
-    pub fn first_index_beyond(&self, value: i64) -> i64 {
+    pub fn first_index_beyond(&self, value: i64) -> Index {
         let limit = self.limit();
         let offset = self.offset(value);
         if self.cycle {
             return limit;
         }
         if offset < 0 {
-            return 0;
+            return Index::ZERO;
         }
         clamped(self.stripes.below(offset / self.step() + 1)).min(limit)
     }
@@ -178,19 +181,19 @@ impl Mapping {
     /// Where this numbering may continue once `value` was served by another that branched off from it: the
     /// smallest index whose predecessor is not short of `value`, so that neither this numbering nor one that
     /// branches off there serves the value again. 0 when cycling, where no value is spent.
-    pub fn floor_behind(&self, value: i64) -> i64 {
+    pub fn floor_behind(&self, value: i64) -> Index {
         if self.cycle {
-            return 0;
+            return Index::ZERO;
         }
         let beyond = self.first_index_beyond(value);
-        let reaches = |index: i64| {
+        let reaches = |index: Index| {
             let way = self.value(index).map(|last| self.offset(last));
             way.is_some_and(|way| way >= self.offset(value))
         };
         match beyond {
-            0 => 0,
+            Index::ZERO => Index::ZERO,
             _ if reaches(beyond - 1) => beyond,
-            _ => (beyond + 1).min(self.limit()),
+            _ => beyond.next().min(self.limit()),
         }
     }
 
@@ -200,7 +203,8 @@ impl Mapping {
 
     /// One node, no cycle, no division: the hot path.
     #[inline]
-    fn bounded(&self, index: i64) -> Option<i64> {
+    fn bounded(&self, index: Index) -> Option<i64> {
+        let index = index.0;
         let narrow = self.increment.checked_mul(index).and_then(|way| self.base.checked_add(way));
         let value = match narrow {
             Some(value) => value,
@@ -213,15 +217,15 @@ impl Mapping {
     }
 
     /// How many indexes, beginning with `index` (which has a value), are in step.
-    fn in_step(&self, index: i64) -> i64 {
+    fn in_step(&self, index: Index) -> i64 {
         let global = self.stripes.global(index);
         let lap = if self.cycle { self.cycled(global).1 } else { self.positions() - global };
         let stripe = if self.stripes.nodes <= 1 {
             i128::MAX
         } else {
-            self.stripes.width() - index as i128 % self.stripes.width()
+            self.stripes.width() - index.0 as i128 % self.stripes.width()
         };
-        let all = (i64::MAX - index) as i128;
+        let all = (Index::MAX - index) as i128;
         lap.min(stripe).min(all) as i64
     }
 
@@ -268,6 +272,6 @@ impl Mapping {
     }
 }
 
-fn clamped(index: i128) -> i64 {
-    index.clamp(0, i64::MAX as i128) as i64
+fn clamped(index: i128) -> Index {
+    Index(index.clamp(0, i64::MAX as i128) as i64)
 }

@@ -1,6 +1,7 @@
 //! Numbers of the same size that must not be mistaken for each other.
 
 use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
 macro_rules! number {
@@ -29,6 +30,11 @@ number!(
 number!(
     /// The id of a sequence in the catalog: random, so that no later sequence has it.
     SequenceId
+);
+number!(
+    /// What a node counts of a sequence within an epoch: 0, 1, 2, … A mapping turns it into a value, which is a
+    /// bare `i64`, as is the number of indexes between two.
+    Index
 );
 
 number!(
@@ -67,5 +73,58 @@ impl From<Duration> for Micros {
 impl Epoch {
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
+    }
+}
+
+impl Index {
+    /// The first one.
+    pub const ZERO: Index = Index(0);
+    /// Ends every range; no sequence serves it.
+    pub const MAX: Index = Index(i64::MAX);
+
+    #[inline]
+    pub const fn next(self) -> Index {
+        Index(self.0 + 1)
+    }
+
+    /// The index `count` further on, but at most [`MAX`](Self::MAX).
+    #[inline]
+    pub const fn saturating_add(self, count: i64) -> Index {
+        Index(self.0.saturating_add(count))
+    }
+}
+
+impl Add<i64> for Index {
+    type Output = Index;
+
+    #[inline]
+    fn add(self, count: i64) -> Index {
+        Index(self.0 + count)
+    }
+}
+
+impl AddAssign<i64> for Index {
+    #[inline]
+    fn add_assign(&mut self, count: i64) {
+        self.0 += count;
+    }
+}
+
+impl Sub<i64> for Index {
+    type Output = Index;
+
+    #[inline]
+    fn sub(self, count: i64) -> Index {
+        Index(self.0 - count)
+    }
+}
+
+impl Sub<Index> for Index {
+    type Output = i64;
+
+    /// How many indexes there are from `other` to this one.
+    #[inline]
+    fn sub(self, other: Index) -> i64 {
+        self.0 - other.0
     }
 }

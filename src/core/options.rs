@@ -1,6 +1,7 @@
 //! The definition of a sequence, checked as core's `init_params` checks it (same order, same defaults), and
 //! what hilo adds to it.
 
+use crate::direction::Direction;
 use crate::key_format::{KeyFormat, KeyFormatError};
 
 /// The maximum of `slice_size`.
@@ -273,6 +274,18 @@ impl Definition {
         definition.check_current(last, restart)?;
         definition.check_sizes()?;
         Ok(definition)
+    }
+
+    pub fn direction(&self) -> Direction {
+        Direction::of(self.increment)
+    }
+
+    /// The bound that the values go towards.
+    pub fn last_bound(&self) -> i64 {
+        match self.direction() {
+            Direction::Rising => self.max_value,
+            Direction::Falling => self.min_value,
+        }
     }
 
     /// How many values lie between the bounds, counted from the one that a lap starts with.

@@ -3,7 +3,7 @@
 //! writers.
 
 use crate::cursor::{Cursor, MAX_SEGMENT};
-use crate::numbers::Serial;
+use crate::numbers::{Index, Serial};
 use crate::range::Range;
 
 /// How many blocks can wait behind the current one. Consecutive blocks count as one.
@@ -106,7 +106,7 @@ pub struct Pool {
     /// Nothing is served; what was left of the cursor's segment is at the head of the queue.
     frozen: bool,
     /// Where the cursor's segment began, and (`dealt_before`) how much had been taken before it.
-    segment_start: i64,
+    segment_start: Index,
     dealt_before: i64,
     given_back: i64,
     recycled: i64,
@@ -117,9 +117,9 @@ impl Default for Pool {
         Pool {
             queue: Ranges::default(),
             returned: Ranges::default(),
-            bounds: Range::new(0, i64::MAX),
+            bounds: Range::ALL,
             frozen: false,
-            segment_start: 0,
+            segment_start: Index::ZERO,
             dealt_before: 0,
             given_back: 0,
             recycled: 0,
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// The first index that has not been taken in order, if the pool holds any.
-    pub fn undealt(&self, cursor: &Cursor) -> Option<i64> {
+    pub fn undealt(&self, cursor: &Cursor) -> Option<Index> {
         let rest = cursor.peek().0;
         let first = if rest.is_empty() { self.queue.first() } else { Some(rest) };
         first.map(|range| range.start)
@@ -263,7 +263,7 @@ impl Pool {
     }
 
     /// The part of a returned range that may be served to a caller who is served nothing below `floor`.
-    fn dealable(&self, range: &Range, floor: i64) -> Range {
+    fn dealable(&self, range: &Range, floor: Index) -> Range {
         match self.frozen {
             true => Range::EMPTY,
             false => range.intersection(&self.bounds).from(floor),
@@ -271,13 +271,13 @@ impl Pool {
     }
 
     /// Whether a returned range has anything that may be served and is not below `floor`.
-    pub fn has_returned(&self, floor: i64) -> bool {
+    pub fn has_returned(&self, floor: Index) -> bool {
         self.returned.as_slice().iter().any(|range| self.part(range, 1, floor).is_some())
     }
 
     /// The first `want` indexes of a returned range that may be served to a caller who is served nothing
     /// below `floor`. `None` also if there is no place for what would be left over.
-    fn part(&self, range: &Range, want: i64, floor: i64) -> Option<Range> {
+    fn part(&self, range: &Range, want: i64, floor: Index) -> Option<Range> {
         let part = self.dealable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
         let stuck = splits && self.returned.is_full();
@@ -285,7 +285,7 @@ impl Pool {
     }
 
     /// Takes up to `want` of the returned indexes, none below `floor`: the lowest.
-    pub fn take_returned(&mut self, want: i64, floor: i64) -> Option<Range> {
+    pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
         let part = self
             .returned
             .as_slice()
@@ -306,7 +306,7 @@ impl Pool {
             return false;
         }
         self.returned.remove(at);
-        for rest in [Range::new(range.start, part.start), Range::new(part.end, range.end)] {
+        for rest in [range.until(part.start), range.from(part.end)] {
             let kept = self.returned.push(rest);
             debug_assert!(kept);
         }
@@ -344,7 +344,7 @@ impl Pool {
             .find_map(|(at, run)| Some((at, fit(run)?)))?;
         let run = runs[at];
         debug_assert!(run.start <= part.start && part.end <= run.end);
-        let before = Range::new(run.start, part.start);
+        let before = run.until(part.start);
         let skipped = || runs[..at].iter().copied().chain([before]);
         let mut returned = self.returned;
         if !skipped().all(|range| returned.push(range)) {
@@ -355,7 +355,7 @@ impl Pool {
         self.given_back += count;
         self.dealt_before += count + part.len();
         self.queue = Ranges::default();
-        let after = Range::new(part.end, run.end);
+        let after = run.from(part.end);
         for rest in [after].iter().chain(&runs[at + 1..]) {
             let queued = self.queue.push(*rest);
             debug_assert!(queued);
@@ -366,7 +366,7 @@ impl Pool {
     /// Takes the part that `fit` chooses of the returned ranges, from `floor` on.
     pub fn claim_returned(
         &mut self,
-        floor: i64,
+        floor: Index,
         fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
         let mut returned = self.returned;
@@ -414,7 +414,7 @@ impl Pool {
     }
 
     /// The smallest index held, if any: nothing below it is left here.
-    pub fn lowest(&self, cursor: &Cursor) -> Option<i64> {
+    pub fn lowest(&self, cursor: &Cursor) -> Option<Index> {
         let rest = cursor.peek().0;
         let held = self.queue.as_slice().iter().chain(self.returned.as_slice());
         held.chain(Some(&rest).filter(|rest| !rest.is_empty())).map(|range| range.start).min()

@@ -1,30 +1,55 @@
 //! A half-open range of indexes.
 
+use crate::numbers::Index;
+
 /// `[start, end)`; empty where `start >= end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct Range {
-    pub start: i64,
-    pub end: i64,
+    pub start: Index,
+    pub end: Index,
 }
 
 impl Range {
-    pub const EMPTY: Range = Range { start: 0, end: 0 };
+    pub const EMPTY: Range = Range::new(Index::ZERO, Index::ZERO);
+    /// All indexes that can be served.
+    pub const ALL: Range = Range::new(Index::ZERO, Index::MAX);
 
-    pub const fn new(start: i64, end: i64) -> Self {
+    #[inline]
+    pub const fn new(start: Index, end: Index) -> Self {
         Range { start, end }
     }
 
-    /// How many indexes it holds.
-    pub const fn len(&self) -> i64 {
-        if self.end > self.start { self.end - self.start } else { 0 }
+    /// `count` indexes from `start` on, or as many as there are.
+    #[inline]
+    pub const fn of(start: Index, count: i64) -> Self {
+        Range { start, end: start.saturating_add(count) }
     }
 
+    /// All indexes before `end`.
+    pub const fn below(end: Index) -> Self {
+        Range { start: Index::ZERO, end }
+    }
+
+    /// How many indexes it holds.
+    #[inline]
+    pub const fn len(&self) -> i64 {
+        if self.is_empty() { 0 } else { self.end.0 - self.start.0 }
+    }
+
+    #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.start >= self.end
+        self.start.0 >= self.end.0
+    }
+
+    /// The last index of a range that is not empty.
+    #[inline]
+    pub fn last(&self) -> Index {
+        self.end - 1
     }
 
     /// Cuts off the first `count` indexes (all, if there are fewer) and returns them.
+    #[inline]
     pub fn take(&mut self, count: i64) -> Range {
         let cut = self.start + count.min(self.len());
         let taken = Range::new(self.start, cut);
@@ -33,8 +58,13 @@ impl Range {
     }
 
     /// The part of it from `index` on.
-    pub fn from(&self, index: i64) -> Range {
+    pub fn from(&self, index: Index) -> Range {
         Range::new(self.start.max(index), self.end)
+    }
+
+    /// The part of it before `index`.
+    pub fn until(&self, index: Index) -> Range {
+        Range::new(self.start, self.end.min(index))
     }
 
     /// Both as one range, if one ends where the other starts.
@@ -48,7 +78,8 @@ impl Range {
         }
     }
 
-    pub const fn contains(&self, index: i64) -> bool {
+    #[inline]
+    pub fn contains(&self, index: Index) -> bool {
         self.start <= index && index < self.end
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::*;
 
 use hilo_core::cursor::Taken;
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
@@ -82,8 +83,8 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
 
 #[pgrx::pg_guard]
 #[cold]
-unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: i64) {
-    slice_table::return_range(entry, Range::new(index, index + 1));
+unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: Index) {
+    slice_table::return_range(entry, Range::of(index, 1));
 }
 
 /// The next value of a sequence.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
@@ -126,7 +127,7 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
         slice_table::return_slice(entry);
     }
     if !same {
-        entry.floor.set(0);
+        entry.floor.set(Index::ZERO);
         entry.grown.set(0);
     }
     entry.slot.set(Some(slot));

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Epoch, SequenceId, Serial};
+use hilo_core::numbers::{Epoch, Index, SequenceId, Serial};
 
 use crate::backend::{Global, names_version};
 use crate::catalog::name::escape_for_message;
@@ -31,7 +31,7 @@ pub struct Entry {
     pub slice: Cell<&'static Slice>,
     pub last: Cell<Option<i64>>,
     /// The smallest index of the epoch that this session may still be served.
-    pub floor: Cell<i64>,
+    pub floor: Cell<Index>,
     /// When this backend last drew from the pool, counted in its draws; 0: never.
     pub drawn_at: Cell<u64>,
     pub terms: Cell<Terms>,
@@ -231,7 +231,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         slice: Cell::new(Slice::empty()),
         grown: Cell::new(0),
         drawn_at: Cell::new(0),
-        floor: Cell::new(0),
+        floor: Cell::default(),
         extension: key.0,
         epoch: Cell::default(),
         last: Cell::new(None),

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use hilo_core::hi::{HiFit, next_hi};
 use hilo_core::mapping::{Mapping, Run};
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
@@ -19,7 +20,7 @@ use crate::shared::slot::{Locked, Terms};
 enum Fit {
     Here(Range),
     /// The run would have to reach up to this index.
-    Needs(i64),
+    Needs(Index),
     Never,
 }
 
@@ -77,12 +78,12 @@ fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<
 /// The first part of `run` that has `count` values at even steps.
 fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
     let stripes = mapping.stripes;
-    if count > mapping.limit() || (stripes.nodes > 1 && count > stripes.size) {
+    if count > mapping.limit() - Index::ZERO || (stripes.nodes > 1 && count > stripes.size) {
         return Fit::Never;
     }
     let mut rest = run;
     loop {
-        let whole = Range::new(rest.start, rest.start.saturating_add(count));
+        let whole = Range::of(rest.start, count);
         let Some(part) = mapping.run(whole) else { return Fit::Never };
         if part.count >= count {
             return if whole.end <= run.end { Fit::Here(whole) } else { Fit::Needs(whole.end) };
@@ -92,7 +93,7 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
         }
         rest.start += part.count;
         if mapping.cycle
-            && mapping.run(Range::new(rest.start, i64::MAX)).is_none_or(|lap| lap.count < count)
+            && mapping.run(Range::ALL.from(rest.start)).is_none_or(|lap| lap.count < count)
         {
             return Fit::Never;
         }
@@ -188,7 +189,7 @@ enum Claim {
 fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
-    floor: &mut i64,
+    floor: &mut Index,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
 ) -> Option<Claim> {
     if locked.serial() != entry.serial.get() || locked.terms().is_none() {

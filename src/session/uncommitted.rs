@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use hilo_core::mapping::{Mapping, Run};
-use hilo_core::numbers::{SequenceId, Serial};
+use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
@@ -48,21 +48,21 @@ pub enum Origin {
 struct Own {
     entry: &'static Entry,
     slice: &'static Slice,
-    limit: i64,
+    limit: Index,
     /// How many indexes to load next.
     chunk: i64,
 }
 
 impl Own {
     /// Moves past what a version that continues this one has served.
-    fn rise_to(&self, floor: i64) {
+    fn rise_to(&self, floor: Index) {
         if floor > self.next() {
             self.slice.move_to(floor.min(self.limit));
         }
     }
 
     /// The first index that this version has not served.
-    fn next(&self) -> i64 {
+    fn next(&self) -> Index {
         self.slice.rest().start
     }
 }
@@ -73,7 +73,7 @@ struct State {
     /// The origins of those versions whose numbers are not their own.
     origins: HashMap<Version, Origin>,
     /// The smallest index that a version may still serve.
-    floors: HashMap<Version, i64>,
+    floors: HashMap<Version, Index>,
     /// What was skipped under a version, to reach what was asked for.
     passed: HashMap<Version, Vec<Range>>,
     /// The version of each sequence that is in force.
@@ -81,8 +81,8 @@ struct State {
 }
 
 impl State {
-    fn floor(&self, version: &Version) -> i64 {
-        self.floors.get(version).copied().unwrap_or(0)
+    fn floor(&self, version: &Version) -> Index {
+        self.floors.get(version).copied().unwrap_or_default()
     }
 
     /// Notes that `run` is about to be served under `version`: the versions that it continues will not serve
@@ -92,7 +92,7 @@ impl State {
         while let Some(Origin::Continues(before, mapping)) = self.origins.get(&at).copied() {
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
-            let known = self.floors.entry(before).or_insert(0);
+            let known = self.floors.entry(before).or_default();
             *known = floor.max(*known);
             if let Some(own) = self.served.get(&before) {
                 own.rise_to(floor);
@@ -170,7 +170,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 }
 
 /// How far this transaction has served the version of a position row that it has written.
-pub fn reached(version: &Version) -> Option<i64> {
+pub fn reached(version: &Version) -> Option<Index> {
     let state = STATE.borrow();
     let state = state.as_ref()?;
     let served = state.served.get(version).map(Own::next);
@@ -194,13 +194,13 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
         let own = state.served.get_mut(&version)?;
         let mapping = entry.mapping();
         let next = own.next();
-        let range = Range::new(next, next.saturating_add(own.chunk).min(own.limit));
+        let range = Range::of(next, own.chunk).until(own.limit);
         own.chunk = (own.chunk * 2).min(CHUNK);
         let Some(run) = mapping.run(range) else {
             return Some(Err(HiloError::exhausted(memo.name(), &mapping)));
         };
         // One run at a time, so that no other part of the range counts as served.
-        own.slice.load(Range::new(next, next + run.count), run);
+        own.slice.load(Range::of(next, run.count), run);
         state.serve(version, run, mapping.increment);
         Some(Ok(None))
     });
@@ -217,10 +217,11 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     let version = *state.current.get(&entry.id)?;
     let own = state.served.get(&version)?;
     let passed = own.next();
-    let claimed = fit(Range::new(passed, own.limit))?;
+    let left = Range::new(passed, own.limit);
+    let claimed = fit(left)?;
     own.rise_to(claimed.end);
     if passed < claimed.start {
-        state.passed.entry(version).or_default().push(Range::new(passed, claimed.start));
+        state.passed.entry(version).or_default().push(left.until(claimed.start));
     }
     let mapping = entry.mapping();
     mapping.runs(claimed).for_each(|run| state.serve(version, run, mapping.increment));
@@ -231,11 +232,11 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
 pub fn write_back() {
     // A version keeps the node that it was written under, even if a reload has made this server another node
     // since.
-    let mut served: HashMap<Version, i64> = HashMap::new();
+    let mut served: HashMap<Version, Index> = HashMap::new();
     if let Some(state) = STATE.borrow().as_ref() {
         served.extend(&state.floors);
         for (version, own) in &state.served {
-            let reached = served.entry(*version).or_insert(0);
+            let reached = served.entry(*version).or_default();
             *reached = own.next().max(*reached);
         }
     }
@@ -256,7 +257,7 @@ pub fn write_back() {
 
 /// Moves a version to `next`. What it has skipped is recorded as a gap: this session has already been given
 /// later values.
-fn advance(version: &Version, next: i64, passed: &[Range]) -> Result<(), HiloError> {
+fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloError> {
     let Some(position) = positions::advance(version, next)? else { return Ok(()) };
     if passed.is_empty() {
         return Ok(());

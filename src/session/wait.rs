@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Epoch, Micros, Serial, Timestamp};
+use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use super::memo::Memo;
 use crate::backend::Global;
@@ -219,7 +219,7 @@ pub fn for_block(
     shared: &'static Shared,
     slot: &'static Slot,
     serial: Serial,
-    floor: i64,
+    floor: Index,
     name: &str,
 ) -> Result<(), HiloError> {
     let exhausted = until(shared, slot, name, |locked| {

@@ -1,5 +1,6 @@
 //! What a slot holds and how it moves: what is handed out, what is returned and what leaves for the catalog.
 
+use hilo_core::numbers::Index;
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
@@ -112,7 +113,7 @@ impl Locked {
     }
 
     /// See [`Pool::take_returned`].
-    pub fn take_returned(&mut self, want: i64, floor: i64) -> Option<Range> {
+    pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
         let taken = self.pool.take_returned(want, floor);
         self.mirror();
         taken
@@ -130,7 +131,7 @@ impl Locked {
     /// See [`Pool::claim_returned`].
     pub fn claim_returned(
         &mut self,
-        floor: i64,
+        floor: Index,
         fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
         let claimed = self.pool.claim_returned(floor, fit);
@@ -200,7 +201,7 @@ impl Locked {
     }
 
     /// The first index that has not been handed out in order, if the pool holds any.
-    pub fn undealt(&self) -> Option<i64> {
+    pub fn undealt(&self) -> Option<Index> {
         self.pool.undealt(self.slot.cursor())
     }
 }

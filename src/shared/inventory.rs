@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::key::Key;
@@ -14,9 +15,9 @@ pub struct InMemory {
     /// Sorted and disjoint.
     pub ranges: Vec<Range>,
     /// The first index that has not been handed out in order, if the pool holds any.
-    pub undealt: Option<i64>,
+    pub undealt: Option<Index>,
     /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not know.
-    pub reserved_to: Option<i64>,
+    pub reserved_to: Option<Index>,
     /// Whether the sequence has a slot.
     pub has_slot: bool,
 }

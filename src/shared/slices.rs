@@ -7,12 +7,12 @@
 //! the rest of it leaves the slice *orphaned*: the worker writes the rest to the catalog. Until then the
 //! slice is used for nothing else.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
 
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Run;
-use hilo_core::numbers::{Epoch, SequenceId};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::Shared;
@@ -36,6 +36,25 @@ pub struct IndexSpace {
     pub epoch: Epoch,
 }
 
+/// An index in shared memory.
+struct AtomicIndex(AtomicI64);
+
+impl AtomicIndex {
+    const fn new(index: Index) -> AtomicIndex {
+        AtomicIndex(AtomicI64::new(index.0))
+    }
+
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> Index {
+        Index(self.0.load(order))
+    }
+
+    #[inline(always)]
+    fn store(&self, index: Index, order: Ordering) {
+        self.0.store(index.0, order);
+    }
+}
+
 /// A run of values that one session serves by itself, cut from a range of indexes that it owns.
 ///
 /// The next `left` indexes, up to `run_end`, have values that step evenly from `next`. Behind them the range
@@ -46,8 +65,8 @@ pub struct Slice {
     pub left: AtomicI64,
     /// The next value.
     pub next: AtomicI64,
-    pub run_end: AtomicI64,
-    pub range_end: AtomicI64,
+    run_end: AtomicIndex,
+    range_end: AtomicIndex,
     /// The sequence's id; 0: the slice is free.
     sequence: AtomicI64,
     epoch: AtomicI64,
@@ -78,8 +97,8 @@ impl Slice {
         Slice {
             left: AtomicI64::new(0),
             next: AtomicI64::new(0),
-            run_end: AtomicI64::new(0),
-            range_end: AtomicI64::new(0),
+            run_end: AtomicIndex::new(Index::ZERO),
+            range_end: AtomicIndex::new(Index::ZERO),
             sequence: AtomicI64::new(0),
             epoch: AtomicI64::new(0),
             database: AtomicU32::new(0),
@@ -198,7 +217,7 @@ impl Slice {
     }
 
     /// Moves an emptied slice to index `next`.
-    pub fn move_to(&self, next: i64) {
+    pub fn move_to(&self, next: Index) {
         self.left.store(0, Relaxed);
         self.run_end.store(next, Relaxed);
         self.range_end.store(next, Relaxed);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::numbers::{Epoch, Serial, Timestamp};
+use hilo_core::numbers::{Epoch, Index, Serial, Timestamp};
 use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
@@ -136,9 +136,9 @@ pub struct Inner {
     /// returned since it was told. The slot is not freed before the catalog is told again.
     pub untold: bool,
     /// How far the position of `epoch` was when this memory last heard of it.
-    pub reserved_to: Option<i64>,
-    /// The end of the highest free range that the catalog was last seen to have; 0: it had none.
-    pub free_end: i64,
+    pub reserved_to: Option<Index>,
+    /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
+    pub free_end: Index,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last time.
     pub freezes: u64,
     /// The generation of the worker that froze it last; 0: a session did.
@@ -238,14 +238,15 @@ impl Slot {
     }
 
     /// Notes that a caller waits who may be served no index below `floor`.
-    pub fn want_from(&self, floor: i64) {
-        let lower = |known: i64| (known == 0 || floor + 1 < known).then_some(floor + 1);
+    pub fn want_from(&self, floor: Index) {
+        let wanted = floor.0 + 1;
+        let lower = |known: i64| (known == 0 || wanted < known).then_some(wanted);
         let _ = self.wanted_from.fetch_update(AcqRel, Relaxed, lower);
     }
 
     /// Takes the lowest index that those who wait may be served.
-    pub fn take_wanted_from(&self) -> i64 {
-        (self.wanted_from.swap(0, AcqRel) - 1).max(0)
+    pub fn take_wanted_from(&self) -> Index {
+        Index((self.wanted_from.swap(0, AcqRel) - 1).max(0))
     }
 
     /// Counts a wait of `micros` microseconds.
@@ -274,7 +275,7 @@ impl Inner {
             unacknowledged: false,
             untold: false,
             reserved_to: None,
-            free_end: 0,
+            free_end: Index::ZERO,
             freezes: 0,
             frozen_by: 0,
             worker: 0,
@@ -380,14 +381,14 @@ impl Locked {
         self.lost += self.held().total();
         self.pool.drain(slot.cursor());
         self.pool.thaw();
-        self.pool.set_bounds(slot.cursor(), Range::new(0, i64::MAX));
+        self.pool.set_bounds(slot.cursor(), Range::ALL);
         self.forget_leaving();
         self.terms = None;
         self.epoch = epoch;
         self.node = node;
         self.untold = false;
         self.reserved_to = None;
-        self.free_end = 0;
+        self.free_end = Index::ZERO;
         self.warned = 0;
         self.slot.serial.fetch_add(1, SeqCst);
         self.mirror();
@@ -464,7 +465,7 @@ impl Locked {
     }
 
     /// Whether nothing is left for a caller who may be served no index below `floor`.
-    pub fn is_exhausted(&self, floor: i64) -> bool {
+    pub fn is_exhausted(&self, floor: Index) -> bool {
         let Some(terms) = self.terms else { return false };
         let indexes = terms.mapping.indexes();
         self.is_at_end()

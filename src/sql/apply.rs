@@ -20,6 +20,7 @@ use hilo_core::name as names;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
+use super::ddl::Duplicate;
 use super::document::{column_name, in_encoding, listed, read, role_name, write};
 use super::stored_rows::StoredRows;
 use super::{ddl, document, owned_by, owners, renumber};
@@ -195,7 +196,8 @@ impl Wanted {
     }
 
     fn create(&self, done: &mut All) -> Result<(), HiloError> {
-        let created = ddl::create(self.name.clone(), self.definition.clone(), None, false);
+        let created =
+            ddl::create(self.name.clone(), self.definition.clone(), None, Duplicate::Refuse);
         let created = created.ok_or_else(|| HiloError::Duplicate(self.name.to_string()))?;
         // What follows is part of the creation, and has no rows of its own.
         self.settle(&created, &mut Vec::new())?;

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use hilo_core::options::{DataType, Definition, Options};
 
 use super::args::{Args, sql_functions};
+use super::ddl::Duplicate;
 use super::furthest::{Held, Kind, held};
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
@@ -172,19 +173,22 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     }
     let options = Options { data_type: Some(data_type(&kinds, furthest)), ..Options::default() };
     let definition = Definition::create(&options)?;
-    let created = ddl::create(name.clone(), definition, None, false)
+    let created = ddl::create(name.clone(), definition, None, Duplicate::Refuse)
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))?;
-    let last = furthest.filter(|last| *last >= created.definition.min_value);
-    if let Some(last) = last {
-        renumber::set(&created, last, true);
-    }
+    let next = match furthest.filter(|last| *last >= created.definition.min_value) {
+        None => Some(created.definition.start_value),
+        Some(last) => {
+            let next = last.checked_add(1).filter(|next| *next <= created.definition.max_value);
+            renumber::continue_with(&created, next);
+            next
+        }
+    };
     if let Some(owner) = common_owner(columns)
         && let Some(locked) = definitions::lock_existing(created.id)?
     {
         owners::set_owner(locked, owner);
     }
-    let next = last.map_or(Some(created.definition.start_value), |last| last.checked_add(1));
-    Ok(next.filter(|next| *next <= created.definition.max_value))
+    Ok(next)
 }
 
 /// The narrowest type of the columns, so that the sequence ends with an error of its own; but wide enough for

@@ -87,27 +87,39 @@ pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(
     super::keys::check(definition, name)
 }
 
+/// What to do if the name of a new sequence is taken.
+#[derive(Clone, Copy)]
+pub(super) enum Duplicate {
+    /// Raise an error.
+    Refuse,
+    /// Leave the existing sequence as it is, with a notice.
+    Skip,
+}
+
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
 fn hilo_create(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
     let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
-    let if_not_exists = args.bool(11).unwrap_or(false);
+    let duplicate = match args.bool(11) {
+        Some(true) => Duplicate::Skip,
+        _ => Duplicate::Refuse,
+    };
     let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
-    if create(name.clone(), definition, owned_by, if_not_exists).is_none() {
-        exists(name, if_not_exists);
+    if create(name.clone(), definition, owned_by, duplicate).is_none() {
+        exists(name, duplicate);
     }
     result
 }
 
 /// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
-/// it, only if that is `tolerated`, as by [`insert`].
+/// it, [`insert`] decides.
 pub(super) fn create(
     name: Name,
     definition: Definition,
     owned_by: Option<ColumnRef>,
-    tolerated: bool,
+    duplicate: Duplicate,
 ) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
@@ -126,33 +138,33 @@ pub(super) fn create(
         owned_by,
         definition,
     };
-    if !insert(&sequence, tolerated) {
+    if !insert(&sequence, duplicate) {
         return None;
     }
     invalidation::begin();
     Some(sequence)
 }
 
-fn exists(name: Name, if_not_exists: bool) {
-    if !if_not_exists {
-        HiloError::Duplicate(name.to_string()).raise();
+fn exists(name: Name, duplicate: Duplicate) {
+    match duplicate {
+        Duplicate::Refuse => HiloError::Duplicate(name.to_string()).raise(),
+        Duplicate::Skip => ereport!(
+            PgLogLevel::NOTICE,
+            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+            format!("hilo sequence \"{name}\" already exists, skipping")
+        ),
     }
-    ereport!(
-        PgLogLevel::NOTICE,
-        PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
-        format!("hilo sequence \"{name}\" already exists, skipping")
-    );
 }
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
-/// if it is `tolerated`, which costs a subtransaction; otherwise it is an error.
-fn insert(sequence: &Sequence, tolerated: bool) -> bool {
+/// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
+fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
     let insert = || {
         definitions::insert(sequence).or_raise();
         positions::insert(&Position::first(sequence)).or_raise();
         next_command();
     };
-    if !tolerated {
+    if matches!(duplicate, Duplicate::Refuse) {
         PgTryBuilder::new(AssertUnwindSafe(insert))
             .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
                 HiloError::Duplicate(sequence.name.to_string()).raise()

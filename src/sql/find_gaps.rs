@@ -11,6 +11,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
@@ -130,8 +131,8 @@ impl Column {
 struct Grid {
     /// Maps a place to a value, without bounds.
     mapping: Mapping,
-    /// The number of places that are examined.
-    end: i64,
+    /// The places before this one are examined.
+    end: Index,
 }
 
 /// All that is known without reading the column: the grid, the places with a known reason, and the recorded
@@ -176,7 +177,7 @@ fn lay_out(
         let distance = value as i128 - position.base as i128;
         (distance % increment == 0).then(|| distance / increment)
     };
-    let (mut low, mut high) = (0, next as i128);
+    let (mut low, mut high) = (0, next.0 as i128);
     let mut stretch = |first: i128, end: i128| {
         let (wider_low, wider_high) = (low.min(first), high.max(end));
         let fits = wider_high - wider_low < i64::MAX as i128;
@@ -188,7 +189,7 @@ fn lay_out(
     let start = place(definition.start_value)
         .filter(|start| *start <= 0 && stretch(*start, 0))
         .unwrap_or(0);
-    let mut known = vec![(Why::Unknown.rank(), start, next as i128)];
+    let mut known = vec![(Why::Unknown.rank(), start, next.0 as i128)];
     let mut strange = Vec::new();
     for gap in gaps {
         let steps = gap.last as i128 - gap.first as i128 == (gap.count - 1) as i128 * increment;
@@ -203,37 +204,38 @@ fn lay_out(
             _ => strange.grow(gap)?,
         }
     }
-    let shifted = |first: i128, end: i128| Range::new((first - low) as i64, (end - low) as i64);
+    let at = |place: i128| Index((place - low) as i64);
+    let shifted = |first: i128, end: i128| Range::new(at(first), at(end));
     let mut all: Vec<Known> = Vec::new();
     for (rank, first, end) in known {
         all.grow((rank, shifted(first, end)))?;
     }
     for (rank, range) in indexes {
         let end = range.end.min(next).max(range.start);
-        all.grow((rank, shifted(range.start as i128, end as i128)))?;
+        all.grow((rank, shifted(range.start.0 as i128, end.0 as i128)))?;
     }
     let base = (position.base as i128 + increment * low) as i64;
-    Ok((Grid { mapping: Mapping { base, ..unbounded }, end: (high - low) as i64 }, all, strange))
+    Ok((Grid { mapping: Mapping { base, ..unbounded }, end: at(high) }, all, strange))
 }
 
 /// The same with stripes, but only from the current base on, because an earlier base had other stripes.
 fn on_stripes(
     mapping: Mapping,
-    next: i64,
+    next: Index,
     indexes: Vec<Known>,
     gaps: Vec<GapRow>,
 ) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
-    let mut known = vec![(Why::Unknown.rank(), Range::new(0, next))];
+    let mut known = vec![(Why::Unknown.rank(), Range::below(next))];
     for (rank, range) in indexes {
-        known.grow((rank, Range::new(range.start, range.end.min(next))))?;
+        known.grow((rank, range.until(next)))?;
     }
     let mut end = next;
     let mut strange = Vec::new();
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             (Some(first), Some(last)) if last - first == gap.count - 1 => {
-                known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last + 1)))?;
-                end = end.max(last + 1);
+                known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last.next())))?;
+                end = end.max(last.next());
             }
             _ => strange.grow(gap)?,
         }
@@ -241,20 +243,27 @@ fn on_stripes(
     Ok((Grid { mapping, end }, known, strange))
 }
 
+/// What a reason does at a place. In this order, one ends before the next begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Ends,
+    Begins,
+}
+
 /// Splits the ranges so that they are disjoint and in order, each with the first reason that knows it.
 /// Neighbours with the same reason become one range.
 fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
     // The places at which a reason begins and ends to apply.
-    let mut edges: Vec<(i64, usize, bool)> = Vec::new();
+    let mut edges: Vec<(Index, usize, Edge)> = Vec::new();
     for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
-        edges.grow((range.start, rank, true))?;
-        edges.grow((range.end, rank, false))?;
+        edges.grow((range.start, rank, Edge::Begins))?;
+        edges.grow((range.end, rank, Edge::Ends))?;
     }
     edges.sort_unstable();
     let mut open = [0usize; Why::UNKNOWN + 1];
     let mut all: Vec<Known> = Vec::new();
-    let mut from = i64::MIN;
-    for (place, rank, begins) in edges {
+    let mut from = Index::ZERO;
+    for (place, rank, edge) in edges {
         if place > from
             && let Some(first) = open.iter().position(|count| *count > 0)
         {
@@ -264,9 +273,9 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
             }
         }
         from = place;
-        match begins {
-            true => open[rank] += 1,
-            false => open[rank] -= 1,
+        match edge {
+            Edge::Begins => open[rank] += 1,
+            Edge::Ends => open[rank] -= 1,
         }
     }
     Ok(all)
@@ -275,7 +284,7 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
 impl Grid {
     /// Adds the places that have a reason and that the column lacks, as values.
     fn missing(&self, column: &Column, known: &[Known], gaps: &mut Gaps) {
-        if self.end == 0 {
+        if self.end == Index::ZERO {
             return;
         }
         let mut rest = known;
@@ -286,19 +295,18 @@ impl Grid {
                 rest = others;
             }
             for (rank, part) in rest.iter().take_while(|(_, part)| part.start < range.end) {
-                let part = Range::new(part.start.max(range.start), part.end.min(range.end));
-                for run in self.mapping.runs(part) {
+                for run in self.mapping.runs(part.intersection(&range)) {
                     gaps.add(run.first, run.last(self.mapping.increment), run.count, *rank);
                 }
             }
         };
-        let mut next = 0;
+        let mut next = Index::ZERO;
         spi::for_each(&self.query(column), |row| {
-            let place = row.int8(1).unwrap_or(0);
+            let place = Index(row.int8(1).unwrap_or(0));
             if place > next {
                 absent(Range::new(next, place));
             }
-            next = next.max(place + 1);
+            next = next.max(place.next());
         });
         if next < self.end {
             absent(Range::new(next, self.end));
@@ -319,7 +327,8 @@ impl Grid {
     fn places(&self, column: &Column) -> Places {
         let mapping = &self.mapping;
         let rising = mapping.increment > 0;
-        let (Some(first), Some(last)) = (mapping.value(0), mapping.value(self.end - 1)) else {
+        let (Some(first), Some(last)) = (mapping.value(Index::ZERO), mapping.value(self.end - 1))
+        else {
             return Places { place: "0".into(), condition: "false".into(), order: "" };
         };
         let step = (mapping.increment as i128).unsigned_abs();

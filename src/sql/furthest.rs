@@ -1,10 +1,10 @@
 //! The largest number that a column holds, read with the rights of its table's owner.
 //!
 //! The owner could run the same query, so nothing of the owner's, such as an expression in an index, gets more
-//! rights than it has. Row security must not hide rows: if it would, core raises an error.
+//! rights than it has. Row security hides nothing from the query.
 
 use hilo_core::key_format::KeyFormat;
-use pgrx::prelude::*;
+use pgrx::pg_sys;
 
 use super::owned_by::table_owner;
 use super::spi::{self, Row};
@@ -75,10 +75,9 @@ pub fn held(column: ColumnRef, kind: Kind, name: &[u8]) -> Held {
             [b"SELECT NULL::bigint, count(", &column_name[..], b") FROM ", &from].concat()
         }
     };
-    spi::with_rights_of(table_owner(column.relid), || {
-        show_all_rows();
+    spi::as_owner_of_rows(table_owner(column.relid), || {
         let read = |row: Row| Held { largest: row.int8(1), others: row.int8(2).unwrap_or(0) };
-        spi::newest_rows(&sql, read).pop().unwrap_or_default()
+        spi::latest(&sql, read).pop().unwrap_or_default()
     })
 }
 
@@ -111,21 +110,4 @@ fn quoted(identifier: &[u8]) -> Vec<u8> {
     }
     text.push(b'"');
     text
-}
-
-/// Makes core raise an error if row security would hide rows, until `spi::with_rights_of` undoes it.
-fn show_all_rows() {
-    // SAFETY: sets a setting of this process, at the nesting level that `with_rights_of` has opened.
-    unsafe {
-        pg_sys::set_config_option(
-            c"row_security".as_ptr(),
-            c"off".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        )
-    };
 }

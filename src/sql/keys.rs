@@ -30,7 +30,7 @@ pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
         None => KeyFormat::default(),
     };
     let prefix = gucs::server_prefix_bytes();
-    check_prefix(&format, name, prefix, definition.min_value < 0)
+    check_prefix(&format, name, prefix, definition.min_value)
 }
 
 /// Whether bytes are text in this database's encoding: a configuration file may contain any encoding.
@@ -50,7 +50,7 @@ fn check_prefix(
     format: &KeyFormat,
     name: &[u8],
     prefix: &[u8],
-    negative: bool,
+    min_value: i64,
 ) -> Result<(), HiloError> {
     if prefix.is_empty() || !format.has_server() {
         return Ok(());
@@ -66,7 +66,7 @@ fn check_prefix(
             ),
         });
     }
-    format.check_prefix(name, prefix, negative).map_err(|error| HiloError::Prefix {
+    format.check_prefix(name, prefix, min_value).map_err(|error| HiloError::Prefix {
         prefix: escape_for_message(prefix),
         message: error.to_string(),
         detail: error.detail(),
@@ -112,9 +112,9 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
 fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
     let prefix = gucs::server_prefix_bytes();
     if memo.key_frame(prefix).is_none() {
-        let negative = memo.entry().is_some_and(|entry| entry.mapping().min_value < 0);
+        let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);
         let format = memo.key_format.borrow();
-        check_prefix(&format, &memo.name, prefix, negative)?;
+        check_prefix(&format, &memo.name, prefix, min_value)?;
         memo.frame_keys(&format, prefix);
     }
     Ok(memo.key_frame(prefix).expect("just made"))
@@ -155,7 +155,7 @@ fn hilo_key(args: Args) -> pg_sys::Datum {
     let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
     let definition = readable(name).or_raise().definition;
     let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
-    check_prefix(&format, name, prefix, definition.min_value < 0).or_raise();
+    check_prefix(&format, name, prefix, definition.min_value).or_raise();
     text(&format.frame(name, prefix), value)
 }
 

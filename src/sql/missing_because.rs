@@ -76,7 +76,7 @@ pub fn in_catalog(
     }
     let reason = Why::Gap(takeover::reason(position));
     let limit = position.mapping(&sequence.definition).limit();
-    let unsettled = Range::new(position.settled_index, position.next_index.min(limit));
+    let unsettled = position.unsettled().until(limit);
     let lent = ranges::lent(ids, position)?;
     known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (reason.rank(), range)))
 }

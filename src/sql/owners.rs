@@ -78,12 +78,21 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
+/// What DROP OWNED does with the column defaults that use a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dependents {
+    /// They prevent it (RESTRICT).
+    Keep,
+    /// It drops them too (CASCADE).
+    Drop,
+}
+
 /// What DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its statement.
 pub struct Belongings {
     roles: *mut pg_sys::List,
     /// The role after TO in REASSIGN OWNED.
     heir: Option<pg_sys::Oid>,
-    cascade: bool,
+    dependents: Dependents,
 }
 
 /// Runs before core executes such a statement, because core may free the statement. Returns null if nothing
@@ -101,14 +110,17 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
             Belongings {
                 roles: pg_sys::roleSpecsToIds((*statement).roles),
                 heir: None,
-                cascade: (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE,
+                dependents: match (*statement).behavior {
+                    pg_sys::DropBehavior::DROP_CASCADE => Dependents::Drop,
+                    _ => Dependents::Keep,
+                },
             }
         } else {
             let statement: *mut pg_sys::ReassignOwnedStmt = node.cast();
             Belongings {
                 roles: pg_sys::roleSpecsToIds((*statement).roles),
                 heir: Some(pg_sys::get_rolespec_oid((*statement).newrole, false)),
-                cascade: false,
+                dependents: Dependents::Keep,
             }
         }
     };
@@ -152,7 +164,7 @@ pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
     }
     match belongings.heir {
         Some(heir) => reassign(&belongings.roles(), heir).or_raise(),
-        None => drop_owned(&belongings.roles(), belongings.cascade).or_raise(),
+        None => drop_owned(&belongings.roles(), belongings.dependents).or_raise(),
     }
 }
 
@@ -185,9 +197,8 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Drops what the roles own and revokes what was granted to them. Column defaults that use such a sequence
-/// prevent that, unless `cascade` drops them too.
-fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
+/// Drops what the roles own and revokes what was granted to them.
+fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
         owned.push((*role, role_references::owned_by(*role)?));
@@ -195,10 +206,10 @@ fn drop_owned(from: &[pg_sys::Oid], cascade: bool) -> Result<(), HiloError> {
     let type_oid = name_type()?;
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were added during
     // the waits.
-    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), cascade)?;
+    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), dependents)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
-        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), cascade)?;
+        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
         locked.into_iter().for_each(ddl::remove);
     }
     for role in from {
@@ -218,12 +229,12 @@ pub(super) fn name_type() -> Result<pg_sys::Oid, HiloError> {
     catalog::type_named(c"hilo_sequence", schema)
 }
 
-/// Drops the column defaults that use these sequences if `cascade`; otherwise any of them is an error, which
-/// names them all.
+/// Drops the column defaults that use these sequences or, if they are kept, raises an error that names them
+/// all.
 fn drop_defaults<'a>(
     type_oid: pg_sys::Oid,
     sequences: impl Iterator<Item = &'a Sequence>,
-    cascade: bool,
+    dependents: Dependents,
 ) -> Result<(), HiloError> {
     let names = memory::collected(sequences.map(|sequence| &sequence.name))?;
     if names.is_empty() {
@@ -238,7 +249,7 @@ fn drop_defaults<'a>(
         memory::collected(names.iter().flat_map(|name| {
             users.get(*name).into_iter().flatten().map(|default| (*name, default))
         }))?;
-    if !used.is_empty() && !cascade {
+    if !used.is_empty() && dependents == Dependents::Keep {
         let say = |(name, default): &(&Name, &ColumnDefault)| {
             let default = column_defaults::describe(default);
             format!("{default} depends on hilo sequence \"{name}\"")

@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn check(
 
 /// Why no key can contain this prefix.
 fn forbidden(prefix: &[u8]) -> Option<String> {
-    match KeyFormat::default().check_prefix(b"", prefix, false) {
+    match KeyFormat::default().check_prefix(b"", prefix, 0) {
         Err(error @ PrefixError::Control { .. }) => Some(format!("The {error}.")),
         _ => None,
     }
@@ -77,7 +77,7 @@ fn conflict(prefix: &[u8]) -> Option<String> {
     let _ = definitions::each(|sequence| {
         let definition = &sequence.definition;
         let format = definition.parsed_key_format();
-        let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value < 0).err();
+        let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value).err();
         found = refusal.map(|error| {
             let detail = error.detail().unwrap_or_default();
             format!("For the keys of hilo sequence \"{}\", the {error}. {detail}", sequence.name)

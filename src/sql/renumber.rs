@@ -1,5 +1,7 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
+use hilo_core::direction::Direction;
+use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
 
@@ -26,18 +28,27 @@ use crate::shared::slices::IndexSpace;
 
 sql_functions!(hilo_alter, hilo_setval);
 
+/// How a new numbering relates to the one before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It continues after the last value.
+    Continues,
+    /// It starts at a value that the caller states.
+    Restarts,
+}
+
 /// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
-/// numbering or, if it `renumbers`, starts like that of a new sequence, because the caller renumbers it at once.
-fn lock_position(sequence: &Sequence, renumbers: bool) -> LockedPosition {
+/// numbering or, if the sequence restarts, begins like that of a new one, because the caller renumbers it at once.
+fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
     let ids = catalog_oids().or_raise();
     let node = numbering::node().or_raise();
     loop {
         match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
-                let first = match renumbers {
-                    true => Position::first(sequence),
-                    false => numbering::joined(&ids, sequence).or_raise(),
+                let first = match start {
+                    Start::Restarts => Position::first(sequence),
+                    Start::Continues => numbering::joined(&ids, sequence).or_raise(),
                 };
                 positions::insert(&first).or_raise();
                 next_command();
@@ -48,7 +59,7 @@ fn lock_position(sequence: &Sequence, renumbers: bool) -> LockedPosition {
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
-fn undealt(sequence: &Sequence, position: &Position) -> i64 {
+fn undealt(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
@@ -62,9 +73,9 @@ fn index_space(position: &Position) -> IndexSpace {
 
 /// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
 /// transaction ends, and returns the position at which the numbering ends. What was reserved below that and
-/// not served is written off. If the new numbering `continues` the old one, it starts after what another
-/// server may have reserved.
-fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Position {
+/// not served is written off. A numbering that continues the old one starts after what another server
+/// may have reserved.
+fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position {
     let ids = catalog_oids().or_raise();
     let shared = shared::get().or_raise();
     let mut position = locked.position;
@@ -73,7 +84,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     if locked.is_own() {
         // This transaction has drawn values that it has not written back yet.
         position.next_index =
-            uncommitted::reached(&locked.version()).unwrap_or(0).max(position.next_index);
+            uncommitted::reached(&locked.version()).unwrap_or_default().max(position.next_index);
         lost = uncommitted::passed(&locked.version());
     } else if position.incarnation == shared.life() {
         slice_table::return_slices(|entry| entry.id == sequence.id);
@@ -101,7 +112,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, continues: bool) -> Posit
     }
     ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
     position.settled_index = position.next_index;
-    if continues && position.may_lack() {
+    if start == Start::Continues && position.may_lack() {
         takeover::skip(&ids, sequence, &mut position).or_raise();
     }
     position
@@ -113,14 +124,16 @@ fn renumber(
     sequence: &Sequence,
     old: &Position,
     numbering: Numbering,
-    next_index: i64,
-    continues: bool,
+    next_index: Index,
+    start: Start,
 ) {
     let epoch = old.epoch.next();
-    let origin = match (continues, locked.is_own()) {
-        (false, _) => Origin::New,
-        (true, true) => Origin::Continues(locked.version(), old.mapping(&sequence.definition)),
-        (true, false) => Origin::Shared,
+    let origin = match start {
+        Start::Restarts => Origin::New,
+        Start::Continues if locked.is_own() => {
+            Origin::Continues(locked.version(), old.mapping(&sequence.definition))
+        }
+        Start::Continues => Origin::Shared,
     };
     let (system_id, timeline) = positions::server();
     let renumbered = locked.rewrite(&Position {
@@ -167,21 +180,22 @@ pub(super) fn alter(
         return redefine(owned, options, owned_by);
     }
     let mut new = Sequence { owned_by, ..old.clone() };
-    let locked = lock_position(&old, restart.is_some());
-    let position = close(&locked, &old, restart.is_none());
+    let start = if restart.is_some() { Start::Restarts } else { Start::Continues };
+    let locked = lock_position(&old, start);
+    let position = close(&locked, &old, start);
     let last = position.last_value(&old.definition);
     new.definition =
         old.definition.alter(options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => {
-            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), 0)
+            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), Index::ZERO)
         }
         None => continued(&position, &old).or_raise(),
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
-    renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
+    renumber(&locked, &old, &position, numbering, next_index, start);
 }
 
 /// Changes options that leave each index its value. The position stays as it is, so this transaction draws
@@ -205,27 +219,44 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
     invalidation::note(old.id, Change::Terms).or_raise();
 }
 
+/// Makes a sequence continue with `next`; `None`: with nothing, because it is exhausted.
+pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
+    let locked = lock_position(sequence, Start::Restarts);
+    let position = close(&locked, sequence, Start::Restarts);
+    let definition = &sequence.definition;
+    let last = match Direction::of(definition.increment) {
+        Direction::Rising => definition.max_value,
+        Direction::Falling => definition.min_value,
+    };
+    let continued = match next {
+        Some(next) => with(sequence, &position, next),
+        None => after(sequence, &position, last),
+    };
+    let (numbering, next_index) = continued.or_raise();
+    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+}
+
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
 pub(super) fn restart(sequence: &Sequence) {
     let base = sequence.definition.start_value;
-    let locked = lock_position(sequence, true);
-    let position = close(&locked, sequence, false);
+    let locked = lock_position(sequence, Start::Restarts);
+    let position = close(&locked, sequence, Start::Restarts);
     let numbering =
         numbering::starting_at(sequence, &position, &sequence.definition, base).or_raise();
-    renumber(&locked, sequence, &position, numbering, 0, false);
+    renumber(&locked, sequence, &position, numbering, Index::ZERO, Start::Restarts);
 }
 
 /// How a sequence continues after its last value when its increment, its cycle option or its laps change.
 /// Several nodes have reached different values, so there the caller must state the value at which all
 /// restart.
-fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, i64), HiloError> {
+fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
         return Err(HiloError::NodesRestart(old.name.to_string()));
     }
     Ok(match position.last_value(&old.definition) {
-        Some(last) => (Numbering { base: last, ..numbering }, 1),
-        None => (numbering, 0),
+        Some(last) => (Numbering { base: last, ..numbering }, Index(1)),
+        None => (numbering, Index::ZERO),
     })
 }
 
@@ -255,19 +286,15 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    set(&sequence, value, called);
+    let locked = lock_position(&sequence, Start::Restarts);
+    let position = close(&locked, &sequence, Start::Restarts);
+    let continued = if called { after } else { with };
+    let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
+    renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
     if called {
         memo::set_last(sequence.id, value);
     }
     value
-}
-
-/// Renumbers a locked sequence: it continues after `value` or, unless that was `called`, with it.
-pub(super) fn set(sequence: &Sequence, value: i64, called: bool) {
-    let locked = lock_position(sequence, true);
-    let position = close(&locked, sequence, false);
-    let (numbering, next_index) = behind(sequence, &position, value, called).or_raise();
-    renumber(&locked, sequence, &position, numbering, next_index, false);
 }
 
 fn check_value(sequence: &Sequence, value: i64) {
@@ -277,28 +304,35 @@ fn check_value(sequence: &Sequence, value: i64) {
     }
 }
 
-/// How a sequence continues after `value` or, unless that was `called`, with it: the numbering, and the next
-/// index of this node.
-fn behind(
+/// How a sequence continues with `value`: the numbering, and the next index of this node.
+fn with(
     sequence: &Sequence,
     position: &Position,
     value: i64,
-    called: bool,
-) -> Result<(Numbering, i64), HiloError> {
+) -> Result<(Numbering, Index), HiloError> {
+    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, Index::ZERO))
+}
+
+/// How a sequence continues after `value`: the numbering, and the next index of this node.
+fn after(
+    sequence: &Sequence,
+    position: &Position,
+    value: i64,
+) -> Result<(Numbering, Index), HiloError> {
     let definition = &sequence.definition;
     let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
-    if !called || gucs::node().1 == 1 {
-        return Ok((starting_at(value)?, called as i64));
+    if gucs::node().1 == 1 {
+        return Ok((starting_at(value)?, Index(1)));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must not skip
     // one, so the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {
-        return Ok((starting_at(next)?, 0));
+        return Ok((starting_at(next)?, Index::ZERO));
     }
     if definition.cycle {
-        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, 0));
+        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, Index::ZERO));
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;

@@ -1,11 +1,11 @@
 //! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
 //! is parsed under the caller's search_path.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use pgrx::prelude::*;
 
-use crate::catalog::table::text_of;
+use crate::catalog::table::{next_command, text_of};
 use crate::errors::OrRaise;
 use crate::memory::{self, Grow};
 
@@ -59,38 +59,19 @@ pub fn rows<T>(sql: &str, mut each: impl FnMut(Row) -> T) -> Vec<T> {
     found
 }
 
-/// The same for a query in the encoding of the database, which sees all that is committed when it starts, in any
-/// isolation level.
-pub fn newest_rows<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
-    let mut found = Vec::new();
-    let text = CString::new(sql).unwrap_or_default();
-    // SAFETY: the two calls are a pair, inside a transaction; after an error its end removes the snapshot.
-    unsafe {
-        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-        run(&text, true, |row| found.grow(each(row)).or_raise());
-        pg_sys::PopActiveSnapshot();
-    }
-    found
-}
-
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: &str, each: impl FnMut(Row)) {
-    // Not with the active snapshot, which is the older one of the caller's statement.
-    run(&CString::new(sql).unwrap_or_default(), false, each);
-}
-
-/// Runs a query that only reads, with the active snapshot or a new one of the transaction.
-fn run(text: &CStr, with_active: bool, mut each: impl FnMut(Row)) {
+pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
+    let text = CString::new(sql).unwrap_or_default();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
-    // used after its batch is freed. A query that is marked as read-only uses the active snapshot.
+    // used after its batch is freed. The query is not marked as read-only, because then it would use the
+    // older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
         let plan = pg_sys::SPI_prepare(text.as_ptr(), 0, std::ptr::null_mut());
         let none = std::ptr::null_mut();
-        let portal =
-            pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), with_active);
+        let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
         loop {
             pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
             let table = pg_sys::SPI_tuptable;
@@ -108,27 +89,63 @@ fn run(text: &CStr, with_active: bool, mut each: impl FnMut(Row)) {
     }
 }
 
+/// Runs a query that only reads, with the rights of the current user, and maps each row. It sees everything
+/// that is committed when it starts, and what this transaction has written, whatever the isolation level.
+pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    memory::check().or_raise();
+    next_command();
+    let text = CString::new(sql).unwrap_or_default();
+    let mut found = Vec::new();
+    // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error the
+    // transaction's end cleans up. A read-only query uses the active snapshot, which is the latest one.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text.as_ptr(), true, 0);
+        let table = pg_sys::SPI_tuptable;
+        for at in 0..pg_sys::SPI_processed as usize {
+            let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
+            found.grow(each(row)).or_raise();
+        }
+        pg_sys::SPI_finish();
+        pg_sys::PopActiveSnapshot();
+    }
+    found
+}
+
 /// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
 /// After an error the transaction's end restores both.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION, work)
+}
+
+/// The same as the owner of a table, whose own row security does not apply to it, as where core checks a
+/// foreign key.
+pub fn as_owner_of_rows<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_NOFORCE_RLS, work)
+}
+
+fn within<T>(role: pg_sys::Oid, flags: u32, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
     let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let restricted =
-            pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
-        pg_sys::SetUserIdAndSecContext(role, context | restricted as i32);
+        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | flags;
+        pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
         let level = pg_sys::NewGUCNestLevel();
-        pg_sys::set_config_option(
-            c"search_path".as_ptr(),
-            c"pg_catalog, pg_temp".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
+        // A query from which a policy hides rows is an error.
+        for (name, value) in [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")] {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
         level
     };
     let result = work();

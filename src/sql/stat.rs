@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Epoch, SequenceId};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
@@ -221,7 +221,7 @@ fn stat_slices() -> TableIterator<
         let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
         let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
-        let last = if rest.start > 0 { mapping?.value(rest.start - 1) } else { None };
+        let last = if rest.start > Index::ZERO { mapping?.value(rest.start - 1) } else { None };
         Some((index_space.key.sequence.0, pid, next, last, rest.len()))
     }))
 }
@@ -263,7 +263,7 @@ fn stat_ranges() -> TableIterator<
     }
     apart(&mut rows);
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
-        let (first, last) = (mapping.value(range.start)?, mapping.value(range.end - 1)?);
+        let (first, last) = (mapping.value(range.start)?, mapping.value(range.last())?);
         Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
     }))
 }
@@ -284,10 +284,10 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
 /// them meanwhile. An index that was seen twice is shown once.
 fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
-    let (mut sequence, mut end) = (SequenceId::default(), i64::MIN);
+    let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);
     for row in rows.iter_mut() {
         if row.0 != sequence {
-            (sequence, end) = (row.0, i64::MIN);
+            (sequence, end) = (row.0, Index::ZERO);
         }
         row.1 = row.1.from(end);
         end = end.max(row.1.end);

@@ -12,18 +12,26 @@ use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
 use crate::shared::inventory::InMemory;
 
+/// When each range in memory below the pool gets a row of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LentRows {
+    Always,
+    /// If a range that a session keeps for long holds `settled_index` back.
+    IfHeldBack,
+}
+
 /// Brings a locked position up to date with what memory holds of it.
 ///
 /// `settled_index` follows the lowest range that is held. A range that a session keeps for long would hold it
 /// back, and a crash would then write off all that was served since. In that case `settled_index` rises to
 /// the first index that the pool has not handed out, and the ranges below that get rows of their own. With
-/// `exactly` this is done in any case.
+/// [`LentRows::Always`] this is done in any case.
 pub fn account(
     ids: &CatalogOids,
     incarnation: i64,
     position: &mut Position,
     held: &InMemory,
-    exactly: bool,
+    rows: LentRows,
 ) -> Result<(), HiloError> {
     let end = position.next_index;
     let dealt_to = held.undealt.unwrap_or(end).min(end).max(position.settled_index);
@@ -35,7 +43,7 @@ pub fn account(
         .min()
         .unwrap_or(end);
     let held_back = lowest == position.settled_index && lowest < dealt_to;
-    if exactly || held_back {
+    if rows == LentRows::Always || held_back {
         position.settled_index = dealt_to;
         ranges::write_lent(ids, position, incarnation, &held.ranges)
     } else {

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::prelude::*;
 
-use hilo_core::numbers::{Serial, Timestamp};
+use hilo_core::numbers::{Index, Serial, Timestamp};
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::account::{self, account};
+use super::account::{self, LentRows, account};
 use super::transaction::{self, Failure, LOCKED};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
@@ -58,7 +58,7 @@ struct Frozen {
 /// What became of the ranges that were to be written.
 pub(super) enum Outcome {
     /// The catalog has them; the position is at this index now.
-    Written(i64),
+    Written(Index),
     /// Another transaction has locked the row, or it cannot be told right now what memory holds.
     RowLocked,
     /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
@@ -198,7 +198,7 @@ impl Worker {
                 Outcome::Written(next_index) => {
                     locked.forget_queue();
                     locked.reserved_to = Some(next_index);
-                    locked.free_end = i64::MAX;
+                    locked.free_end = Index::MAX;
                 }
                 Outcome::Outdated => locked.forget_queue(),
                 Outcome::RowLocked => {
@@ -254,7 +254,10 @@ pub(super) fn write(
     // lower it.
     let lower = from == From::Pool || !held.has_slot;
     if sequence.definition.ordered {
-        let rest = lower_ordered(&mut position, ranges, lower);
+        let mut rest = Range::union(ranges.to_vec());
+        if lower {
+            lower_ordered(&mut position, &mut rest);
+        }
         account::put(ids, &position, &sequence, &rest)?;
     } else {
         account::put(ids, &position, &sequence, ranges)?;
@@ -262,7 +265,7 @@ pub(super) fn write(
             ranges::lower(ids, &mut position)?;
         }
     }
-    account(ids, shared.life(), &mut position, &held, true)?;
+    account(ids, shared.life(), &mut position, &held, LentRows::Always)?;
     if held.ranges.is_empty() {
         position.incarnation = 0;
     }
@@ -272,13 +275,11 @@ pub(super) fn write(
     Ok(Outcome::Written(position.next_index))
 }
 
-/// Lowers an ordered sequence's position by the range at its top. Returns the other ranges, to which the
-/// sequence never goes back.
-fn lower_ordered(position: &mut Position, ranges: &[Range], lower: bool) -> Vec<Range> {
-    let mut ranges = Range::union(ranges.to_vec());
-    if let Some(top) = ranges.pop_if(|last| lower && last.end == position.next_index) {
+/// Lowers an ordered sequence's position by the range at its top, and removes that from `ranges`, which are
+/// sorted. The others remain: the sequence never goes back to them.
+fn lower_ordered(position: &mut Position, ranges: &mut Vec<Range>) {
+    if let Some(top) = ranges.pop_if(|last| last.end == position.next_index) {
         position.next_index = top.start;
         position.settled_index = position.settled_index.min(top.start);
     }
-    ranges
 }

@@ -4,6 +4,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
 
 use crate::shared::slot::Locked;
 
@@ -11,7 +13,7 @@ use crate::shared::slot::Locked;
 const LEVELS: [u8; 3] = [80, 90, 95];
 
 /// The percentage of a sequence's range that is reserved if `next` is the next index, rounded down.
-fn percent(mapping: &Mapping, next: i64) -> u8 {
+fn percent(mapping: &Mapping, next: Index) -> u8 {
     let Some(value) = mapping.value(next) else { return 100 };
     let whole = mapping.max_value as i128 - mapping.min_value as i128 + 1;
     let used = match mapping.increment > 0 {
@@ -25,15 +27,15 @@ fn level(percent: u8) -> u8 {
     LEVELS.into_iter().rev().find(|level| percent >= *level).unwrap_or(0)
 }
 
-/// The level that a block from index `start` to `end` passes, if that is worth a warning. What lies below
-/// `start` was reported when it was reserved, perhaps in an earlier life.
-pub fn passed(locked: &mut Locked, mapping: &Mapping, start: i64, end: i64) -> Option<u8> {
-    if mapping.cycle || start >= end {
+/// The level that a block passes, if that is worth a warning. What lies below the block was reported when it
+/// was reserved, perhaps in an earlier life.
+pub fn passed(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option<u8> {
+    if mapping.cycle || block.is_empty() {
         return None;
     }
     // A numbering that begins beyond a level has just passed it.
-    let before = if start <= 1 { 0 } else { level(percent(mapping, start)) };
-    let now = level(percent(mapping, end));
+    let before = if block.start <= Index(1) { 0 } else { level(percent(mapping, block.start)) };
+    let now = level(percent(mapping, block.end));
     if now <= locked.warned.max(before) {
         return None;
     }

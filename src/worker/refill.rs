@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
-use hilo_core::numbers::{Micros, Serial};
+use hilo_core::numbers::{Index, Micros, Serial};
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
@@ -43,6 +43,24 @@ struct Retry {
     at: Instant,
 }
 
+/// How a failed reservation is treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// Another transaction is in the way, such as one that has locked the row: it is tried again for as long as
+    /// a session waits, because each caller's own timeout ends its wait.
+    Passing,
+    /// It is tried again a few times.
+    Lasting,
+}
+
+/// How far a commit has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Commit {
+    Complete,
+    /// This process was told to end while it committed, so the standby may not have acknowledged the commit.
+    Interrupted,
+}
+
 impl Retries {
     /// How long until the next retry is due.
     pub fn next(&self) -> Option<Duration> {
@@ -59,18 +77,20 @@ impl Retries {
         retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
 
-    /// Notes a failure. Returns whether it was the last one that is tolerated. A `passing` failure, such as a
-    /// row lock, is retried for as long as a session waits: each caller's own timeout ends its wait.
-    fn failed(&mut self, number: usize, serial: Serial, passing: bool) -> bool {
+    /// Notes a failure. Returns whether it was the last one that is tolerated.
+    fn failed(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
         /// Retries no later than about 160 ms after a lock is released.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
         let failed = before.map_or(0, |retry| retry.failed) + 1;
-        if failed >= backoff::ATTEMPTS && !passing {
-            self.0.remove(&number);
-            return true;
-        }
-        let step = if passing { failed.min(STEADY) } else { failed };
+        let step = match obstacle {
+            Obstacle::Passing => failed.min(STEADY),
+            Obstacle::Lasting if failed < backoff::ATTEMPTS => failed,
+            Obstacle::Lasting => {
+                self.0.remove(&number);
+                return true;
+            }
+        };
         let wait = backoff::delay(step, random_id() as u32);
         self.0.insert(number, Retry { serial, failed, at: Instant::now() + wait });
         false
@@ -114,7 +134,8 @@ impl Worker {
         }
         self.shared.take_want(number);
         if !self.leave_node(number) {
-            self.retries.failed(number, self.shared.slots[number].serial(), true);
+            let serial = self.shared.slots[number].serial();
+            self.retries.failed(number, serial, Obstacle::Passing);
             self.shared.want(number);
             return None;
         }
@@ -165,7 +186,7 @@ impl Worker {
         } else if crowded {
             locked.clear_returned(KEPT);
         }
-        let from = if at_end { slot.take_wanted_from() } else { 0 };
+        let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
         let demand = locked.rate.refill(now, dealt, window);
         let returned = locked.pool.returned().len();
         let leaving = locked.leaving;
@@ -180,7 +201,7 @@ impl Worker {
             demand,
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            from: from.max(locked.terms().map_or(0, |(terms, _)| terms.mapping.indexes().start)),
+            from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
             leaving: Vec::new(),
             _pin: Pinned::new(slot),
         };
@@ -235,13 +256,16 @@ impl Worker {
     }
 
     fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
-        let ending = transaction::is_ending();
+        let commit = match transaction::is_ending() {
+            true => Commit::Interrupted,
+            false => Commit::Complete,
+        };
         let mut gone = Vec::new();
         for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
-                    self.publish(plan, reserved, ending);
+                    self.publish(plan, reserved, commit);
                 }
                 Outcome::RowLocked => self.fail(
                     plan,
@@ -270,9 +294,8 @@ impl Worker {
         });
     }
 
-    /// Publishes what was reserved. What was committed while this process was told to end may not have been
-    /// acknowledged by the standby: it goes back to the catalog instead.
-    fn publish(&self, plan: &Plan, reserved: Reserved, ending: bool) {
+    /// Publishes what was reserved. If the commit was interrupted, it goes back to the catalog instead.
+    fn publish(&self, plan: &Plan, reserved: Reserved, commit: Commit) {
         let mapping = reserved.terms.mapping;
         let mut passed = None;
         let mut locked = self.shared.lock_slot(plan.number);
@@ -286,22 +309,18 @@ impl Worker {
                 true => locked.forget_leaving(),
                 false => locked.reinstate(),
             }
-            locked.unacknowledged |= ending;
+            let interrupted = commit == Commit::Interrupted;
+            locked.unacknowledged |= interrupted;
             for range in &reserved.free {
-                if ending || !locked.restore(*range) {
+                if interrupted || !locked.restore(*range) {
                     locked.leaving.push(*range);
                 }
             }
             let published = !reserved.block.is_empty();
             if published {
-                passed = exhaustion_warning::passed(
-                    &mut locked,
-                    &mapping,
-                    reserved.block.start,
-                    reserved.block.end,
-                );
+                passed = exhaustion_warning::passed(&mut locked, &mapping, reserved.block);
                 let waited = plan.available == 0;
-                if ending || !locked.publish(reserved.block) {
+                if interrupted || !locked.publish(reserved.block) {
                     locked.leaving.push(reserved.block);
                 }
                 locked.block_at = ffi::now();
@@ -343,8 +362,11 @@ impl Worker {
                 failure.message
             );
         }
-        let passing = failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0;
-        if self.retries.failed(plan.number, plan.serial, passing) {
+        let obstacle = match failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0 {
+            true => Obstacle::Passing,
+            false => Obstacle::Lasting,
+        };
+        if self.retries.failed(plan.number, plan.serial, obstacle) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

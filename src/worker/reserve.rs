@@ -1,11 +1,11 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
-use hilo_core::numbers::{Epoch, Serial};
+use hilo_core::numbers::{Epoch, Index, Serial};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use super::account::{self, account};
+use super::account::{self, LentRows, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
@@ -34,7 +34,7 @@ pub struct Plan {
     pub block: i64,
     /// How many ranges the slot can reload from the catalog, and from which index on they are of use.
     pub room: usize,
-    pub from: i64,
+    pub from: Index,
     /// Ranges on their way to the catalog.
     pub leaving: Vec<Range>,
     pub _pin: Pinned,
@@ -56,9 +56,9 @@ pub struct Reserved {
     pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
-    pub next_index: i64,
-    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else 0.
-    pub free_end: i64,
+    pub next_index: Index,
+    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else zero.
+    pub free_end: Index,
     /// Empty if none was needed.
     pub block: Range,
     /// Free ranges that were reloaded from the catalog.
@@ -110,13 +110,15 @@ pub fn reserve(
     if let Some(held) = held {
         let held = account::without(held, leaving);
         account::put(ids, &position, &sequence, leaving)?;
-        account(ids, incarnation, &mut position, &held, !leaving.is_empty())?;
+        let rows = if leaving.is_empty() { LentRows::IfHeldBack } else { LentRows::Always };
+        account(ids, incarnation, &mut position, &held, rows)?;
     }
     let free = match sequence.definition.ordered {
         true => Vec::new(),
         false => ranges::lend(ids, &position, incarnation, plan.room, plan.from)?,
     };
-    let mut reserved = decide(&sequence, &position, plan, same, free);
+    let available = if same { plan.available } else { 0 };
+    let mut reserved = decide(&sequence, &position, plan, available, free);
     position.next_index = reserved.block.end.max(position.next_index);
     if !reserved.block.is_empty() {
         // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
@@ -155,36 +157,36 @@ fn first_on_node(
     }
 }
 
-/// Decides how much to reserve.
+/// Decides how much to reserve. `available`: how much of the position's epoch the slot has.
 fn decide(
     sequence: &Sequence,
     position: &Position,
     plan: &Plan,
-    same: bool,
+    available: i64,
     free: Vec<Range>,
 ) -> Reserved {
     let terms = position.terms(sequence);
     let (limit, start) = (terms.mapping.limit(), position.next_index);
-    let room = Remaining { whole: limit, left: (limit - start).max(0) };
+    let whole = limit - Index::ZERO;
+    let room = Remaining { whole, left: Range::new(start, limit).len() };
     let settings = gucs::refill(sequence.definition.block_size);
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
     let restored: i64 = free.iter().map(Range::len).sum();
-    let available = if same { plan.available } else { 0 };
     let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
     let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
-    let block = Range::new(start, start + count);
+    let block = Range::of(start, count);
     let left = Remaining { left: limit - block.end, ..room };
     Reserved {
         name: sequence.name.to_string(),
         epoch: position.epoch,
         terms,
         next_index: start,
-        free_end: 0,
+        free_end: Index::ZERO,
         block,
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
-        skip: policy::failover_skip(limit, plan.demand.per_second, &settings),
+        skip: policy::failover_skip(whole, plan.demand.per_second, &settings),
         left: false,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
+use hilo_core::numbers::Index;
 use hilo_core::policy::{self, Remaining};
 
 use super::Worker;
@@ -43,7 +44,7 @@ impl Worker {
         if let Some((terms, _)) = locked.terms() {
             let settings = gucs::refill((terms.block_size > 0).then_some(terms.block_size));
             let demand = locked.rate.demand(now, dealt, window);
-            let whole = terms.mapping.limit();
+            let whole = terms.mapping.limit() - Index::ZERO;
             let left = if locked.is_at_end() { 0 } else { whole };
             let room = Remaining { whole, left };
             locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);

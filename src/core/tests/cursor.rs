@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, MAX_SEGMENT, Taken};
-use hilo_core::numbers::Serial;
+use hilo_core::numbers::{Index, Serial};
 use hilo_core::range::Range;
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -48,8 +48,8 @@ proptest! {
     #[test]
     fn it_is_a_range_cut_from_the_front(steps in prop::collection::vec(step(), 1..60)) {
         let cursor = Cursor::new();
-        let (mut rest, mut current, mut start) = (Range::EMPTY, 0, 0);
-        let mut segment = 0;
+        let (mut rest, mut current, mut start) = (Range::EMPTY, 0, Index::ZERO);
+        let mut segment = Index::ZERO;
         let mut last: Option<Range> = None;
         for step in steps {
             match step {
@@ -81,7 +81,7 @@ proptest! {
                 Step::Install { len, serial } => {
                     // Each segment has indexes that no earlier one had.
                     start += 1000;
-                    let next = Range::new(start, start + len);
+                    let next = Range::of(start, len);
                     prop_assert_eq!(cursor.install(next, Serial(serial)).len(), rest.len());
                     (rest, current, segment) = (next, serial, start);
                 }
@@ -89,7 +89,7 @@ proptest! {
                     let left = cursor.close();
                     prop_assert_eq!(left.len(), rest.len());
                     prop_assert!(left.is_empty() || left == rest);
-                    (rest, segment) = (Range::EMPTY, 0);
+                    (rest, segment) = (Range::EMPTY, Index::ZERO);
                 }
             }
             let (seen, serial) = cursor.peek();
@@ -101,7 +101,7 @@ proptest! {
 #[test]
 fn the_largest_segment_is_taken_to_its_end() {
     let cursor = Cursor::new();
-    let whole = Range::new(i64::MAX - MAX_SEGMENT, i64::MAX);
+    let whole = Range::new(Index::MAX - MAX_SEGMENT, Index::MAX);
     cursor.install(whole, Serial(7));
     assert_eq!(cursor.take(i64::MAX, Serial(7)), Taken::Range { range: whole, left: 0 });
     assert_eq!(cursor.take(1, Serial(7)), Taken::Empty);
@@ -159,7 +159,7 @@ fn threads_share_everything_and_nothing_twice() {
         if serial > SERIALS {
             continue;
         }
-        for index in range.start..range.end {
+        for index in range.start.0..range.end.0 {
             assert!(seen.insert((serial, index)), "{index} of serial {serial} twice");
         }
     }
@@ -184,8 +184,8 @@ fn refill(
         *position = (position.0 + 1, 0);
     }
     let (serial, start) = *position;
-    let next = Range::new(start, end.min(start + 1 + (start * 31 + serial) % 500));
-    position.1 = next.end;
+    let next = Range::of(Index(start), 1 + (start * 31 + serial) % 500).until(Index(end));
+    position.1 = next.end.0;
     // A taker may have returned a part since the segment was seen to be empty.
     let left = cursor.install(next, Serial(serial));
     if !left.is_empty() {

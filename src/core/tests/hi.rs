@@ -2,9 +2,14 @@
 
 use hilo_core::hi::{HiFit, next_hi};
 use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use proptest::prelude::*;
 use std::collections::HashSet;
+
+fn range(start: i64, end: i64) -> Range {
+    Range::new(Index(start), Index(end))
+}
 
 fn small_mapping() -> impl Strategy<Value = Mapping> {
     let stripes = prop_oneof![
@@ -45,13 +50,13 @@ fn in_own_stripe(mapping: &Mapping, values: &[i64]) -> bool {
 }
 
 /// The definition, tried for one hi after the other. Returns the block and the end of its indexes.
-fn search(mapping: &Mapping, start_value: i64, size: i64, from: i64) -> Option<(i64, i64)> {
+fn search(mapping: &Mapping, start_value: i64, size: i64, from: Index) -> Option<(i64, Index)> {
     let sign = mapping.increment.signum();
     (0..400).find_map(|hi| {
         let values = block(mapping, start_value, size, hi);
         let inside = |value: &i64| (mapping.min_value..=mapping.max_value).contains(value);
         let behind = match from {
-            0 => (values[0] - mapping.base) * sign >= 0,
+            Index::ZERO => (values[0] - mapping.base) * sign >= 0,
             _ => (values[0] - mapping.value(from - 1)?) * sign > 0,
         };
         if !values.iter().all(inside) || !behind || !in_own_stripe(mapping, &values) {
@@ -59,7 +64,7 @@ fn search(mapping: &Mapping, start_value: i64, size: i64, from: i64) -> Option<(
         }
         let last = mapping.first_index_beyond(*values.last().unwrap());
         let first = mapping.first_index_beyond(values[0] - sign);
-        let end = last.max(first + 1);
+        let end = last.max(first.next());
         (end <= mapping.limit()).then_some((hi, end))
     })
 }
@@ -72,15 +77,15 @@ proptest! {
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,
         len in 0i64..60,
     ) {
-        let available = Range::new(from, from + len);
-        let expected = match search(&mapping, start, size, from) {
+        let available = Range::of(Index(from), len);
+        let expected = match search(&mapping, start, size, available.start) {
             Some((hi, end)) if end <= available.end => Ok(hi),
             Some((_, end)) => Err(Some(end)),
             None => Err(None),
         };
         let found = match next_hi(&mapping, start, size, available) {
             HiFit::Fits { hi, range } => {
-                prop_assert!(range.start >= from && range.end <= available.end && !range.is_empty());
+                prop_assert!(range.intersection(&available) == range && !range.is_empty());
                 Ok(hi)
             }
             HiFit::Needs { end } => Err(Some(end)),
@@ -98,7 +103,7 @@ proptest! {
         let mut owned = HashSet::new();
         for node in 0..mapping.stripes.nodes {
             let mapping = Mapping { stripes: Stripes { node, ..mapping.stripes }, ..mapping };
-            let mut at = 0;
+            let mut at = Index::ZERO;
             for as_block in &draws {
                 if *as_block {
                     let available = Range::new(at, mapping.limit());
@@ -123,8 +128,8 @@ proptest! {
     fn what_it_needs_is_enough(
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,
     ) {
-        if let HiFit::Needs { end } = next_hi(&mapping, start, size, Range::new(from, from)) {
-            let fit = next_hi(&mapping, start, size, Range::new(from, end));
+        if let HiFit::Needs { end } = next_hi(&mapping, start, size, range(from, from)) {
+            let fit = next_hi(&mapping, start, size, Range::new(Index(from), end));
             let enough = matches!(fit, HiFit::Fits { range, .. } if range.end == end);
             prop_assert!(enough, "{:?}", fit);
         }
@@ -149,9 +154,9 @@ proptest! {
         for size in [size, size >> shift | 1] {
             for mapping in [mapping, Mapping { stripes: Stripes::ALL, ..mapping }] {
                 if let HiFit::Fits { hi, range } =
-                    next_hi(&mapping, start, size, Range::new(from, end))
+                    next_hi(&mapping, start, size, range(from, end))
                 {
-                    prop_assert!(hi >= 0 && range.start >= from.max(0) && range.end <= end);
+                    prop_assert!(hi >= 0 && range.start >= Index(from.max(0)) && range.end <= Index(end));
                     prop_assert!(range.end <= mapping.limit());
                 }
             }
@@ -172,35 +177,35 @@ fn orders(base: i64) -> Mapping {
 
 #[test]
 fn one_block_after_the_other() {
-    let available = Range::new(0, 100);
+    let available = range(0, 100);
     let fit = next_hi(&orders(1), 1, 10, available);
-    assert_eq!(fit, HiFit::Fits { hi: 0, range: Range::new(0, 10) });
-    let fit = next_hi(&orders(1), 1, 10, available.from(10));
-    assert_eq!(fit, HiFit::Fits { hi: 1, range: Range::new(10, 20) });
+    assert_eq!(fit, HiFit::Fits { hi: 0, range: range(0, 10) });
+    let fit = next_hi(&orders(1), 1, 10, available.from(Index(10)));
+    assert_eq!(fit, HiFit::Fits { hi: 1, range: range(10, 20) });
     // A single value was drawn from hi 2: it is no longer whole.
-    let fit = next_hi(&orders(1), 1, 10, available.from(21));
-    assert_eq!(fit, HiFit::Fits { hi: 3, range: Range::new(30, 40) });
+    let fit = next_hi(&orders(1), 1, 10, available.from(Index(21)));
+    assert_eq!(fit, HiFit::Fits { hi: 3, range: range(30, 40) });
 }
 
 #[test]
 fn after_a_setval_off_the_grid() {
     // 537 comes next. It lies in hi 53 (531 … 540); hi 54 is 541 … 550.
-    let fit = next_hi(&orders(537), 1, 10, Range::new(0, 100));
-    assert_eq!(fit, HiFit::Fits { hi: 54, range: Range::new(4, 14) });
-    assert_eq!(next_hi(&orders(537), 1, 10, Range::new(0, 13)), HiFit::Needs { end: 14 });
-    assert_eq!(next_hi(&orders(992), 1, 10, Range::new(0, 9)), HiFit::Exhausted);
-    let last = HiFit::Fits { hi: 99, range: Range::new(0, 10) };
-    assert_eq!(next_hi(&orders(991), 1, 10, Range::new(0, 10)), last);
+    let fit = next_hi(&orders(537), 1, 10, range(0, 100));
+    assert_eq!(fit, HiFit::Fits { hi: 54, range: range(4, 14) });
+    assert_eq!(next_hi(&orders(537), 1, 10, range(0, 13)), HiFit::Needs { end: Index(14) });
+    assert_eq!(next_hi(&orders(992), 1, 10, range(0, 9)), HiFit::Exhausted);
+    let last = HiFit::Fits { hi: 99, range: range(0, 10) };
+    assert_eq!(next_hi(&orders(991), 1, 10, range(0, 10)), last);
 }
 
 #[test]
 fn a_block_never_leaves_its_stripe() {
     let mapping = Mapping { stripes: Stripes { node: 1, nodes: 2, size: 20 }, ..orders(1) };
-    let fit = next_hi(&mapping, 1, 10, Range::new(0, 40));
-    assert_eq!(fit, HiFit::Fits { hi: 2, range: Range::new(0, 10) });
-    let fit = next_hi(&mapping, 1, 10, Range::new(11, 40));
-    assert_eq!(fit, HiFit::Fits { hi: 6, range: Range::new(20, 30) });
+    let fit = next_hi(&mapping, 1, 10, range(0, 40));
+    assert_eq!(fit, HiFit::Fits { hi: 2, range: range(0, 10) });
+    let fit = next_hi(&mapping, 1, 10, range(11, 40));
+    assert_eq!(fit, HiFit::Fits { hi: 6, range: range(20, 30) });
     // Off the grid, no block of a whole stripe's size fits into a stripe.
     let shifted = Mapping { base: 5, ..mapping };
-    assert_eq!(next_hi(&shifted, 1, 20, Range::new(0, 400)), HiFit::Exhausted);
+    assert_eq!(next_hi(&shifted, 1, 20, range(0, 400)), HiFit::Exhausted);
 }

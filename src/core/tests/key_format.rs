@@ -95,28 +95,28 @@ fn what_stands_before_and_behind_the_value_never_shares_a_byte() {
 
 #[test]
 fn prefixes_that_are_refused() {
-    let check = |format: &str, prefix: &str, negative| {
-        parsed(format).check_prefix(b"orders", prefix.as_bytes(), negative)
+    let check = |format: &str, prefix: &str, min_value| {
+        parsed(format).check_prefix(b"orders", prefix.as_bytes(), min_value)
     };
     let default = "{name}/{server}{value}";
-    assert_eq!(check(default, "", true), Ok(()));
-    assert_eq!(check(default, "North/", true), Ok(()));
-    assert_eq!(check(default, "A1", false), Err(PrefixError::End('1')));
-    assert_eq!(check(default, "A-", false), Ok(()));
-    assert_eq!(check(default, "A-", true), Err(PrefixError::End('-')));
-    assert_eq!(check("{server}/{value}", "A1", true), Ok(()));
-    assert_eq!(check("{server}-{value}", "A1", true), Ok(()));
-    assert_eq!(check("{server}-{value}", "A-", true), Err(PrefixError::End('-')));
-    assert_eq!(check("{server}-1{value}", "A1", true), Err(PrefixError::End('1')));
-    assert_eq!(check("{server}-1{value}", "A1", false), Ok(()));
-    assert_eq!(check("{server}{name}{value}", "A1", true), Ok(()));
-    let by_name = parsed("{server}{name}{value}").check_prefix(b"42", b"A1", false);
+    assert_eq!(check(default, "", -1), Ok(()));
+    assert_eq!(check(default, "North/", -1), Ok(()));
+    assert_eq!(check(default, "A1", 0), Err(PrefixError::End('1')));
+    assert_eq!(check(default, "A-", 0), Ok(()));
+    assert_eq!(check(default, "A-", -1), Err(PrefixError::End('-')));
+    assert_eq!(check("{server}/{value}", "A1", -1), Ok(()));
+    assert_eq!(check("{server}-{value}", "A1", -1), Ok(()));
+    assert_eq!(check("{server}-{value}", "A-", -1), Err(PrefixError::End('-')));
+    assert_eq!(check("{server}-1{value}", "A1", -1), Err(PrefixError::End('1')));
+    assert_eq!(check("{server}-1{value}", "A1", 0), Ok(()));
+    assert_eq!(check("{server}{name}{value}", "A1", -1), Ok(()));
+    let by_name = parsed("{server}{name}{value}").check_prefix(b"42", b"A1", 0);
     assert_eq!(by_name, Err(PrefixError::End('1')));
-    assert_eq!(check("{value}{server}", "1A", true), Err(PrefixError::Begin('1')));
-    assert_eq!(check("{value}-{server}", "1", true), Ok(()));
-    assert_eq!(check("{value}", "1", true), Ok(()));
+    assert_eq!(check("{value}{server}", "1A", -1), Err(PrefixError::Begin('1')));
+    assert_eq!(check("{value}-{server}", "1", -1), Ok(()));
+    assert_eq!(check("{value}", "1", -1), Ok(()));
     let control = Err(PrefixError::Control { code: 9, position: 1 });
-    assert_eq!(check("{value}", "A\t", true), control);
+    assert_eq!(check("{value}", "A\t", -1), control);
 }
 
 /// All texts of up to `length` characters out of `letters`.
@@ -140,15 +140,15 @@ fn servers_with_prefixes_that_pass_never_share_a_key() {
     let prefixes = texts("1-a", 4);
     for gap in texts("1-a", 3) {
         for format in [format!("{{server}}{gap}{{value}}"), format!("{{value}}{gap}{{server}}")] {
-            for negative in [false, true] {
+            for min_value in [0, -1111] {
                 let format = parsed(&format);
                 let mut seen = HashMap::new();
                 for prefix in &prefixes {
-                    if format.check_prefix(b"", prefix.as_bytes(), negative).is_err() {
+                    if format.check_prefix(b"", prefix.as_bytes(), min_value).is_err() {
                         continue;
                     }
                     for value in [1, 11, 111, 1111, -1, -11, -111, -1111] {
-                        if value < 0 && !negative {
+                        if value < min_value {
                             continue;
                         }
                         let key = key(&format, "", prefix, value);
@@ -166,7 +166,7 @@ fn servers_with_prefixes_that_pass_never_share_a_key() {
 fn a_separator_lets_every_prefix_pass() {
     for prefix in texts("1-a", 3) {
         for format in ["{server}/{value}", "{value}/{server}"] {
-            assert_eq!(parsed(format).check_prefix(b"1", prefix.as_bytes(), true), Ok(()));
+            assert_eq!(parsed(format).check_prefix(b"1", prefix.as_bytes(), -1), Ok(()));
         }
     }
 }

@@ -1,8 +1,13 @@
 //! The mapping against the definition of a sequence written out step by step.
 
 use hilo_core::mapping::{Mapping, Run, Stripes};
+use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use proptest::prelude::*;
+
+fn range(start: i64, end: i64) -> Range {
+    Range::new(Index(start), Index(end))
+}
 
 /// Interesting integers: the ends, round numbers, anything.
 fn any_int() -> impl Strategy<Value = i64> {
@@ -101,13 +106,14 @@ proptest! {
     fn deals_what_a_counter_counts(mapping in small_mapping()) {
         let expected = own(&mapping, 2000);
         for (index, value) in expected.iter().enumerate() {
-            prop_assert_eq!(mapping.value(index as i64), Some(*value));
+            prop_assert_eq!(mapping.value(Index(index as i64)), Some(*value));
         }
         if mapping.cycle {
-            prop_assert_eq!(mapping.limit(), i64::MAX);
+            prop_assert_eq!(mapping.limit(), Index::MAX);
         } else {
-            prop_assert_eq!(mapping.limit(), expected.len() as i64);
-            prop_assert_eq!(mapping.value(expected.len() as i64), None);
+            let end = Index(expected.len() as i64);
+            prop_assert_eq!(mapping.limit(), end);
+            prop_assert_eq!(mapping.value(end), None);
         }
     }
 
@@ -115,18 +121,18 @@ proptest! {
     fn runs_are_the_values_and_as_long_as_can_be(
         mapping in small_mapping(), start in 0i64..300, len in 0i64..300,
     ) {
-        let range = Range::new(start, start + len);
+        let range = range(start, start + len);
         let runs: Vec<Run> = mapping.runs(range).collect();
         let values: Vec<i64> = runs
             .iter()
             .flat_map(|run| (0..run.count).map(|i| run.first + i * mapping.increment))
             .collect();
         let expected: Vec<i64> =
-            (range.start..range.end.min(mapping.limit())).map_while(|i| mapping.value(i)).collect();
+            (start..start + len).map_while(|i| mapping.value(Index(i))).collect();
         prop_assert_eq!(values, expected);
         prop_assert!(runs.iter().all(|run| run.count > 0));
         // Cut only at the end of a stripe or of a lap.
-        let mut index = range.start;
+        let mut index = start;
         for pair in runs.windows(2) {
             index += pair[0].count;
             let stripe = mapping.stripes.nodes > 1 && index % mapping.stripes.size == 0;
@@ -142,11 +148,11 @@ proptest! {
         let mapping = Mapping { cycle: false, ..mapping };
         let values = own(&mapping, 2000);
         for value in mapping.min_value - 5..=mapping.max_value + 5 {
-            let index = values.iter().position(|v| *v == value).map(|i| i as i64);
+            let index = values.iter().position(|v| *v == value).map(|i| Index(i as i64));
             prop_assert_eq!(mapping.index_of(value), index);
             let beyond = |v: &i64| if mapping.increment > 0 { *v > value } else { *v < value };
             let first = values.iter().position(beyond).unwrap_or(values.len());
-            prop_assert_eq!(mapping.first_index_beyond(value), first as i64);
+            prop_assert_eq!(mapping.first_index_beyond(value), Index(first as i64));
         }
     }
 
@@ -156,7 +162,7 @@ proptest! {
         let mut dealt = Vec::new();
         for node in 0..mapping.stripes.nodes {
             let own = Mapping { stripes: Stripes { node, ..mapping.stripes }, ..mapping };
-            dealt.extend((0..own.limit()).map(|i| own.value(i).unwrap()));
+            dealt.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
         }
         dealt.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
         prop_assert_eq!(dealt, counted(&mapping, 2000));
@@ -167,23 +173,24 @@ proptest! {
         mapping in any_mapping(), index in any_int(), end in any_int(), value in any_int(),
     ) {
         let limit = mapping.limit();
-        prop_assert!(limit >= 0);
-        prop_assert_eq!(mapping.value(index).is_some(), (0..limit).contains(&index));
+        let (index, range) = (Index(index), range(index, end));
+        prop_assert!(limit >= Index::ZERO);
+        prop_assert_eq!(mapping.value(index).is_some(), Range::below(limit).contains(index));
         if let Some(found) = mapping.value(index) {
             prop_assert!((mapping.min_value..=mapping.max_value).contains(&found));
             if !mapping.cycle {
                 prop_assert_eq!(mapping.index_of(found), Some(index));
-                prop_assert_eq!(mapping.first_index_beyond(found), index + 1);
+                prop_assert_eq!(mapping.first_index_beyond(found), index.next());
             }
         }
-        if let Some(run) = mapping.run(Range::new(index, end)) {
-            prop_assert!(run.count >= 1 && run.count <= end - index);
+        if let Some(run) = mapping.run(range) {
+            prop_assert!(run.count >= 1 && run.count <= range.len());
             prop_assert_eq!(Some(run.first), mapping.value(index));
             prop_assert_eq!(Some(run.last(mapping.increment)), mapping.value(index + run.count - 1));
         }
-        mapping.runs(Range::new(index, end)).take(3).count();
+        mapping.runs(range).take(3).count();
         let beyond = mapping.first_index_beyond(value);
-        prop_assert!((0..=limit).contains(&beyond));
+        prop_assert!((Index::ZERO..=limit).contains(&beyond));
         if let Some(index) = mapping.index_of(value) {
             prop_assert_eq!(mapping.value(index), Some(value));
         }
@@ -200,13 +207,13 @@ fn the_whole_of_bigint() {
         cycle: false,
         stripes: Stripes::ALL,
     };
-    assert_eq!(up.value(i64::MAX - 1), Some(i64::MAX - 3));
-    assert_eq!(up.limit(), i64::MAX);
+    assert_eq!(up.value(Index::MAX - 1), Some(i64::MAX - 3));
+    assert_eq!(up.limit(), Index::MAX);
     let down = Mapping { base: i64::MAX, increment: i64::MIN, ..up };
-    assert_eq!(down.value(0), Some(i64::MAX));
-    assert_eq!(down.value(1), Some(-1));
-    assert_eq!(down.value(2), None);
-    assert_eq!(down.limit(), 2);
+    assert_eq!(down.value(Index(0)), Some(i64::MAX));
+    assert_eq!(down.value(Index(1)), Some(-1));
+    assert_eq!(down.value(Index(2)), None);
+    assert_eq!(down.limit(), Index(2));
 }
 
 #[test]
@@ -219,9 +226,9 @@ fn later_laps_begin_at_the_other_bound() {
         cycle: true,
         stripes: Stripes::ALL,
     };
-    let values: Vec<_> = (0..8).map(|i| mapping.value(i).unwrap()).collect();
+    let values: Vec<_> = (0..8).map(|i| mapping.value(Index(i)).unwrap()).collect();
     assert_eq!(values, [4, 6, 1, 3, 5, 1, 3, 5]);
-    let runs: Vec<_> = mapping.runs(Range::new(0, 8)).map(|run| (run.first, run.count)).collect();
+    let runs: Vec<_> = mapping.runs(range(0, 8)).map(|run| (run.first, run.count)).collect();
     assert_eq!(runs, [(4, 2), (1, 3), (1, 3)]);
 }
 
@@ -236,15 +243,15 @@ proptest! {
             base, increment, min_value: -200, max_value: 200, cycle: false, stripes: Stripes::ALL,
         };
         let floor = mapping.floor_behind(value);
-        prop_assert!((0..=mapping.limit()).contains(&floor));
+        prop_assert!((Index::ZERO..=mapping.limit()).contains(&floor));
         let beyond = |at: i64| (at - value) * increment.signum();
         if let Some(next) = mapping.value(floor) {
             prop_assert!(beyond(next) > 0);
         }
-        if floor > 0 && floor < mapping.limit() {
+        if floor > Index(0) && floor < mapping.limit() {
             prop_assert!(beyond(mapping.value(floor - 1).unwrap()) >= 0);
         }
-        if floor > 1 {
+        if floor > Index(1) {
             prop_assert!(beyond(mapping.value(floor - 2).unwrap()) < 0);
         }
     }
@@ -262,7 +269,7 @@ fn indexes_are_those_within_the_bounds() {
                 let mapping =
                     Mapping { base: 50, increment, min_value, max_value, cycle: false, stripes };
                 let wide = Mapping { min_value: i64::MIN, max_value: i64::MAX, ..mapping };
-                for index in 0..60 {
+                for index in (0..60).map(Index) {
                     let value = wide.value(index).expect("nothing bounds it");
                     let within = (low..=high).contains(&value);
                     assert_eq!(mapping.indexes().contains(index), within, "{mapping:?} {index}");

@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, Taken};
-use hilo_core::numbers::Serial;
+use hilo_core::numbers::{Index, Serial};
 use hilo_core::pool::Pool;
 use hilo_core::range::Range;
 use proptest::prelude::*;
@@ -64,8 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn indexes(range: Range) -> impl Iterator<Item = i64> {
-    range.start..range.end
+fn indexes(range: Range) -> impl Iterator<Item = Index> {
+    (range.start.0..range.end.0).map(Index)
 }
 
 proptest! {
@@ -74,12 +74,12 @@ proptest! {
     #[test]
     fn deals_each_index_once_and_loses_none(steps in prop::collection::vec(step(), 1..120)) {
         let (cursor, mut pool) = (Cursor::new(), Pool::default());
-        let mut end = 0;
+        let mut end = Index::ZERO;
         // Where each index is: in the pool, out in a slice, or permanently gone.
         let mut inside = BTreeSet::new();
         let mut out: Vec<Range> = Vec::new();
         let mut dealt = 0;
-        let (mut frozen, mut limit) = (false, i64::MAX);
+        let (mut frozen, mut limit) = (false, Index::MAX);
         for step in steps {
             let (given, taken) = (out.len(), limit);
             match step {
@@ -93,13 +93,13 @@ proptest! {
                 }
                 Step::Limit { ahead } => {
                     limit = pool.undealt(&cursor).unwrap_or(end) + ahead;
-                    pool.set_bounds(&cursor, Range::new(0, limit));
+                    pool.set_bounds(&cursor, Range::below(limit));
                 }
                 Step::Publish { len, skip } => {
                     if !pool.has_room() {
                         continue;
                     }
-                    let block = Range::new(end + skip, end + skip + len);
+                    let block = Range::of(end + skip, len);
                     end = block.end;
                     prop_assert!(pool.publish(block));
                     pool.promote(&cursor, SERIAL);
@@ -127,8 +127,8 @@ proptest! {
                     }
                 }
                 Step::TakeReturned { want, floor } => {
-                    if let Some(range) = pool.take_returned(want, floor) {
-                        prop_assert!(range.start >= floor && !range.is_empty());
+                    if let Some(range) = pool.take_returned(want, Index(floor)) {
+                        prop_assert!(range.start >= Index(floor) && !range.is_empty());
                         for index in indexes(range) {
                             prop_assert!(inside.remove(&index), "{index} dealt twice");
                         }
@@ -138,8 +138,8 @@ proptest! {
                 }
                 Step::Claim { count, align } => {
                     let claimed = pool.claim(&cursor, SERIAL, |run| {
-                        let start = (run.start + align - 1) / align * align;
-                        (start + count <= run.end).then(|| Range::new(start, start + count))
+                        let fit = Range::of(Index((run.start.0 + align - 1) / align * align), count);
+                        (fit.end <= run.end).then_some(fit)
                     });
                     if let Some(range) = claimed {
                         prop_assert_eq!(range.len(), count);
@@ -162,9 +162,9 @@ proptest! {
                 }
                 Step::Drain => {
                     let held = pool.drain(&cursor);
-                    let held: Vec<i64> =
+                    let held: Vec<Index> =
                         held.as_slice().iter().flat_map(|range| indexes(*range)).collect();
-                    let set: BTreeSet<i64> = held.iter().copied().collect();
+                    let set: BTreeSet<Index> = held.iter().copied().collect();
                     prop_assert_eq!(set.len(), held.len());
                     prop_assert_eq!(&set, &inside);
                     inside.clear();

@@ -4,8 +4,9 @@
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
+use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 
 use super::finding::{ERROR, Finding, WARNING, finding, readable};
 use crate::catalog::column_values::{self, Judged};
@@ -133,7 +134,7 @@ impl Column {
         if definition.cycle {
             return None;
         }
-        let rising = definition.increment > 0;
+        let direction = definition.direction();
         let position = || {
             let found = positions::find(&ids, SequenceId(id), gucs::node().0).or_raise();
             found.unwrap_or_else(|| Position::first(&sequence))
@@ -141,10 +142,10 @@ impl Column {
         let before = position();
         let mapping = before.mapping(definition);
         // Values beyond the bounds are never served.
-        let bound = if rising { definition.max_value } else { definition.min_value };
+        let bound = definition.last_bound();
         let found = subtransaction::run(|| {
             let judge = |value| judge(&mapping, before.next_index, value);
-            column_values::search(self.relation, self.number, rising, bound, judge).or_raise()
+            column_values::search(self.relation, self.number, direction, bound, judge).or_raise()
         });
         let value = match found {
             Ok(value) => value?,
@@ -157,7 +158,10 @@ impl Column {
         if after.numbering() != before.numbering() || after.epoch != before.epoch || !ahead {
             return None;
         }
-        let word = if rising { "largest" } else { "smallest" };
+        let word = match direction {
+            Direction::Rising => "largest",
+            Direction::Falling => "smallest",
+        };
         let (name, whose) = match after.nodes {
             1 => (&sequence.name, ""),
             _ => (&sequence.name, " (among this node's values)"),
@@ -207,7 +211,7 @@ impl Column {
 
 /// Whether this node is yet to serve `value`, or how to continue the search for a value that it is yet to
 /// serve.
-fn judge(mapping: &Mapping, next_index: i64, value: i64) -> Judged {
+fn judge(mapping: &Mapping, next_index: Index, value: i64) -> Judged {
     match mapping.index_of(value) {
         Some(index) if index >= next_index => Judged::Wanted,
         Some(_) => Judged::Enough,
