@@ -49,6 +49,9 @@ fn each_begins_behind_what_its_columns_hold() {
          CREATE TABLE key (id text DEFAULT hilo_nextkey('key/x'), n int);
          CREATE TABLE empty (id bigint DEFAULT hilo_nextval('empty'), n int);
          CREATE TABLE below (id bigint DEFAULT hilo_nextval('below'), n int);
+         CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false);
+         CREATE TABLE loose (id text COLLATE loose DEFAULT hilo_nextkey('loose'), n int);
+         INSERT INTO loose VALUES ('loose/4'), ('LOOSE/9');
          CREATE TABLE full_up (id smallint DEFAULT hilo_nextval('full'), n int);
          CREATE TABLE \"One\" (\"Id\" integer DEFAULT hilo_nextval('shared'), n int);
          CREATE TABLE two (id bigint DEFAULT hilo_nextval('shared'), n int);
@@ -76,6 +79,7 @@ fn each_begins_behind_what_its_columns_hold() {
             "empty empty id 1",
             "full full_up id none",
             "key/x key id 11",
+            "loose loose id 5",
             "num num id 43",
             "shared \"One\" Id 40000000001",
             "shared two id 40000000001",
@@ -113,16 +117,29 @@ fn partitions_and_children_count_with_their_parent() {
          CREATE TABLE part1 PARTITION OF parts FOR VALUES IN (1);
          CREATE TABLE part2 PARTITION OF parts FOR VALUES IN (2);
          CREATE TABLE parent (n int, id bigint DEFAULT hilo_nextval('parent'));
-         CREATE TABLE child (more int) INHERITS (parent);
+         CREATE TABLE child (more bigint DEFAULT hilo_nextval('own')) INHERITS (parent);
+         CREATE TABLE above (id bigint DEFAULT hilo_nextval('own'));
+         CREATE TABLE beside (own bigint DEFAULT hilo_nextval('own')) INHERITS (above);
+         INSERT INTO beside VALUES (3, 90);
          INSERT INTO parts VALUES (5, 1), (9, 2); INSERT INTO parent (id) VALUES (3);
-         INSERT INTO child (id) VALUES (30);
+         INSERT INTO child (id, more) VALUES (30, 60);
          CREATE TABLE base (id bigint); INSERT INTO base VALUES (70);
          CREATE VIEW seen AS SELECT * FROM base;
          ALTER VIEW seen ALTER id SET DEFAULT hilo_nextval('seen')",
     );
     let mut made = create_missing(&mut admin);
     made.sort();
-    assert_eq!(made, ["parent parent id 31", "parts parts id 10", "seen seen id 71"]);
+    assert_eq!(
+        made,
+        [
+            "own above id 91",
+            "own beside own 91",
+            "own child more 91",
+            "parent parent id 31",
+            "parts parts id 10",
+            "seen seen id 71"
+        ]
+    );
     cluster.finish();
 }
 
@@ -285,7 +302,8 @@ fn a_document_follows() {
                {"name": "t", "increment": 10, "block_size": 50, "owned_by": "public.t.id"}]}')"#,
     );
     assert_eq!(actions, ["alter"]);
-    assert_eq!(admin.one::<i64>("INSERT INTO t (n) VALUES (1) RETURNING id"), 110);
+    assert_eq!(admin.one::<i64>("INSERT INTO t (n) VALUES (1) RETURNING id"), 101);
+    assert_eq!(admin.one::<i64>("INSERT INTO t (n) VALUES (1) RETURNING id"), 111);
     admin.run("TRUNCATE t RESTART IDENTITY");
     assert_eq!(admin.one::<i64>("INSERT INTO t (n) VALUES (1) RETURNING id"), 1);
     cluster.finish();

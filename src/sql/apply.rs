@@ -3,9 +3,9 @@
 //! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`, `hilo_revoke` and
 //! `hilo_drop`. A sequence that is already as described is neither locked nor changed.
 //!
-//! Locking: first the tables that `owned_by` names, which stay as they are until the transaction ends; then the
-//! extension, so that one call waits for another instead of colliding with it over a name; then the sequences, in
-//! the order of their names.
+//! Locking: first the tables that `owned_by` names, which stay as they are until the transaction ends; then, if
+//! something is to be created, the extension, so that one call waits for another instead of colliding with it over
+//! a name; then the sequences that differ, in the order of their names.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -83,13 +83,12 @@ fn add(done: &mut All, action: &'static str, name: &Name, detail: &Value) -> Res
     done.grow(Done { action, name: name.clone(), detail: write(detail)? })
 }
 
-/// What a document wants, in the order of the names, checked as far as that needs no look at what there is.
+/// What a document wants, checked as far as that needs no look at the sequences that exist.
 fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
         all.grow(resolved(described, format!("sequences[{at}]"))?)?;
     }
-    all.sort_unstable_by(|a: &Wanted, b| a.name.cmp(&b.name));
     Ok(all)
 }
 
@@ -130,19 +129,62 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     Ok(Wanted { path, name: name.as_slice().into(), definition, owned_by, owner, privileges })
 }
 
+/// What is to be done about one name.
+enum Task<'a> {
+    Make(&'a Wanted),
+    Drop(Sequence),
+}
+
+impl Task<'_> {
+    fn name(&self) -> &Name {
+        match self {
+            Task::Make(wanted) => &wanted.name,
+            Task::Drop(sequence) => &sequence.name,
+        }
+    }
+}
+
 fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
-    lock_out_others()?;
+    let taken = match missing(wanted)? {
+        Some(one) => {
+            at_path(&one.path, || privileges::may_create().or_raise());
+            lock_out_others()?;
+            Duplicate::Refuse
+        }
+        // Should one of them be dropped meanwhile, any session may create it again.
+        None => Duplicate::Skip,
+    };
+    let unwanted = if prune { unwanted(wanted)? } else { Vec::new() };
+    let dropped: HashSet<Name> = unwanted.iter().map(|sequence| sequence.name.clone()).collect();
+    check_unused(&dropped)?;
+    let mut tasks = memory::collected(wanted.iter().map(Task::Make))?;
+    tasks.grow_by(unwanted.into_iter().map(Task::Drop))?;
+    tasks.sort_unstable_by(|a, b| a.name().cmp(b.name()));
     let mut done = Vec::new();
-    for one in wanted {
-        at_path(&one.path, || one.apply(&mut done).or_raise());
+    for task in tasks {
+        check_for_interrupts!();
+        match task {
+            Task::Make(one) => at_path(&one.path, || one.apply(taken, &mut done).or_raise()),
+            Task::Drop(sequence) => remove(&sequence, &mut done)?,
+        }
     }
-    if prune {
-        drop_others(wanted, &mut done)?;
-    }
+    // Again, for the defaults that were added during the waits.
+    check_unused(&dropped)?;
     Ok(done)
 }
 
-/// Waits for other transactions that apply documents, and for DROP EXTENSION.
+/// The first one that does not exist.
+fn missing(wanted: &[Wanted]) -> Result<Option<&Wanted>, HiloError> {
+    for one in wanted {
+        if definitions::by_name(&one.name)?.is_none() {
+            return Ok(Some(one));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits for other transactions that create sequences this way, and for DROP EXTENSION. Only for a role that may
+/// create: others must not be able to make these wait.
 pub(super) fn lock_out_others() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
@@ -151,10 +193,13 @@ pub(super) fn lock_out_others() -> Result<(), HiloError> {
     Ok(())
 }
 
+const CANCELED: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
+
 /// Runs `work`; an error says which place of the document it belongs to.
 fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
     PgTryBuilder::new(AssertUnwindSafe(work))
         .catch_others(|error| match error {
+            error if subtransaction::sqlstate(&error) == CANCELED => error.rethrow(),
             CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
                 let detail = located(report.detail().map(str::to_owned), path);
                 let mut located =
@@ -172,12 +217,24 @@ fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
 }
 
 impl Wanted {
-    fn apply(&self, done: &mut All) -> Result<(), HiloError> {
+    fn apply(&self, taken: Duplicate, done: &mut All) -> Result<(), HiloError> {
         let name = &self.name;
-        match definitions::by_name(name)? {
-            Some(found) if self.is_met_by(&found)? => Ok(()),
-            Some(_) => self.change(ddl::lock_owned(name), done),
-            None => self.create(done),
+        loop {
+            match definitions::by_name(name)? {
+                Some(found) if self.is_met_by(&found)? => return Ok(()),
+                Some(_) => {
+                    let owned = ddl::lock_named(name, ddl::By::Owner)?;
+                    if let Some(owned) = owned {
+                        return self.change(owned, done);
+                    }
+                }
+                None => {
+                    let (name, definition) = (name.clone(), self.definition.clone());
+                    if let Some(created) = ddl::create(name, definition, None, taken) {
+                        return self.complete(&created, done);
+                    }
+                }
+            }
         }
     }
 
@@ -195,13 +252,10 @@ impl Wanted {
         Ok(met)
     }
 
-    fn create(&self, done: &mut All) -> Result<(), HiloError> {
-        let created =
-            ddl::create(self.name.clone(), self.definition.clone(), None, Duplicate::Refuse);
-        let created = created.ok_or_else(|| HiloError::Duplicate(self.name.to_string()))?;
-        // What follows is part of the creation, and has no rows of its own.
-        self.settle(&created, &mut Vec::new())?;
-        add(done, "create", &self.name, &detail(&locked(&created)?.sequence)?)
+    /// Gives a new sequence the rest of what is wanted, as part of its creation, which is one row.
+    fn complete(&self, created: &Sequence, done: &mut All) -> Result<(), HiloError> {
+        self.settle(created, &mut Vec::new())?;
+        add(done, "create", &self.name, &detail(&locked(created)?.sequence)?)
     }
 
     fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
@@ -295,8 +349,8 @@ fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
     Ok(detail)
 }
 
-/// Drops the sequences of the current user that are not wanted. Column defaults that use one prevent that.
-fn drop_others(wanted: &[Wanted], done: &mut All) -> Result<(), HiloError> {
+/// The sequences of the current user that the document does not contain.
+fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
     let (user, mut others, mut found) = (ffi::current_user(), 0u64, Vec::new());
     definitions::each(|sequence| {
@@ -312,28 +366,22 @@ fn drop_others(wanted: &[Wanted], done: &mut All) -> Result<(), HiloError> {
             "{others} hilo sequences that the document does not contain belong to other roles, skipping"
         );
     }
-    found.sort_unstable_by(|a: &Sequence, b| a.name.cmp(&b.name));
-    check_unused(found.iter())?;
-    let mut doomed = Vec::new();
-    for sequence in &found {
-        if let Some(locked) = definitions::lock_existing(sequence.id)?
-            && locked.sequence.name == sequence.name
-            && privileges::acts_as(user, locked.sequence.owner)
-        {
-            doomed.grow(locked)?;
-        }
-    }
-    // Again, for the defaults that were added during the waits.
-    check_unused(doomed.iter().map(|locked| &locked.sequence))?;
-    for locked in doomed {
-        add(done, "drop", &locked.sequence.name, &detail(&locked.sequence)?)?;
+    Ok(found)
+}
+
+/// Drops a sequence, unless it has been dropped, renamed or given away since it was found.
+fn remove(found: &Sequence, done: &mut All) -> Result<(), HiloError> {
+    let Some(locked) = definitions::lock_existing(found.id)? else { return Ok(()) };
+    let sequence = &locked.sequence;
+    if sequence.name == found.name && privileges::acts_as(ffi::current_user(), sequence.owner) {
+        add(done, "drop", &sequence.name, &detail(sequence)?)?;
         ddl::remove(locked);
     }
     Ok(())
 }
 
-fn check_unused<'a>(sequences: impl Iterator<Item = &'a Sequence>) -> Result<(), HiloError> {
-    let names: HashSet<&Name> = sequences.map(|sequence| &sequence.name).collect();
+/// Checks that no column default uses one of these names.
+fn check_unused(names: &HashSet<Name>) -> Result<(), HiloError> {
     if names.is_empty() {
         return Ok(());
     }

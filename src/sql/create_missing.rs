@@ -68,17 +68,20 @@ fn locked() -> Result<Missing, HiloError> {
         let (missing, skipped) = missing()?;
         let named = missing.values().flatten().map(|column| column.relid.to_u32());
         let more: BTreeSet<u32> = named.filter(|table| !tables.contains(table)).collect();
+        if !missing.is_empty() {
+            privileges::may_create()?;
+        }
         for table in &more {
             lock(pg_sys::Oid::from_u32(*table))?;
         }
         // What was found before a wait may not be all.
         match (more.is_empty(), others_wait) {
             (false, _) => tables.extend(more),
-            (true, false) => {
+            (true, false) if !missing.is_empty() => {
                 apply::lock_out_others()?;
                 others_wait = true;
             }
-            (true, true) => {
+            (true, _) => {
                 skipped.iter().for_each(|(name, column)| say_skipped(name, *column));
                 return Ok(missing);
             }
@@ -131,11 +134,15 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
         foreign.is_none()
     });
     for columns in missing.values_mut() {
-        let mut below = BTreeSet::new();
+        // A child has the column under the same name.
+        let place = |table: pg_sys::Oid, column: &ColumnRef| {
+            (table.to_u32(), column.names().map(|[_, _, name]| name))
+        };
+        let mut inherited = BTreeSet::new();
         for column in columns.iter() {
-            below.extend(children(column.relid)?.into_iter().map(pg_sys::Oid::to_u32));
+            inherited.extend(children(column.relid)?.into_iter().map(|child| place(child, column)));
         }
-        columns.retain(|column| !below.contains(&column.relid.to_u32()));
+        columns.retain(|column| !inherited.contains(&place(column.relid, column)));
         columns.sort_unstable_by_key(|column| (column.relid.to_u32(), column.attnum));
     }
     Ok((missing, skipped))

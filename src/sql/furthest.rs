@@ -95,7 +95,7 @@ fn keys(column: &[u8], from: &[u8], name: &[u8]) -> Vec<u8> {
         )
         .as_bytes(),
         column,
-        b"::text AS c FROM ",
+        b"::text COLLATE \"C\" AS c FROM ",
         from,
         b") t WHERE c IS NOT NULL) v",
     ]
