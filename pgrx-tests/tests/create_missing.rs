@@ -49,9 +49,6 @@ fn each_begins_behind_what_its_columns_hold() {
          CREATE TABLE key (id text DEFAULT hilo_nextkey('key/x'), n int);
          CREATE TABLE empty (id bigint DEFAULT hilo_nextval('empty'), n int);
          CREATE TABLE below (id bigint DEFAULT hilo_nextval('below'), n int);
-         CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false);
-         CREATE TABLE loose (id text COLLATE loose DEFAULT hilo_nextkey('loose'), n int);
-         INSERT INTO loose VALUES ('loose/4'), ('LOOSE/9');
          CREATE TABLE full_up (id smallint DEFAULT hilo_nextval('full'), n int);
          CREATE TABLE \"One\" (\"Id\" integer DEFAULT hilo_nextval('shared'), n int);
          CREATE TABLE two (id bigint DEFAULT hilo_nextval('shared'), n int);
@@ -79,7 +76,6 @@ fn each_begins_behind_what_its_columns_hold() {
             "empty empty id 1",
             "full full_up id none",
             "key/x key id 11",
-            "loose loose id 5",
             "num num id 43",
             "shared \"One\" Id 40000000001",
             "shared two id 40000000001",
@@ -277,6 +273,16 @@ fn it_says_what_it_could_not_read() {
     assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(messages[0].contains("public.t.key holds 3 values that are no keys"), "{messages:?}");
     assert_eq!(create_missing(&mut other), ["hidden hidden id 1"]);
+
+    // Some servers are built without ICU.
+    if admin.one("SELECT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')") {
+        admin.run(
+            "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             CREATE TABLE loose (id text COLLATE loose DEFAULT hilo_nextkey('loose'));
+             INSERT INTO loose VALUES ('loose/4'), ('LOOSE/9')",
+        );
+        assert_eq!(create_missing(&mut admin), ["loose loose id 5"]);
+    }
 
     admin.run("CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0");
     let mut latin = cluster.connect("latin");

@@ -12,10 +12,11 @@ use hilo_core::options::{DataType, Definition, Options};
 
 use super::args::{Args, sql_functions};
 use super::ddl::Duplicate;
+use super::document::apply;
 use super::furthest::{Held, Kind, held};
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
-use super::{apply, ddl, owners, renumber};
+use super::{ddl, owners, renumber};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions;
 use crate::catalog::name::Name;

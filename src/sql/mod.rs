@@ -1,6 +1,5 @@
 //! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
-pub mod apply;
 pub mod args;
 pub mod check;
 pub mod column_ref_type;

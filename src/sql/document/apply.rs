@@ -8,32 +8,30 @@
 //! a name; then the sequences that differ, in the order of their names.
 
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use hilo_core::document::{Described, Document, changes, difference};
-use hilo_core::name as names;
-use hilo_core::options::{Definition, Options};
+use hilo_core::document::{changes, difference};
+use hilo_core::options::Options;
 
-use super::args::{Args, sql_functions};
-use super::ddl::Duplicate;
-use super::document::{column_name, in_encoding, listed, read, role_name, write};
-use super::stored_rows::StoredRows;
-use super::{ddl, document, owned_by, owners, renumber};
-use crate::catalog::column_ref::ColumnRef;
+use super::export::{column_name, described, listed, role_name};
+use super::json::{read, write};
+use super::wanted::{Wanted, at_path, wanted};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults};
-use crate::errors::{HiloError, OrRaise, located};
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
 use crate::session::invalidation::{self, Change};
+use crate::sql::args::{Args, sql_functions};
+use crate::sql::ddl::{self, Duplicate};
+use crate::sql::stored_rows::StoredRows;
+use crate::sql::{owners, renumber};
 use crate::subtransaction;
 
 sql_functions!(hilo_apply);
@@ -56,18 +54,6 @@ fn hilo_apply(args: Args) {
     }
 }
 
-/// A sequence as the document wants it, with what its names stand for in this database.
-struct Wanted {
-    /// Where in the document.
-    path: String,
-    name: Name,
-    definition: Definition,
-    owned_by: Option<ColumnRef>,
-    owner: Option<pg_sys::Oid>,
-    /// By grantee, and none of them without any.
-    privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
-}
-
 /// A row of the result.
 struct Done {
     action: &'static str,
@@ -81,52 +67,6 @@ type All = Vec<Done>;
 fn add(done: &mut All, action: &'static str, name: &Name, detail: &Value) -> Result<(), HiloError> {
     check_for_interrupts!();
     done.grow(Done { action, name: name.clone(), detail: write(detail)? })
-}
-
-/// What a document wants, checked as far as that needs no look at the sequences that exist.
-fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
-    let mut all = Vec::new();
-    for (at, described) in document.sequences.iter().enumerate() {
-        all.grow(resolved(described, format!("sequences[{at}]"))?)?;
-    }
-    Ok(all)
-}
-
-fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
-    let at = |field: &str, error: HiloError| HiloError::At {
-        path: format!("{path}{field}"),
-        error: Box::new(error),
-    };
-    let name = in_encoding(&described.name);
-    names::validate(&name).map_err(|error| at(".name", error.into()))?;
-    let definition =
-        Definition::create(&described.options()).map_err(|error| at("", error.into()))?;
-    if let Some(format) = &definition.key_format {
-        ddl::checked_key_format(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
-    }
-    let owned_by = described.owned_by.as_deref().and_then(|column| {
-        let path = format!("{path}.owned_by");
-        at_path(&path, || owned_by::parse(&in_encoding(column)).or_raise())
-    });
-    let owner = described.owner.as_deref().map(|owner| ddl::existing_role(&in_encoding(owner)));
-    let owner = owner.transpose().map_err(|error| at(".owner", error))?;
-    let mut privileges: Option<Vec<_>> = None;
-    for (number, grant) in described.privileges.iter().flatten().enumerate() {
-        let at = |error| at(&format!(".privileges[{number}].grantee"), error);
-        let grantee = ddl::grantee(&in_encoding(&grant.grantee)).map_err(at)?;
-        let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
-        let set = of.fold(Privileges::NONE, Privileges::or);
-        let list = privileges.get_or_insert_default();
-        if list.iter().any(|(other, _)| *other == grantee) {
-            let what = format!("the grantee \"{}\" appears twice", grant.grantee);
-            return Err(at(HiloError::Argument(what, "Give each role one entry.")));
-        }
-        list.grow((grantee, set))?;
-    }
-    if described.privileges.is_some() {
-        privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
-    }
-    Ok(Wanted { path, name: name.as_slice().into(), definition, owned_by, owner, privileges })
 }
 
 /// What is to be done about one name.
@@ -185,35 +125,12 @@ fn missing(wanted: &[Wanted]) -> Result<Option<&Wanted>, HiloError> {
 
 /// Waits for other transactions that create sequences this way, and for DROP EXTENSION. Only for a role that may
 /// create: others must not be able to make these wait.
-pub(super) fn lock_out_others() -> Result<(), HiloError> {
+pub fn lock_out_others() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
     // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
     unsafe { pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode) };
     Ok(())
-}
-
-const CANCELED: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
-
-/// Runs `work`; an error says which place of the document it belongs to.
-fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
-    PgTryBuilder::new(AssertUnwindSafe(work))
-        .catch_others(|error| match error {
-            error if subtransaction::sqlstate(&error) == CANCELED => error.rethrow(),
-            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
-                let detail = located(report.detail().map(str::to_owned), path);
-                let mut located =
-                    ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "hilo")
-                        .set_detail(detail);
-                if let Some(hint) = report.hint() {
-                    located = located.set_hint(hint);
-                }
-                located.report(PgLogLevel::ERROR);
-                unreachable!("an ERROR does not return")
-            }
-            error => error.rethrow(),
-        })
-        .execute()
 }
 
 impl Wanted {
@@ -236,20 +153,6 @@ impl Wanted {
                 }
             }
         }
-    }
-
-    fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
-        let met = difference(&found.definition, &self.definition).is_none()
-            && self.owned_by == found.owned_by
-            && self.owner.is_none_or(|owner| owner == found.owner)
-            && match &self.privileges {
-                Some(wanted) => {
-                    let granted = privileges::granted(found.id)?;
-                    granted.len() == wanted.len() && granted.iter().all(|one| wanted.contains(one))
-                }
-                None => true,
-            };
-        Ok(met)
     }
 
     /// Gives a new sequence the rest of what is wanted, as part of its creation, which is one row.
@@ -341,7 +244,7 @@ fn locked(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
 
 /// A sequence as a document describes it, without its name.
 fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
-    let described = document::described(sequence);
+    let described = described(sequence);
     let mut detail = serde_json::to_value(described).map_err(|_| HiloError::OutOfMemory)?;
     if let Value::Object(fields) = &mut detail {
         fields.remove("name");
