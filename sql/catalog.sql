@@ -125,14 +125,15 @@ CREATE TABLE hilo.gap (
     last_value bigint NOT NULL,
     count bigint NOT NULL,
     reason text NOT NULL CONSTRAINT gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered')),
-    recorded_at timestamptz NOT NULL
+    recorded_at timestamptz NOT NULL,
+    name text COLLATE "C"
 );
 CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
 -- The table has no key; this lets deletes be replicated all the same.
 ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
 COMMENT ON TABLE hilo.gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
-COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id; 0: the column of the sequence was released';
 COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
 COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
@@ -142,6 +143,9 @@ COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
     'take it; altered: hilo_alter or hilo_setval made the range invalid';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
+COMMENT ON COLUMN hilo.gap.name IS
+    'Name of the sequence of a released column: a sequence that adopts a column under this name gets the row; '
+    'null for a sequence that exists';
 
 CREATE TABLE hilo.privilege (
     sequence bigint NOT NULL,

@@ -126,6 +126,62 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
 COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
 
+ALTER TABLE hilo.gap ADD COLUMN name text COLLATE "C";
+COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id; 0: the column of the sequence was released';
+COMMENT ON COLUMN hilo.gap.name IS
+    'Name of the sequence of a released column: a sequence that adopts a column under this name gets the row; '
+    'null for a sequence that exists';
+CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
+    SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
+           g.node AS node_id, g.recorded_at
+      FROM hilo.gap g
+      LEFT JOIN hilo.readable s ON s.id = g.sequence
+     WHERE s.id IS NOT NULL
+        -- The sequence of a released column has no privileges any more.
+        OR g.name IS NOT NULL
+           AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'));
+COMMENT ON COLUMN hilo_gaps.name IS
+    'Name of the sequence; those who may read everything also see what a released column has lost';
+
+-- From core's sequences to hilo's and back. Transactional too.
+
+CREATE FUNCTION hilo_adopt(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_wrapper';
+COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
+    'Makes a serial or identity column, or one whose default is nextval(...), draw from a new hilo sequence, and '
+    'returns its name; null: the name of the old sequence. The new one continues beyond the old one and beyond '
+    'the values of the column, with the same type, bounds, increment, start value and privileges. Drops the old '
+    'sequence if nothing else uses it. Locks the table in SHARE ROW EXCLUSIVE mode: writers wait, readers do '
+    'not. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
+    'for a column that is not smallint, integer, bigint or numeric, 55000 if the column has no sequence, uses '
+    'hilo already, or shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
+    'lock_timeout.';
+
+CREATE FUNCTION hilo_release(relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT') RETURNS regclass
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
+COMMENT ON FUNCTION hilo_release(regclass, name, text) IS
+    'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial column, which '
+    'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. Drops '
+    'the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as hilo_adopt does. Requires ownership '
+    'of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another identity, 55000 if several '
+    'nodes share the sequence, or the column may be null and is to become an identity column.';
+
+CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name name) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
+COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
+    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
+    'the next value; null: there is none left. Locks no table. Requires UPDATE on the sequence and SELECT on the '
+    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
+    'several nodes share the sequence, 42501.';
+
+CREATE FUNCTION hilo.generated_always() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_generated_always';
+COMMENT ON FUNCTION hilo.generated_always() IS
+    'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
+    'GENERATED ALWAYS';
+
 -- Comments that read differently from those of 0.2.0.
 
 COMMENT ON FUNCTION hilo_sequence(text) IS

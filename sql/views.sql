@@ -158,13 +158,21 @@ COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
 CREATE VIEW hilo_gaps WITH (security_barrier) AS
-    SELECT s.name, g.first_value AS first, g.last_value AS last, g.count, g.reason, g.node AS node_id, g.recorded_at
+    SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
+           g.node AS node_id, g.recorded_at
       FROM hilo.gap g
-      JOIN hilo.readable s ON s.id = g.sequence;
+      LEFT JOIN hilo.readable s ON s.id = g.sequence
+     WHERE s.id IS NOT NULL
+        -- The sequence of a released column has no privileges any more.
+        OR g.name IS NOT NULL
+           AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'));
 COMMENT ON VIEW hilo_gaps IS
     'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
     'each with the reason';
-COMMENT ON COLUMN hilo_gaps.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_gaps.name IS
+    'Name of the sequence; those who may read everything also see what a released column has lost';
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';

@@ -118,6 +118,22 @@ pub enum HiloError {
     NoSelect { column: String, relation: String },
     #[error("column \"{column}\" of relation {relation} cannot hold values of a sequence")]
     NotANumber { column: String, relation: String },
+    #[error("\"{relation}\" cannot be moved from one kind of sequence to the other")]
+    NotATable { relation: String, why: &'static str },
+    #[error("must be owner of table {0}")]
+    NotTableOwner(String),
+    #[error("column {column} has no sequence of Postgres")]
+    NoCoreSequence { column: String, default: Option<String> },
+    #[error("column {column} uses hilo sequence \"{name}\" already")]
+    UsesHilo { column: String, name: String },
+    #[error("column {column} does not use a hilo sequence")]
+    NoHiloSequence { column: String, default: Option<String> },
+    #[error("sequence {sequence} is used by another column too")]
+    UsedTwice { sequence: String, others: Vec<String> },
+    #[error("hilo sequence \"{0}\" is shared by several nodes")]
+    NodesShare(String),
+    #[error("column {0} must be NOT NULL to become an identity column")]
+    Nullable(String),
     #[error("column {0} cannot own a hilo sequence")]
     CannotOwn(String),
     #[error("hilo sequence must have same owner as the table of column {0}")]
@@ -208,7 +224,14 @@ impl HiloError {
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
-            Self::CannotOwn(_) => Code::ERRCODE_WRONG_OBJECT_TYPE,
+            Self::NotTableOwner(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            Self::NoCoreSequence { .. }
+            | Self::UsesHilo { .. }
+            | Self::NoHiloSequence { .. }
+            | Self::UsedTwice { .. }
+            | Self::NodesShare(_)
+            | Self::Nullable(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Self::CannotOwn(_) | Self::NotATable { .. } => Code::ERRCODE_WRONG_OBJECT_TYPE,
             Self::OwnersDiffer(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
@@ -247,6 +270,18 @@ impl HiloError {
             Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
             Self::Permission { needs, .. } => Some(format!("The operation requires {needs}.")),
             Self::Timeout { cause, .. } => Some(cause.to_string()),
+            Self::NotATable { why, .. } => Some((*why).into()),
+            Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
+            Self::NoCoreSequence { default, .. } | Self::NoHiloSequence { default, .. } => {
+                Some(match default {
+                    Some(default) => format!("Its default is {default}."),
+                    None => "It has no default.".into(),
+                })
+            }
+            Self::UsesHilo { .. } => Some("Its default calls hilo_nextval.".into()),
+            Self::UsedTwice { others, .. } => Some(some_of(others)),
+            Self::NodesShare(_) => Some("A sequence of Postgres knows nothing of the values that other nodes serve.".into()),
+            Self::Nullable(_) => Some("Postgres requires it of every identity column.".into()),
             Self::CannotOwn(_) => Some("Only a permanent, unlogged, partitioned or foreign table can own a hilo sequence.".into()),
             Self::LinkedToTable { column, .. } => Some(format!("The sequence is owned by column {column}, and has the owner of its table.")),
             Self::HasDependents { name, dependents }
@@ -309,6 +344,16 @@ impl HiloError {
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
             Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
+            Self::NoSuchColumn { .. } => "Specify one of its columns, by its name.".into(),
+            Self::NoSuchRelation(_) => "Specify a table that exists, by its name.".into(),
+            Self::NotATable { .. } => "Specify an ordinary or a partitioned table.".into(),
+            Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
+            Self::NoCoreSequence { .. } => "hilo_adopt takes over serial and identity columns, and those whose default is nextval(...). For any other column, create a sequence with hilo_create and set the default to hilo_nextval.".into(),
+            Self::UsesHilo { .. } => "There is nothing to take over. hilo_sync moves the sequence beyond the values of the column.".into(),
+            Self::NoHiloSequence { .. } => "hilo_release takes columns whose default is hilo_nextval of a constant name.".into(),
+            Self::UsedTwice { .. } => "Give each column a sequence of its own first.".into(),
+            Self::NodesShare(_) => "Let one node serve it alone: set hilo.node_count = 1, then hilo_alter(name, restart_with => ...) with a value beyond all that any node has reserved.".into(),
+            Self::Nullable(_) => "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for a column with a default.".into(),
             Self::CannotOwn(_) => "Leave out owned_by.".into(),
             Self::OwnersDiffer(_) => "Give the sequence to the owner of the table with hilo_set_owner first.".into(),
             Self::LinkedToTable { .. } => "Use ALTER TABLE ... OWNER TO, or first hilo_alter(name, owned_by => 'none').".into(),

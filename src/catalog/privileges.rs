@@ -10,8 +10,9 @@ use super::definitions::Sequence;
 use super::roles::PUBLIC;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::memory::Grow;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,23 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     }
     next_command();
     Ok(())
+}
+
+/// The privileges on a sequence, each with the role that has it.
+pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, String)>, HiloError> {
+    let ids = catalog_oids()?;
+    let mut found = Vec::new();
+    Table::read(ids.privilege)?.scan(
+        ids.privilege_pkey,
+        &[(column::SEQUENCE, Match::Int8(sequence.0))],
+        Snapshot::Catalog,
+        |row| {
+            let privilege = row.text(column::PRIVILEGE).unwrap_or_default();
+            found.grow((row.oid(column::GRANTEE), privilege)).or_raise();
+            true
+        },
+    );
+    Ok(found)
 }
 
 /// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever its

@@ -122,6 +122,13 @@ impl Args {
         }
     }
 
+    /// The result NULL.
+    pub fn null(&self) -> pg_sys::Datum {
+        // SAFETY: the call is live.
+        unsafe { (*self.0).isnull = true };
+        pg_sys::Datum::null()
+    }
+
     pub fn raw(&self) -> pg_sys::FunctionCallInfo {
         self.0
     }

@@ -90,7 +90,7 @@ pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(
 
 /// What to do if the name of a new sequence is taken.
 #[derive(Clone, Copy)]
-enum Duplicate {
+pub(super) enum Duplicate {
     /// Raise an error.
     Refuse,
     /// Leave the existing sequence as it is, with a notice.
@@ -147,7 +147,7 @@ fn exists(name: Name, duplicate: Duplicate) {
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
 /// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
-fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
+pub(super) fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
     let insert = || {
         definitions::insert(sequence).or_raise();
         positions::insert(&Position::first(sequence)).or_raise();

@@ -6,6 +6,7 @@ pub mod column_ref_type;
 pub mod ddl;
 pub mod find_gaps;
 pub mod keys;
+pub mod migrate;
 mod missing_because;
 pub mod nextval;
 pub mod owned_by;

@@ -1,5 +1,7 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
+use hilo_core::direction::Direction;
+use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
@@ -207,6 +209,98 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
     check_key_format(&new.definition, &new.name).or_raise();
     locked.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+}
+
+/// What a sequence is yet to serve here.
+pub(super) struct Unserved {
+    pub mapping: Mapping,
+    /// The value that comes next in order; `None`: there is none left.
+    pub next: Option<i64>,
+    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
+    pub held: Option<Vec<Range>>,
+}
+
+/// Looks at what a sequence is yet to serve. This session returns what it holds first.
+pub(super) fn unserved(sequence: &Sequence) -> Unserved {
+    let ids = catalog_oids().or_raise();
+    let node = numbering::node().or_raise();
+    let found = positions::find(&ids, sequence.id, node).or_raise();
+    let position = found.unwrap_or_else(|| Position::first(sequence));
+    let mapping = position.mapping(&sequence.definition);
+    let at = |next_index, held| Unserved { mapping, next: mapping.value(next_index), held };
+    let written = positions::find_written(sequence.id, node).or_raise();
+    if let Some((position, version)) = written {
+        // What this transaction has numbered, nobody else holds.
+        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
+        return at(reached, Some(Vec::new()));
+    }
+    let free = ranges::free_of(&ids, &position).or_raise();
+    let shared = shared::get().or_raise();
+    if position.incarnation != shared.life() {
+        return at(position.next_index, Some(free));
+    }
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
+        return at(position.next_index, None);
+    };
+    let next = memory.undealt.unwrap_or(position.next_index);
+    let below = Range::new(Index::ZERO, next);
+    let held = memory.ranges.iter().chain(&free).map(|range| range.intersection(&below));
+    at(next, Some(held.filter(|range| !range.is_empty()).collect()))
+}
+
+/// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
+/// there is none left.
+///
+/// # Errors
+/// `NodesRestart` if other nodes serve the sequence too.
+pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
+    let locked = lock_position(sequence, Start::Restarts);
+    if locked.position.nodes > 1 {
+        return Err(HiloError::NodesRestart(sequence.name.to_string()));
+    }
+    let position = close(&locked, sequence, Start::Restarts);
+    let mapping = position.mapping(&sequence.definition);
+    let index = mapping.first_index_beyond(taken).max(position.next_index);
+    let next = mapping.value(index);
+    let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
+    let (numbering, next_index) = match next {
+        Some(next) => with(sequence, &position, next)?,
+        None => after(sequence, &position, last)?,
+    };
+    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+    Ok(next)
+}
+
+/// Makes a sequence continue with `next`; `None`: with nothing, because it is exhausted.
+pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
+    let locked = lock_position(sequence, Start::Restarts);
+    let position = close(&locked, sequence, Start::Restarts);
+    let definition = &sequence.definition;
+    let last = match Direction::of(definition.increment) {
+        Direction::Rising => definition.max_value,
+        Direction::Falling => definition.min_value,
+    };
+    let continued = match next {
+        Some(next) => with(sequence, &position, next),
+        None => after(sequence, &position, last),
+    };
+    let (numbering, next_index) = continued.or_raise();
+    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+}
+
+/// Ends the numbering of a sequence that is about to be dropped, and returns the value that it would have
+/// served next; `None`: it is exhausted. What others hold of it is written off.
+///
+/// # Errors
+/// `NodesShare` if other nodes serve the sequence too.
+pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
+    let locked = lock_position(sequence, Start::Continues);
+    if locked.position.nodes > 1 {
+        return Err(HiloError::NodesShare(sequence.name.to_string()));
+    }
+    let position = close(&locked, sequence, Start::Continues);
+    Ok(position.mapping(&sequence.definition).value(position.next_index))
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.

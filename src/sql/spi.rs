@@ -5,8 +5,9 @@ use std::ffi::CString;
 
 use pgrx::prelude::*;
 
-use crate::catalog::table::text_of;
+use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
+use crate::ffi;
 use crate::memory::{self, Grow};
 
 /// A row of a result.
@@ -42,6 +43,12 @@ impl Row {
     /// Column `number`, of type boolean; `false` if it is NULL.
     pub fn bool(&self, number: i32) -> bool {
         self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    }
+
+    /// Column `number`, of type text or name, in the database's encoding; `None` if it is NULL.
+    pub fn bytes(&self, number: i32) -> Option<Vec<u8>> {
+        // SAFETY: the callers select a text as this column; the bytes are copied.
+        self.datum(number).map(|datum| unsafe { bytes_of(datum) }.to_vec())
     }
 
     /// Column `number`, of type text; empty if it is NULL.
@@ -89,27 +96,81 @@ pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
     }
 }
 
+/// Runs a query that only reads, with the rights of the current user, and maps each row. It sees everything
+/// that is committed when it starts, and what this transaction has written, whatever the isolation level.
+pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    memory::check().or_raise();
+    next_command();
+    let text = CString::new(sql).unwrap_or_default();
+    let mut found = Vec::new();
+    // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error the
+    // transaction's end cleans up. A read-only query uses the active snapshot, which is the latest one.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text.as_ptr(), true, 0);
+        let table = pg_sys::SPI_tuptable;
+        for at in 0..pg_sys::SPI_processed as usize {
+            let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
+            found.grow(each(row)).or_raise();
+        }
+        pg_sys::SPI_finish();
+        pg_sys::PopActiveSnapshot();
+    }
+    found
+}
+
+/// The same for a query of core's catalogs: no user can plant anything in its search_path.
+pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+    with_rights_of(ffi::current_user(), || latest(sql.as_bytes(), each))
+}
+
+/// Runs a statement that writes or defines something, with the rights of the current user.
+pub fn execute(sql: &[u8]) {
+    memory::check().or_raise();
+    let text = CString::new(sql).unwrap_or_default();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
+    unsafe {
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text.as_ptr(), false, 0);
+        pg_sys::SPI_finish();
+    }
+    next_command();
+}
+
 /// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
 /// After an error the transaction's end restores both.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION, work)
+}
+
+/// The same as the owner of a table, whose own row security does not apply to it, as where core checks a
+/// foreign key.
+pub fn as_owner_of_rows<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_NOFORCE_RLS, work)
+}
+
+fn within<T>(role: pg_sys::Oid, flags: u32, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
     let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let restricted =
-            pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
-        pg_sys::SetUserIdAndSecContext(role, context | restricted as i32);
+        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | flags;
+        pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
         let level = pg_sys::NewGUCNestLevel();
-        pg_sys::set_config_option(
-            c"search_path".as_ptr(),
-            c"pg_catalog, pg_temp".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
+        // A query from which a policy hides rows is an error.
+        for (name, value) in [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")] {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
         level
     };
     let result = work();
