@@ -19,7 +19,7 @@ fn reload(cluster: &Cluster, client: &mut Client, settings: &[(&str, &str)]) {
     cluster.reload();
     for (name, value) in settings {
         let taken = format!("SELECT current_setting('{name}') = '{value}'");
-        wait_until("the settings are taken up", LONG, || client.one::<bool>(&taken));
+        wait_until("sessions have the settings", LONG, || client.one::<bool>(&taken));
     }
 }
 
@@ -167,7 +167,7 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
     seen.session().saw(&cluster.connect("postgres").draw("created", 100));
     seen.assert_unique();
-    assert_eq!(seen.sorted()[100], 101, "the first node goes on where its transaction stood");
+    assert_eq!(seen.sorted()[100], 101, "the first node continues where its transaction stood");
     cluster.finish();
 }
 
@@ -200,7 +200,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
                 session.saw(&other.draw("s", 20));
                 (other, session)
             });
-            wait_until("it has drawn, or waits", LONG, || {
+            wait_until("the call waits or is served", LONG, || {
                 drawn.is_finished() || witness.sees_waiting(pid)
             });
             client.run("COMMIT");
@@ -233,40 +233,40 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
 fn a_change_of_the_numbers_says_where_they_begin() {
     let cluster = node(1, 2);
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('dealt')");
+    client.run("SELECT hilo_create('shared')");
     let seen = Seen::new(Way::Rising);
     let mut session = seen.session();
-    session.saw(&client.draw("dealt", 100));
+    session.saw(&client.draw("shared", 100));
     for change in ["increment => 2", "cycle => true"] {
-        let call = format!("SELECT hilo_alter('dealt', {change})");
+        let call = format!("SELECT hilo_alter('shared', {change})");
         client.refusal(&call).is("55000").says("several nodes").hints("restart_with");
     }
-    client.run("SELECT hilo_alter('dealt', max_value => 2000)");
-    session.saw(&client.draw("dealt", 100));
-    client.run("SELECT hilo_alter('dealt', max_value => 1000000, ordered => true)");
-    session.saw(&client.draw("dealt", 1_000));
+    client.run("SELECT hilo_alter('shared', max_value => 2000)");
+    session.saw(&client.draw("shared", 100));
+    client.run("SELECT hilo_alter('shared', max_value => 1000000, ordered => true)");
+    session.saw(&client.draw("shared", 1_000));
     assert_eq!(seen.count(), 1_200);
     let own = |value: &i64| (value - 1) / 1024 % 2 == 1;
     drop(session);
     assert!(seen.sorted().iter().all(own), "all of the second stripes, as before");
 
     for call in [
-        "hilo_setval('dealt', 1500)",
-        "hilo_setval('dealt', 1, false)",
-        "hilo_alter('dealt', restart_with => 1500)",
-        "hilo_alter('dealt', increment => -1, restart_with => 5000)",
+        "hilo_setval('shared', 1500)",
+        "hilo_setval('shared', 1, false)",
+        "hilo_alter('shared', restart_with => 1500)",
+        "hilo_alter('shared', increment => -1, restart_with => 5000)",
     ] {
         client.refusal(&format!("SELECT {call}")).is("55000").says("node 1 has reserved").helps();
     }
-    client.run("SELECT hilo_alter('dealt', increment => 10, restart_with => 20000)");
-    assert_eq!(client.draw("dealt", 2), [20000 + 10240, 20000 + 10250]);
-    client.run("SELECT hilo_setval('dealt', 100000)");
-    assert_eq!(client.draw("dealt", 1), [100010 + 10240]);
-    client.run("SELECT hilo_setval('dealt', 200000, false)");
-    let back = "SELECT hilo_alter('dealt', restart_with => 20000)";
+    client.run("SELECT hilo_alter('shared', increment => 10, restart_with => 20000)");
+    assert_eq!(client.draw("shared", 2), [20000 + 10240, 20000 + 10250]);
+    client.run("SELECT hilo_setval('shared', 100000)");
+    assert_eq!(client.draw("shared", 1), [100010 + 10240]);
+    client.run("SELECT hilo_setval('shared', 200000, false)");
+    let back = "SELECT hilo_alter('shared', restart_with => 20000)";
     client.refusal(back).is("55000").says("node 1 has reserved up to 200000");
-    client.run("SELECT hilo_setval('dealt', 200000, false)");
-    assert_eq!(client.draw("dealt", 1), [200000 + 10240]);
+    client.run("SELECT hilo_setval('shared', 200000, false)");
+    assert_eq!(client.draw("shared", 1), [200000 + 10240]);
     cluster.finish();
 }
 
@@ -313,7 +313,7 @@ fn node_count_is_raised_under_load() {
     };
     let more = |count: usize| {
         let before = seen.count();
-        wait_until("more was drawn", LONG, || seen.count() >= before + count);
+        wait_until("more numbers are drawn", LONG, || seen.count() >= before + count);
     };
     thread::scope(|scope| {
         for cluster in &clusters[..2] {
@@ -328,15 +328,15 @@ fn node_count_is_raised_under_load() {
             reload(cluster, &mut cluster.connect("postgres"), &[("hilo.node_count", "3")]);
         }
         more(20_000);
-        let anew = format!(
+        let renumber = format!(
             "SELECT hilo_alter('raised', restart_with => {BEYOND}, max_value => 9223372036854775807)"
         );
-        all(&clusters[..1], &anew);
+        all(&clusters[..1], &renumber);
         more(20_000);
         all(&clusters[2..], &format!("SELECT hilo_create('raised', start_value => {BEYOND})"));
         scope.spawn(|| load(&clusters[2], "raised", &seen, &stop));
         more(20_000);
-        all(&clusters[1..2], &anew);
+        all(&clusters[1..2], &renumber);
         more(20_000);
         stop.store(true, Relaxed);
     });

@@ -77,11 +77,11 @@ fn take_over(own_identity: bool, restored: bool) {
             }
         }
         let total = || seen.iter().map(Seen::count).sum::<usize>();
-        wait_until("there is load", LONG, || total() > 20_000);
+        wait_until("20,000 numbers are drawn", LONG, || total() > 20_000);
         // What is reserved now may not arrive any more.
         subscriber.connect("postgres").run("ALTER SUBSCRIPTION own DISABLE");
         let before = total();
-        wait_until("there is more load", LONG, || total() > before + 2_000);
+        wait_until("2,000 more numbers are drawn", LONG, || total() > before + 2_000);
         seen[4].session().saw(&client.draw("unused", 3));
         publisher.kill9_postmaster();
     });
@@ -197,7 +197,7 @@ fn what_would_do_harm_is_kept_out() {
     assert_eq!(
         here.one::<i64>("SELECT count(*) FROM hilo.free_range WHERE node = 0"),
         0,
-        "what the other gave back is for it to serve"
+        "what the other returned is for it to serve"
     );
     drop(session);
     seen.assert_unique();
@@ -314,12 +314,12 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
             .collect();
         let count = "SELECT count(*) FROM items";
         let mut client = first.connect("postgres");
-        wait_until("there are rows", LONG, || client.one::<i64>(count) > 10_000);
+        wait_until("10,000 rows are inserted", LONG, || client.one::<i64>(count) > 10_000);
         stop.store(true, Relaxed);
         let inserted: i64 = loads.into_iter().map(|(_, load)| load.join().unwrap()).sum();
         for cluster in [&first, &second] {
             let mut client = cluster.connect("postgres");
-            wait_until("all rows are on both", LONG, || client.one::<i64>(count) == inserted);
+            wait_until("both servers have all rows", LONG, || client.one::<i64>(count) == inserted);
         }
     });
     for cluster in [&first, &second] {
@@ -338,10 +338,12 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
         });
         let mut client = second.connect("postgres");
         let count = "SELECT count(*) FROM items WHERE node = 7";
-        wait_until("there are more rows", LONG, || client.one::<i64>(count) > 1_000);
+        wait_until("node 7 has inserted 1,000 rows", LONG, || client.one::<i64>(count) > 1_000);
         first.kill9_postmaster();
         let before: i64 = client.one("SELECT count(*) FROM items WHERE node = 7");
-        wait_until("the other goes on", LONG, || client.one::<i64>(count) > before + 2_000);
+        wait_until("the other server inserts 2,000 more rows", LONG, || {
+            client.one::<i64>(count) > before + 2_000
+        });
         stop.store(true, Relaxed);
         let [_, left] = going_on.map(|load| load.join().unwrap());
         assert!(left > 2_000);
@@ -379,7 +381,7 @@ fn two_way_with_striped_numbers() {
 
 /// A node that is lost and rebuilt learns from another one how far it had come.
 #[test]
-fn a_node_that_is_built_anew_repeats_nothing() {
+fn a_node_that_is_rebuilt_repeats_nothing() {
     let start = |id| {
         let builder = Cluster::builder().logical().node(id, 2).own_identity();
         builder.config("hilo.failover_skip", "5000").start_with_hilo()
@@ -397,15 +399,15 @@ fn a_node_that_is_built_anew_repeats_nothing() {
     lost.wait_for_apply("to_other");
     drop(client);
     lost.kill9_postmaster();
-    let anew = start(0);
-    anew.subscribe("to_anew", &other, "own", "");
-    for cluster in [&anew, &other] {
+    let rebuilt = start(0);
+    rebuilt.subscribe("to_rebuilt", &other, "own", "");
+    for cluster in [&rebuilt, &other] {
         seen.session().saw(&cluster.connect("postgres").draw("rebuilt", 10_000));
     }
     seen.assert_unique();
     let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
-    assert_eq!(anew.connect("postgres").one::<i64>(nodes), 1);
-    anew.finish();
+    assert_eq!(rebuilt.connect("postgres").one::<i64>(nodes), 1);
+    rebuilt.finish();
     other.finish();
 }
 
@@ -431,7 +433,7 @@ fn two_way_becomes_three_way_under_load() {
     let stop = AtomicBool::new(false);
     let more = || {
         let before = seen.count();
-        wait_until("more was drawn", LONG, || seen.count() >= before + 10_000);
+        wait_until("10,000 more numbers are drawn", LONG, || seen.count() >= before + 10_000);
     };
     let alter = |cluster: &Cluster, change: &str| {
         cluster.connect("postgres").run(&format!("SELECT hilo_alter('items', {change})"));
@@ -461,12 +463,12 @@ fn two_way_becomes_three_way_under_load() {
         }
         let mut client = third.connect("postgres");
         client.refusal("SELECT hilo_nextval('items')").is("55000").says("hilo.node_count = 2");
-        let anew = format!("restart_with => {BEYOND}, max_value => 9223372036854775807");
-        alter(second, &anew);
-        alter(&third, &anew);
+        let renumber = format!("restart_with => {BEYOND}, max_value => 9223372036854775807");
+        alter(second, &renumber);
+        alter(&third, &renumber);
         scope.spawn(|| draw_until(&third, &seen, &stop));
         more();
-        alter(first, &anew);
+        alter(first, &renumber);
         stop.store(true, Relaxed);
     });
     seen.assert_unique();
@@ -474,7 +476,9 @@ fn two_way_becomes_three_way_under_load() {
         let mut client = cluster.connect("postgres");
         let alike =
             "SELECT count(*) = 3 AND count(DISTINCT (base, nodes, stripe)) = 1 FROM hilo.position";
-        wait_until("all know all", LONG, || client.one::<bool>(alike));
+        wait_until("each server has the positions of all three", LONG, || {
+            client.one::<bool>(alike)
+        });
         assert_eq!(cluster.logged("another server reserves"), 0);
     }
 }
