@@ -15,6 +15,7 @@ mod files;
 mod load;
 mod log;
 mod oracle;
+mod process;
 mod publish;
 pub mod recipe;
 mod regress;
