@@ -8,11 +8,23 @@ use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
 /// What docs/multi-node.md has published of hilo's own.
 const OWN_TABLES: &str = "hilo.sequence, hilo.position, hilo.privilege";
 
+/// What the system identifiers of two servers say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Identity {
+    /// Each has its own.
+    Own,
+    /// Both were made from one image, and have the same.
+    Image,
+}
+
 /// A server and one that subscribes to it, with hilo's own tables.
-fn publisher_and_subscriber(own_identity: bool) -> (Cluster, Cluster) {
+fn publisher_and_subscriber(identity: Identity) -> (Cluster, Cluster) {
     let start = || {
         let builder = Cluster::builder().logical().config("hilo.failover_skip", "5000");
-        if own_identity { builder.own_identity() } else { builder }.start_with_hilo()
+        match identity {
+            Identity::Own => builder.own_identity().start_with_hilo(),
+            Identity::Image => builder.start_with_hilo(),
+        }
     };
     let (publisher, subscriber) = (start(), start());
     publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
@@ -34,23 +46,30 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
 /// recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
-    take_over(true, false);
+    take_over(Identity::Own, Origin::Empty);
 }
 
 /// The same where both servers were made from one image, and cannot be distinguished by their identifiers.
 #[test]
 fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
-    take_over(false, false);
+    take_over(Identity::Image, Origin::Empty);
 }
 
 /// The same where the subscriber was made from a dump: what it copies takes the place of what was restored.
 #[test]
 fn a_restored_subscriber_takes_over_and_repeats_nothing() {
-    take_over(false, true);
+    take_over(Identity::Image, Origin::Dump);
 }
 
-fn take_over(own_identity: bool, restored: bool) {
-    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+/// What a subscriber begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Empty,
+    Dump,
+}
+
+fn take_over(identity: Identity, origin: Origin) {
+    let (publisher, subscriber) = publisher_and_subscriber(identity);
     let mut client = publisher.connect("postgres");
     client.run(
         "SELECT hilo_create('busy'), hilo_create('blocks', block_size => 500),
@@ -62,7 +81,7 @@ fn take_over(own_identity: bool, restored: bool) {
         _ => Seen::new(Way::Rising),
     });
     seen[3].session().saw(&client.draw("idle", 10));
-    if restored {
+    if origin == Origin::Dump {
         subscriber.connect("postgres").run("DROP EXTENSION hilo");
         subscriber.restore("postgres", &publisher.pg_dump("postgres", &[]));
     }
@@ -226,13 +245,13 @@ fn triggers_that_were_enabled_for_all_are_found() {
 /// hilo_check say it.
 #[test]
 fn two_servers_with_the_same_id_are_recognised() {
-    for own_identity in [true, false] {
-        recognise(own_identity);
+    for identity in [Identity::Own, Identity::Image] {
+        recognise(identity);
     }
 }
 
-fn recognise(own_identity: bool) {
-    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+fn recognise(identity: Identity) {
+    let (publisher, subscriber) = publisher_and_subscriber(identity);
     let mut there = publisher.connect("postgres");
     there.run("SELECT hilo_create('twice'), hilo_nextval('twice')");
     subscriber.subscribe("own", &publisher, "own", "");
@@ -272,17 +291,28 @@ fn pair(prefixes: [&str; 2], nodes: usize) -> Option<[Cluster; 2]> {
     Some(clusters)
 }
 
-/// Creates the table on both, the sequence on the first, and has them replicate to each other.
-fn connect(clusters: &[Cluster; 2], column: &str, own_tables: bool) {
+/// What two servers replicate to each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    Users,
+    /// Those too, and hilo's own: the sequence is created on one server only.
+    All,
+}
+
+/// Creates the table and the sequence on both, and has them replicate to each other.
+fn connect(clusters: &[Cluster; 2], column: &str, replicated: Tables) {
     let [first, second] = clusters;
     for cluster in clusters {
         cluster.connect("postgres").run(&format!("CREATE TABLE items ({column}, node int)"));
     }
-    let tables = if own_tables { format!("items, {OWN_TABLES}") } else { "items".to_owned() };
+    let tables = match replicated {
+        Tables::Users => "items".to_owned(),
+        Tables::All => format!("items, {OWN_TABLES}"),
+    };
     let publish = format!("CREATE PUBLICATION ours FOR TABLE {tables}");
     first.connect("postgres").run(&format!("SELECT hilo_create('items'); {publish}"));
     second.connect("postgres").run(&publish);
-    if !own_tables {
+    if replicated == Tables::Users {
         second.connect("postgres").run("SELECT hilo_create('items')");
     }
     second.subscribe("from_first", first, "ours", "WITH (origin = none)");
@@ -354,7 +384,7 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
 #[test]
 fn two_way_with_text_keys_and_prefixes() {
     let Some(clusters) = pair(["North/", "South/"], 1) else { return };
-    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", false);
+    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", Tables::Users);
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     for prefix in ["North", "South"] {
@@ -367,7 +397,7 @@ fn two_way_with_text_keys_and_prefixes() {
 #[test]
 fn two_way_with_striped_numbers() {
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", Tables::All);
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     let strays = "SELECT count(*) FROM items WHERE node < 2 AND (id - 1) / 1024 % 2 <> node";
@@ -426,7 +456,7 @@ fn draw_until(cluster: &Cluster, seen: &Seen, stop: &AtomicBool) {
 fn two_way_becomes_three_way_under_load() {
     const BEYOND: i64 = 10_000_000;
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", Tables::All);
     let [first, second] = &clusters;
     let third = Cluster::builder().logical().node(2, 3).start_with_hilo();
     let seen = Seen::new(Way::Rising);
