@@ -3,28 +3,27 @@
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
+use hilo_tests::{Builder, ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 /// What docs/multi-node.md has published of hilo's own.
 const OWN_TABLES: &str = "hilo.sequence, hilo.position, hilo.privilege";
 
-/// What the system identifiers of two servers say.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Identity {
-    /// Each has its own.
-    Own,
-    /// Both were made from one image, and have the same.
-    Image,
+type Pair = (Cluster, Cluster);
+
+/// A server, and one that is to subscribe to it, each with its own system identifier.
+fn publisher_and_subscriber() -> Pair {
+    started(Builder::own_identity)
 }
 
-/// A server and one that subscribes to it, with hilo's own tables.
-fn publisher_and_subscriber(identity: Identity) -> (Cluster, Cluster) {
+/// The same from one image: they have the same system identifier.
+fn publisher_and_subscriber_from_one_image() -> Pair {
+    started(|builder| builder)
+}
+
+fn started(identity: fn(Builder) -> Builder) -> Pair {
     let start = || {
         let builder = Cluster::builder().logical().config("hilo.failover_skip", "5000");
-        match identity {
-            Identity::Own => builder.own_identity().start_with_hilo(),
-            Identity::Image => builder.start_with_hilo(),
-        }
+        identity(builder).start_with_hilo()
     };
     let (publisher, subscriber) = (start(), start());
     publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
@@ -46,19 +45,19 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
 /// recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
-    take_over(Identity::Own, Origin::Empty);
+    take_over(publisher_and_subscriber(), Origin::Empty);
 }
 
 /// The same where both servers were made from one image, and cannot be distinguished by their identifiers.
 #[test]
 fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
-    take_over(Identity::Image, Origin::Empty);
+    take_over(publisher_and_subscriber_from_one_image(), Origin::Empty);
 }
 
 /// The same where the subscriber was made from a dump: what it copies takes the place of what was restored.
 #[test]
 fn a_restored_subscriber_takes_over_and_repeats_nothing() {
-    take_over(Identity::Image, Origin::Dump);
+    take_over(publisher_and_subscriber_from_one_image(), Origin::Dump);
 }
 
 /// What a subscriber begins with.
@@ -68,8 +67,7 @@ enum Origin {
     Dump,
 }
 
-fn take_over(identity: Identity, origin: Origin) {
-    let (publisher, subscriber) = publisher_and_subscriber(identity);
+fn take_over((publisher, subscriber): Pair, origin: Origin) {
     let mut client = publisher.connect("postgres");
     client.run(
         "SELECT hilo_create('busy'), hilo_create('blocks', block_size => 500),
@@ -245,13 +243,11 @@ fn triggers_that_were_enabled_for_all_are_found() {
 /// hilo_check say it.
 #[test]
 fn two_servers_with_the_same_id_are_recognised() {
-    for identity in [Identity::Own, Identity::Image] {
-        recognise(identity);
-    }
+    recognise(publisher_and_subscriber());
+    recognise(publisher_and_subscriber_from_one_image());
 }
 
-fn recognise(identity: Identity) {
-    let (publisher, subscriber) = publisher_and_subscriber(identity);
+fn recognise((publisher, subscriber): Pair) {
     let mut there = publisher.connect("postgres");
     there.run("SELECT hilo_create('twice'), hilo_nextval('twice')");
     subscriber.subscribe("own", &publisher, "own", "");
@@ -291,30 +287,15 @@ fn pair(prefixes: [&str; 2], nodes: usize) -> Option<[Cluster; 2]> {
     Some(clusters)
 }
 
-/// What two servers replicate to each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tables {
-    Users,
-    /// Those too, and hilo's own: the sequence is created on one server only.
-    All,
-}
-
-/// Creates the table and the sequence on both, and has them replicate to each other.
-fn connect(clusters: &[Cluster; 2], column: &str, replicated: Tables) {
+/// Creates the table on both, the sequence on the first, and has them replicate `tables` to each other.
+fn connect(clusters: &[Cluster; 2], column: &str, tables: &str) {
     let [first, second] = clusters;
     for cluster in clusters {
         cluster.connect("postgres").run(&format!("CREATE TABLE items ({column}, node int)"));
     }
-    let tables = match replicated {
-        Tables::Users => "items".to_owned(),
-        Tables::All => format!("items, {OWN_TABLES}"),
-    };
     let publish = format!("CREATE PUBLICATION ours FOR TABLE {tables}");
     first.connect("postgres").run(&format!("SELECT hilo_create('items'); {publish}"));
     second.connect("postgres").run(&publish);
-    if replicated == Tables::Users {
-        second.connect("postgres").run("SELECT hilo_create('items')");
-    }
     second.subscribe("from_first", first, "ours", "WITH (origin = none)");
     first.subscribe("from_second", second, "ours", "WITH (origin = none, copy_data = false)");
 }
@@ -384,7 +365,8 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
 #[test]
 fn two_way_with_text_keys_and_prefixes() {
     let Some(clusters) = pair(["North/", "South/"], 1) else { return };
-    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", Tables::Users);
+    clusters[1].connect("postgres").run("SELECT hilo_create('items')");
+    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", "items");
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     for prefix in ["North", "South"] {
@@ -397,7 +379,8 @@ fn two_way_with_text_keys_and_prefixes() {
 #[test]
 fn two_way_with_striped_numbers() {
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", Tables::All);
+    let tables = format!("items, {OWN_TABLES}");
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", &tables);
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     let strays = "SELECT count(*) FROM items WHERE node < 2 AND (id - 1) / 1024 % 2 <> node";
@@ -456,7 +439,8 @@ fn draw_until(cluster: &Cluster, seen: &Seen, stop: &AtomicBool) {
 fn two_way_becomes_three_way_under_load() {
     const BEYOND: i64 = 10_000_000;
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", Tables::All);
+    let tables = format!("items, {OWN_TABLES}");
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", &tables);
     let [first, second] = &clusters;
     let third = Cluster::builder().logical().node(2, 3).start_with_hilo();
     let seen = Seen::new(Way::Rising);
