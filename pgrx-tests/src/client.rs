@@ -1,37 +1,8 @@
-//! Connections to a server, and what tests do with them.
+//! What tests do with a connection to a server.
 
-use std::time::Duration;
-
+use postgres::Client;
 use postgres::error::DbError;
 use postgres::types::FromSqlOwned;
-use postgres::{Client, Config, Error, NoTls};
-
-use crate::cluster::Cluster;
-use crate::wait::{LONG, wait_until};
-
-impl Cluster {
-    /// Connects, or returns the error.
-    pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
-        Config::new()
-            .host_path(self.socket_directory())
-            .user(role)
-            .dbname(database)
-            .application_name("hilo-tests")
-            .connect_timeout(Duration::from_secs(30))
-            .connect(NoTls)
-    }
-
-    /// Connects as superuser as soon as the server, which may be down or recovering, allows it.
-    #[track_caller]
-    pub fn connect_when_up(&self, database: &str) -> Client {
-        let mut client = None;
-        wait_until("the server is up again", LONG, || {
-            client = self.try_connect("postgres", database).ok();
-            client.is_some()
-        });
-        client.expect("it is connected")
-    }
-}
 
 /// What tests do with a connection; an error of the server fails the test.
 pub trait ClientExt {

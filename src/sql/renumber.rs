@@ -60,11 +60,11 @@ fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
-fn undealt(sequence: &Sequence, position: &Position) -> Index {
+fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
-    held.and_then(|held| held.undealt).unwrap_or(position.next_index)
+    held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
 }
 
 fn index_space(position: &Position) -> IndexSpace {
@@ -103,7 +103,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
                     lost.push(Range::new(known, position.next_index));
                 }
                 // Nothing from this index on has left the pool, so it counts as not reserved.
-                let next = held.undealt.or(held.reserved_to);
+                let next = held.first_untaken.or(held.reserved_to);
                 position.next_index = next.unwrap_or(position.next_index);
             }
         }
@@ -199,10 +199,10 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
             Some(reached) => reached,
-            None => undealt(old, &position),
+            None => first_untaken(old, &position),
         };
-        let dealt = Position { next_index, ..position };
-        dealt.last_value(&old.definition).unwrap_or(position.base)
+        let taken = Position { next_index, ..position };
+        taken.last_value(&old.definition).unwrap_or(position.base)
     });
     let mut new = Sequence { owned_by, ..old.clone() };
     new.definition = old.definition.alter(options, current, None).or_raise();

@@ -50,7 +50,7 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 struct Stat {
     number: usize,
     index_space: IndexSpace,
-    dealt: i64,
+    taken: i64,
     current: i64,
     standby: i64,
     returned: i64,
@@ -64,12 +64,12 @@ struct Stat {
 }
 
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
-    let dealt = locked.dealt();
+    let taken = locked.taken();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        dealt: dealt - locked.dealt_at_reset,
+        taken: taken - locked.taken_at_reset,
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned().total(),
@@ -78,7 +78,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
         reserved: locked.blocks_reserved,
         prefetched: locked.blocks_prefetched,
         errors: locked.errors,
-        rate: locked.rate.per_second(ffi::now(), dealt, gucs::window().into()),
+        rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
         fault: locked.fault,
     })
 }
@@ -146,8 +146,8 @@ fn stat_slots() -> TableIterator<
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
-            (stat.dealt - in_slices.good - in_slices.void).max(0),
-            slot.dealing.slices.load(Relaxed) as i64,
+            (stat.taken - in_slices.good - in_slices.void).max(0),
+            slot.taking.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
             shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,

@@ -103,7 +103,7 @@ fn own(mapping: &Mapping, count: usize) -> Vec<i64> {
 
 proptest! {
     #[test]
-    fn deals_what_a_counter_counts(mapping in small_mapping()) {
+    fn values_are_those_that_a_counter_counts(mapping in small_mapping()) {
         let expected = own(&mapping, 2000);
         for (index, value) in expected.iter().enumerate() {
             prop_assert_eq!(mapping.value(Index(index as i64)), Some(*value));
@@ -159,13 +159,13 @@ proptest! {
     #[test]
     fn nodes_share_all_values_and_none_twice(mapping in small_mapping()) {
         let mapping = Mapping { cycle: false, ..mapping };
-        let mut dealt = Vec::new();
+        let mut served = Vec::new();
         for node in 0..mapping.stripes.nodes {
             let own = Mapping { stripes: Stripes { node, ..mapping.stripes }, ..mapping };
-            dealt.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
+            served.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
         }
-        dealt.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
-        prop_assert_eq!(dealt, counted(&mapping, 2000));
+        served.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
+        prop_assert_eq!(served, counted(&mapping, 2000));
     }
 
     #[test]
