@@ -14,12 +14,12 @@ CREATE FUNCTION hilo_create(
     cycle boolean DEFAULT false,
     ordered boolean DEFAULT false,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false
 ) RETURNS hilo_sequence
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_0_3_wrapper';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
@@ -37,12 +37,12 @@ CREATE FUNCTION hilo_alter(
     cycle boolean DEFAULT NULL,
     ordered boolean DEFAULT NULL,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL
 ) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_0_3_wrapper';
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
     'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
@@ -97,9 +97,11 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
 
-CREATE FUNCTION hilo_nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
-COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
+-- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
+-- for a parameter without a type.
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_0_3_wrapper';
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 
@@ -139,6 +141,13 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
     'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
+
+-- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
+-- of them by this name.
+CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
+    'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
 
 -- Keys.
 

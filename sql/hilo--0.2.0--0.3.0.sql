@@ -7,6 +7,68 @@ ALTER TABLE hilo.free_range DROP CONSTRAINT free_range_pkey;
 ALTER TABLE hilo.free_range
     ADD CONSTRAINT free_range_pkey PRIMARY KEY (sequence, node, epoch, incarnation, first_index);
 
+-- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
+-- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.
+
+DROP FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean);
+CREATE FUNCTION hilo_create(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false
+) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_0_3_wrapper';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean) IS
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
+    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
+    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
+    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
+    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
+    'are invalid or contradict each other.';
+
+DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
+CREATE FUNCTION hilo_alter(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_0_3_wrapper';
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint) IS
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
+    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
+    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
+    'contradict each other, 55000 if several nodes could serve a value twice.';
+
+ALTER FUNCTION hilo_nextvals(hilo_sequence, integer) RENAME TO nextvals;
+ALTER FUNCTION nextvals(hilo_sequence, integer) SET SCHEMA hilo;
+COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
+    'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_0_3_wrapper';
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
+    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
+
 -- Comments that read differently from those of 0.2.0.
 
 COMMENT ON FUNCTION hilo_sequence(text) IS
@@ -81,21 +143,6 @@ COMMENT ON FUNCTION hilo.restored_position() IS
 COMMENT ON FUNCTION hilo.restored_free_range() IS
     'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
     'dump';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
-    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
-    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
-    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. Errors: 42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options '
-    'are invalid or contradict each other.';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint) IS
-    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
-    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
-    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 55000 if several nodes could serve a value twice.';
 COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
     'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
     'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '
@@ -122,9 +169,6 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
     'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
-COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
-    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
-    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
     'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '

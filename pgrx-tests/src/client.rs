@@ -1,5 +1,6 @@
 //! Connections to a server, and what tests do with them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postgres::error::DbError;
@@ -12,13 +13,31 @@ use crate::wait::{LONG, wait_until};
 impl Cluster {
     /// Connects, or returns the error.
     pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
-        Config::new()
+        self.config(role, database).connect(NoTls)
+    }
+
+    fn config(&self, role: &str, database: &str) -> Config {
+        let mut config = Config::new();
+        config
             .host_path(self.socket_directory())
             .user(role)
             .dbname(database)
             .application_name("hilo-tests")
-            .connect_timeout(Duration::from_secs(30))
+            .connect_timeout(Duration::from_secs(30));
+        config
+    }
+
+    /// Connects as `role`, and keeps the warnings and notices that arrive.
+    #[track_caller]
+    pub fn connect_listening(&self, role: &str, database: &str) -> (Client, Heard) {
+        let heard = Heard::default();
+        let kept = heard.clone();
+        let client = self
+            .config(role, database)
+            .notice_callback(move |report| kept.0.lock().unwrap().push(report))
             .connect(NoTls)
+            .unwrap_or_else(|error| panic!("cannot connect to {database} as {role}: {error:?}"));
+        (client, heard)
     }
 
     /// Connects as superuser as soon as the server, which may be down or recovering, allows it.
@@ -30,6 +49,22 @@ impl Cluster {
             client.is_some()
         });
         client.expect("it is connected")
+    }
+}
+
+/// The warnings and notices that a connection has received.
+#[derive(Clone, Default)]
+pub struct Heard(Arc<Mutex<Vec<DbError>>>);
+
+impl Heard {
+    /// What has arrived since the last call, in order. All that a statement causes arrives before its end.
+    pub fn take(&self) -> Vec<DbError> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// The messages of these.
+    pub fn messages(&self) -> Vec<String> {
+        self.take().iter().map(|report| report.message().to_owned()).collect()
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Cluster {
     pub(crate) tolerance: Mutex<Tolerance>,
     /// The library that sets the server's wall clock, if any.
     pub(crate) clock: OnceLock<PathBuf>,
+    /// Variables of the server's environment.
+    environment: OnceLock<Vec<(String, String)>>,
 }
 
 /// The options of a new cluster.
@@ -48,6 +50,7 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     own_identity: bool,
     clock: Option<PathBuf>,
+    environment: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -76,6 +79,12 @@ impl Builder {
         Builder { clock: Some(library), ..self }
     }
 
+    /// Sets a variable of the server's environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Builder {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -88,6 +97,7 @@ impl Builder {
         if let Some(library) = self.clock {
             cluster.clock.set(library).expect("it has none yet");
         }
+        cluster.environment.set(self.environment).expect("it has none yet");
         cluster.start();
         cluster
     }
@@ -120,6 +130,7 @@ impl Cluster {
             settings: settings.into_iter().map(own).collect(),
             own_identity: false,
             clock: None,
+            environment: Vec::new(),
         }
     }
 
@@ -148,6 +159,7 @@ impl Cluster {
             postmaster: Mutex::new(None),
             tolerance: Mutex::new(Tolerance::default()),
             clock: OnceLock::new(),
+            environment: OnceLock::new(),
         }
     }
 
@@ -215,6 +227,7 @@ impl Cluster {
         let log = log.expect("cannot open the log");
         let mut postgres = self.server.command("postgres");
         self.give_clock(&mut postgres);
+        postgres.envs(self.environment.get().into_iter().flatten().cloned());
         postgres
             .arg("-D")
             .arg(self.data_directory())

@@ -9,7 +9,9 @@
 pub mod column_defaults;
 pub mod column_values;
 pub mod columns;
+pub mod core_sequences;
 pub mod definitions;
+pub mod missing;
 pub mod name;
 pub mod numbering;
 pub mod positions;

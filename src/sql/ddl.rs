@@ -11,6 +11,7 @@ use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
@@ -26,7 +27,7 @@ use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::subtransaction;
 
-sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
+sql_functions!(hilo_create_0_3, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
 pub(super) fn begin_write(what: &CStr) {
@@ -62,7 +63,7 @@ pub(super) fn options(args: Args) -> Options {
         cycle: args.bool(6),
         ordered: args.bool(7),
         block_size: args.int8(8),
-        slice_size: args.int4(9),
+        slice_size: args.int8(9),
         key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
     }
 }
@@ -88,7 +89,7 @@ pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(
 }
 
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
-fn hilo_create(args: Args) -> pg_sys::Datum {
+fn hilo_create_0_3(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
     let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
@@ -189,7 +190,7 @@ pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, 
 
 /// Locks a sequence that the current user owns.
 pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_named(name, By::Owner).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
+    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
 }
 
 /// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
@@ -216,7 +217,7 @@ fn hilo_rename(args: Args) {
             HiloError::Duplicate(new_name.to_string()).raise();
         }
     };
-    find_owned(name).or_raise().ok_or_else(|| definitions::missing(name)).or_raise();
+    find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
     free();
     let type_oid = name_type(args);
     let rename_defaults = || {
@@ -254,7 +255,7 @@ fn hilo_drop(args: Args) {
         (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let absent = || {
         if !if_exists {
-            definitions::missing(name).raise();
+            missing::to_use(name).raise();
         }
         let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");

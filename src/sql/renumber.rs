@@ -7,8 +7,9 @@ use super::args::{Args, sql_functions};
 use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
-use super::nextval;
+use super::{nextval, served_again};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
@@ -23,7 +24,7 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
-sql_functions!(hilo_alter, hilo_setval);
+sql_functions!(hilo_alter_0_3, hilo_setval);
 
 /// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
 /// numbering or, if it `renumbers`, starts like that of a new sequence, because the caller renumbers it at once.
@@ -140,7 +141,7 @@ fn renumber(
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
-fn hilo_alter(args: Args) {
+fn hilo_alter_0_3(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
@@ -166,6 +167,10 @@ fn hilo_alter(args: Args) {
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+    if restart.is_some() {
+        let mapping = numbered(&position, numbering).mapping(&new.definition);
+        served_again::notice(&old, &position, &mapping, next_index);
+    }
     renumber(&locked, &old, &position, numbering, next_index, restart.is_none());
 }
 
@@ -223,7 +228,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || definitions::missing(name);
+    let missing = || missing::to_create(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
@@ -233,6 +238,8 @@ fn hilo_setval(args: Args) -> i64 {
     let locked = lock_position(&sequence, true);
     let position = close(&locked, &sequence, false);
     let (numbering, next_index) = behind(&sequence, &position, value, called).or_raise();
+    let mapping = numbered(&position, numbering).mapping(&sequence.definition);
+    served_again::notice(&sequence, &position, &mapping, next_index);
     renumber(&locked, &sequence, &position, numbering, next_index, false);
     if called {
         memo::set_last(sequence.id, value);
@@ -272,7 +279,11 @@ fn behind(
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
+    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+}
+
+/// `position` in another numbering.
+fn numbered(position: &Position, numbering: Numbering) -> Position {
     let Numbering { base, nodes, stripe } = numbering;
-    let whole = Position { base, nodes, stripe, ..*position };
-    Ok((numbering, whole.mapping(definition).limit()))
+    Position { base, nodes, stripe, ..*position }
 }

@@ -357,11 +357,7 @@ fn hilo_stat_reset(args: Args) {
     });
     // SAFETY: a catalog look-up inside a transaction.
     if one.is_none() && !unsafe { pg_sys::superuser() } {
-        HiloError::Permission {
-            name: "*".into(),
-            needs: "superuser rights, because no sequence is named",
-        }
-        .raise();
+        HiloError::ResetAll.raise();
     }
     let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
     for number in each_slot(|number, locked| {
