@@ -32,10 +32,12 @@ use pgrx::prelude::*;
 use crate::backend::Global;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its tables and their indexes, and of its type `hilo.role`.
+/// The OIDs of the extension, of its schema and tables and their indexes, and of its type `hilo.role`.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
+    /// The schema `hilo`.
+    pub schema: pg_sys::Oid,
     pub sequence: pg_sys::Oid,
     pub sequence_pkey: pg_sys::Oid,
     pub sequence_name_key: pg_sys::Oid,
@@ -99,6 +101,7 @@ fn look_up() -> Result<CatalogOids, HiloError> {
     };
     Ok(CatalogOids {
         extension,
+        schema,
         sequence: of(c"sequence")?,
         sequence_pkey: of(c"sequence_pkey")?,
         sequence_name_key: of(c"sequence_name_key")?,

@@ -16,6 +16,7 @@ pub mod restore_triggers;
 pub mod role_type;
 pub mod sequence_type;
 mod served_again;
+mod sight;
 pub mod spi;
 pub mod stat;
 pub mod stored_rows;
