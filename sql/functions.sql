@@ -76,15 +76,52 @@ CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RET
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
-    '(currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    '(currval, reading), UPDATE (next values, setval, ranges and hi), ALL, or a list with commas. Requires '
+    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
-    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE or ALL. Requires '
-    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, ALL, or a list with '
+    'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
+
+-- Privileges on many sequences, and on those to come.
+
+CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
+COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
+    'Grants a privilege, as hilo_grant does, on every sequence whose name matches a pattern of LIKE and that '
+    'the caller or, if owner is given, that role owns. Returns the number of these sequences. A WARNING '
+    'counts other matching sequences that the caller may see. Sequences that are created later are not '
+    'included: see hilo_default_grant. Errors: 42704 if a role does not exist, 22023 for another privilege, '
+    'for NULL, and for a pattern that ends with an escape character, 42501 if the caller does not have the '
+    'privileges of owner.';
+
+CREATE FUNCTION hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
+COMMENT ON FUNCTION hilo_revoke_all(text, text, text, text) IS
+    'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. Returns the '
+    'number of these sequences. Errors: as for hilo_grant_all.';
+
+CREATE FUNCTION hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
+COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
+    'Makes sequences that the caller or, if for_role is given, that role will create start with a privilege '
+    'for grantee, if their names match a pattern of LIKE. Existing sequences stay as they are: see '
+    'hilo_grant_all. The view hilo_default_privileges shows these privileges. Errors: 42704 if a role does '
+    'not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an escape character, '
+    '42501 if the caller does not have the privileges of for_role.';
+
+CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
+COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
+    'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
+    'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
 
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 

@@ -50,6 +50,8 @@ pub enum HiloError {
     Duplicate(String),
     #[error("permission denied for hilo sequence \"{}\"", .0.name)]
     Permission(Box<Denied>),
+    #[error("permission denied to change the privileges on hilo sequences of role \"{0}\"")]
+    NotMember(String),
     #[error("permission denied to reset the counters of all hilo sequences")]
     ResetAll,
     #[error("must be owner of hilo sequence \"{0}\"")]
@@ -198,6 +200,7 @@ impl HiloError {
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
             Self::Permission(_)
             | Self::ResetAll
+            | Self::NotMember(_)
             | Self::NoSelect { .. }
             | Self::NotOwner(_)
             | Self::NoCreate { .. } => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -264,6 +267,7 @@ impl HiloError {
                 let held = if held.is_empty() { "no privilege" } else { held };
                 Some(format!("The operation requires {needs}. Role \"{user}\" has {held} on the sequence."))
             }
+            Self::NotMember(role) => Some(format!("Only role \"{role}\" and the roles that have its privileges may do so.")),
             Self::ResetAll => Some("Without a name, hilo_stat_reset requires superuser rights.".into()),
             Self::NoCreate { user, .. } => Some(format!("To own a hilo sequence, role \"{user}\" needs CREATE on the schema that extension \"hilo\" was created in, whatever schema the tables are in.")),
             Self::NoSuchSequence { name, meant: Meant::Core(found) } => {
@@ -348,7 +352,7 @@ impl HiloError {
             Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
             Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
             Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
-            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL.".into(),
+            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,
         })

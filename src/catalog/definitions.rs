@@ -8,7 +8,7 @@ use hilo_core::options::{DataType, Definition};
 use super::columns::sequence as column;
 use super::name::Name;
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
-use super::{CatalogOids, catalog_oids, missing, roles};
+use super::{CatalogOids, catalog_oids, default_privileges, missing, roles};
 use crate::errors::HiloError;
 use crate::ffi;
 
@@ -122,11 +122,12 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Adds a sequence. If its name is taken, a unique violation is raised.
+/// Adds a sequence, with the privileges that new sequences of its owner start with. If its name is taken, a
+/// unique violation is raised.
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
     Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
-    Ok(())
+    default_privileges::apply(sequence)
 }
 
 /// The `created_at` of a new row.

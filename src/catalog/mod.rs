@@ -10,6 +10,7 @@ pub mod column_defaults;
 pub mod column_values;
 pub mod columns;
 pub mod core_sequences;
+pub mod default_privileges;
 pub mod definitions;
 pub mod missing;
 pub mod name;
@@ -51,13 +52,23 @@ pub struct CatalogOids {
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: pg_sys::Oid,
     pub privilege_grantee_idx: pg_sys::Oid,
+    pub default_privilege: pg_sys::Oid,
+    pub default_privilege_pkey: pg_sys::Oid,
+    pub default_privilege_grantee_idx: pg_sys::Oid,
     /// The type `hilo.role`.
     pub role_type: pg_sys::Oid,
 }
 
 impl CatalogOids {
-    fn tables(&self) -> [pg_sys::Oid; 5] {
-        [self.sequence, self.position, self.free_range, self.gap, self.privilege]
+    fn tables(&self) -> [pg_sys::Oid; 6] {
+        [
+            self.sequence,
+            self.position,
+            self.free_range,
+            self.gap,
+            self.privilege,
+            self.default_privilege,
+        ]
     }
 }
 
@@ -115,6 +126,9 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         privilege: of(c"privilege")?,
         privilege_pkey: of(c"privilege_pkey")?,
         privilege_grantee_idx: of(c"privilege_grantee_idx")?,
+        default_privilege: of(c"default_privilege")?,
+        default_privilege_pkey: of(c"default_privilege_pkey")?,
+        default_privilege_grantee_idx: of(c"default_privilege_grantee_idx")?,
         role_type: type_named(c"role", schema)?,
     })
 }

@@ -48,6 +48,20 @@ impl Privileges {
         })
     }
 
+    /// The privileges in a list such as `USAGE, select`.
+    ///
+    /// # Errors
+    /// `NoSuchPrivilege` for the first that does not exist.
+    pub fn listed(list: &str) -> Result<Privileges, HiloError> {
+        list.split(',').try_fold(Self::NONE, |set, name| {
+            let name = name.trim();
+            match Self::named(&name.to_ascii_uppercase()) {
+                Some(privilege) => Ok(set.or(privilege)),
+                None => Err(HiloError::NoSuchPrivilege(name.to_owned())),
+            }
+        })
+    }
+
     /// The names of the privileges in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         ["USAGE", "SELECT", "UPDATE"]

@@ -4,6 +4,7 @@ pub mod args;
 pub mod check;
 pub mod ddl;
 pub mod find_gaps;
+pub mod grants;
 pub mod keys;
 mod missing_because;
 pub mod nextval;
