@@ -84,6 +84,36 @@ fn an_upgraded_catalog_equals_a_fresh_one() {
     cluster.finish();
 }
 
+/// Views and functions that use the older hilo_nextvals continue to work after the update, and in a dump of it.
+/// What depends on a function that the update has to replace stops it, by name, and nothing has changed.
+#[test]
+fn what_uses_older_functions_survives_the_update() {
+    let cluster = cluster();
+    let mut client = old_shop(&cluster);
+    client.run(
+        "CREATE VIEW batch AS SELECT hilo_nextvals('unused', 3) AS id;
+         CREATE FUNCTION many(n integer) RETURNS SETOF bigint BEGIN ATOMIC SELECT hilo_nextvals('unused', n); END;
+         CREATE FUNCTION late(n integer) RETURNS SETOF bigint LANGUAGE sql AS 'SELECT hilo_nextvals(''unused'', n)';
+         CREATE FUNCTION make() RETURNS void BEGIN ATOMIC SELECT hilo_create('made'); END",
+    );
+    let update = "ALTER EXTENSION hilo UPDATE";
+    client.refusal(update).is("2BP01").says("hilo_create").details("function make()");
+    assert_eq!(version(&mut client), OLDEST);
+    client.run(&format!("DROP FUNCTION make(); {update}"));
+    let dump = cluster.pg_dump("shop", &[]);
+    cluster.connect("postgres").run("CREATE DATABASE restored");
+    cluster.restore("restored", &dump);
+    for database in ["shop", "restored"] {
+        let mut client = cluster.connect(database);
+        let mut drawn = client.all::<i64>("SELECT id FROM batch");
+        drawn.extend(client.all::<i64>("SELECT many(2)"));
+        drawn.extend(client.all::<i64>("SELECT late(2)"));
+        assert_eq!(drawn, [1, 2, 3, 4, 5, 6, 7], "{database}");
+        client.refusal("SELECT many(-1)").is("22023");
+    }
+    cluster.finish();
+}
+
 /// A dump that the first release has made is restored into this one.
 #[test]
 fn a_dump_of_the_first_release_is_restored() {

@@ -103,20 +103,26 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
 ///
 /// The pattern must have passed [`check_pattern`].
 pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
-    is_like(name, text_datum(pattern))
+    let pattern = text_datum(pattern);
+    let result = is_like(name, pattern);
+    // SAFETY: `text_datum` has allocated it.
+    unsafe { pg_sys::pfree(pattern.cast_mut_ptr()) };
+    result
 }
 
 fn is_like(name: &[u8], pattern: pg_sys::Datum) -> bool {
-    // SAFETY: LIKE takes two texts, which both are, and the collation of the column.
-    let result = unsafe {
-        pg_sys::OidFunctionCall2Coll(
+    let name = text_datum(name);
+    // SAFETY: LIKE takes two texts, which both are, and the collation of the column. It keeps neither.
+    unsafe {
+        let result = pg_sys::OidFunctionCall2Coll(
             pg_sys::Oid::from_u32(pg_sys::F_TEXTLIKE),
             pg_sys::C_COLLATION_OID,
-            text_datum(name),
+            name,
             pattern,
-        )
-    };
-    result.value() & 0xff != 0
+        );
+        pg_sys::pfree(name.cast_mut_ptr());
+        result.value() & 0xff != 0
+    }
 }
 
 /// Refuses a pattern that LIKE would refuse for some names only: one that ends with an escape.

@@ -118,7 +118,11 @@ pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, Hilo
 pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| visit(Sequence::from_row(&row)));
+    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| {
+        let sequence = Sequence::from_row(&row);
+        row.free();
+        visit(sequence)
+    });
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Privileges: on one sequence, on all that match a pattern, and on those to come.
 
+use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -134,15 +135,25 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
     .or_raise();
     // Every such call locks in the same order.
     own.sort_unstable();
+    let mut scratch = PgMemoryContexts::new("hilo privileges");
     let mut changed = 0;
     for id in own {
         pgrx::check_for_interrupts!();
-        if let Some(locked) = definitions::lock_existing(id).or_raise()
-            && matching.includes(&locked.sequence)
-            && privileges::acts_as(user, locked.sequence.owner)
-        {
-            change(locked, changes, grantee, set);
-            changed += 1;
+        let change = || match definitions::lock_existing(id).or_raise() {
+            Some(locked)
+                if matching.includes(&locked.sequence)
+                    && privileges::acts_as(user, locked.sequence.owner) =>
+            {
+                change(locked, changes, grantee, set);
+                1
+            }
+            // It was dropped, renamed or given away during the wait for its lock.
+            _ => 0,
+        };
+        // SAFETY: nothing that is allocated in the scratch context is used after the round.
+        unsafe {
+            changed += scratch.switch_to(|_| change());
+            scratch.reset();
         }
     }
     if others > 0 {
