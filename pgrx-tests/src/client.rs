@@ -1,8 +1,30 @@
 //! What tests do with a connection to a server.
 
+use std::sync::{Arc, Mutex};
+
 use postgres::Client;
 use postgres::error::DbError;
 use postgres::types::FromSqlOwned;
+
+/// The warnings and notices that a connection has received.
+#[derive(Clone, Default)]
+pub struct Heard(Arc<Mutex<Vec<DbError>>>);
+
+impl Heard {
+    pub(crate) fn add(&self, report: DbError) {
+        self.0.lock().unwrap().push(report);
+    }
+
+    /// What has arrived since the last call, in order. All that a statement causes arrives before its end.
+    pub fn take(&self) -> Vec<DbError> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// The messages of these.
+    pub fn messages(&self) -> Vec<String> {
+        self.take().iter().map(|report| report.message().to_owned()).collect()
+    }
+}
 
 /// What tests do with a connection; an error of the server fails the test.
 pub trait ClientExt {

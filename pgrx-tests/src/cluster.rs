@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, Error, NoTls};
 
-use crate::client::ClientExt;
+use crate::client::{ClientExt, Heard};
 use crate::clock::Clock;
 use crate::files::{initialise, new_data_directory, new_directory};
 use crate::log::Log;
@@ -43,6 +43,8 @@ pub struct Cluster {
     pub(crate) log: Log,
     /// The server's own wall clock, if it has one.
     clock: OnceLock<Clock>,
+    /// Variables of the server's environment.
+    environment: OnceLock<Vec<(String, String)>>,
 }
 
 /// The options of a new cluster.
@@ -50,6 +52,7 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     own_identity: bool,
     clock: Option<PathBuf>,
+    environment: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -78,6 +81,12 @@ impl Builder {
         Builder { clock: Some(library), ..self }
     }
 
+    /// Sets a variable of the server's environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Builder {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -91,6 +100,7 @@ impl Builder {
             let clock = Clock::new(library, cluster.file("clock"));
             assert!(cluster.clock.set(clock).is_ok(), "it has none yet");
         }
+        cluster.environment.set(self.environment).expect("it has none yet");
         cluster.start();
         cluster
     }
@@ -123,6 +133,7 @@ impl Cluster {
             settings: settings.into_iter().map(own).collect(),
             own_identity: false,
             clock: None,
+            environment: Vec::new(),
         }
     }
 
@@ -152,6 +163,7 @@ impl Cluster {
             postmaster: Mutex::new(None),
             log,
             clock: OnceLock::new(),
+            environment: OnceLock::new(),
         }
     }
 
@@ -247,6 +259,7 @@ impl Cluster {
         if let Some(clock) = self.clock.get() {
             clock.give_to(&mut postgres);
         }
+        postgres.envs(self.environment.get().into_iter().flatten().cloned());
         postgres
             .arg("-D")
             .arg(self.data_directory())
@@ -310,13 +323,31 @@ impl Cluster {
 
     /// Connects, or returns the error.
     pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
-        Config::new()
+        self.connection(role, database).connect(NoTls)
+    }
+
+    fn connection(&self, role: &str, database: &str) -> Config {
+        let mut config = Config::new();
+        config
             .host_path(self.socket_directory())
             .user(role)
             .dbname(database)
             .application_name("hilo-tests")
-            .connect_timeout(Duration::from_secs(30))
+            .connect_timeout(Duration::from_secs(30));
+        config
+    }
+
+    /// Connects as `role`, and keeps the warnings and notices that arrive.
+    #[track_caller]
+    pub fn connect_listening(&self, role: &str, database: &str) -> (Client, Heard) {
+        let heard = Heard::default();
+        let kept = heard.clone();
+        let client = self
+            .connection(role, database)
+            .notice_callback(move |report| kept.add(report))
             .connect(NoTls)
+            .unwrap_or_else(|error| panic!("cannot connect to {database} as {role}: {error:?}"));
+        (client, heard)
     }
 
     /// Connects as superuser.

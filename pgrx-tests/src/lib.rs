@@ -27,7 +27,7 @@ mod upgrade;
 mod wait;
 
 pub use accounting::{assert_accounted, assert_unique, taken, write_free_ranges};
-pub use client::{ClientExt, Refusal};
+pub use client::{ClientExt, Heard, Refusal};
 pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};

@@ -10,9 +10,10 @@ use super::args::{Args, sql_functions};
 use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
-use super::{nextval, owned_by};
+use super::{nextval, owned_by, served_again};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
@@ -187,6 +188,10 @@ fn hilo_alter(args: Args) {
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+    if start == Start::Restarts {
+        let mapping = numbered(&position, numbering).mapping(&new.definition);
+        served_again::notice(&old, &position, &mapping, next_index);
+    }
     renumber(&locked, &old, &position, numbering, next_index, start);
 }
 
@@ -243,7 +248,7 @@ pub(super) fn unserved(sequence: &Sequence) -> Unserved {
     let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
         return at(position.next_index, None);
     };
-    let next = memory.undealt.unwrap_or(position.next_index);
+    let next = memory.first_untaken.unwrap_or(position.next_index);
     let below = Range::new(Index::ZERO, next);
     let held = memory.ranges.iter().chain(&free).map(|range| range.intersection(&below));
     at(next, Some(held.filter(|range| !range.is_empty()).collect()))
@@ -346,7 +351,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || definitions::missing(name);
+    let missing = || missing::to_create(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
@@ -357,6 +362,8 @@ fn hilo_setval(args: Args) -> i64 {
     let position = close(&locked, &sequence, Start::Restarts);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
+    let mapping = numbered(&position, numbering).mapping(&sequence.definition);
+    served_again::notice(&sequence, &position, &mapping, next_index);
     renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
     if called {
         memo::set_last(sequence.id, value);
@@ -403,7 +410,11 @@ fn after(
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
+    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+}
+
+/// `position` in another numbering.
+fn numbered(position: &Position, numbering: Numbering) -> Position {
     let Numbering { base, nodes, stripe } = numbering;
-    let whole = Position { base, nodes, stripe, ..*position };
-    Ok((numbering, whole.mapping(definition).limit()))
+    Position { base, nodes, stripe, ..*position }
 }
