@@ -43,18 +43,22 @@ pub enum HiloError {
         env!("CARGO_PKG_VERSION")
     )]
     Version { installed: String, newer: bool },
-    #[error("hilo sequence \"{0}\" does not exist")]
-    NoSuchSequence(String),
+    #[error("hilo sequence \"{name}\" does not exist")]
+    NoSuchSequence { name: String, meant: Meant },
     #[error("hilo sequence \"{0}\" is in use and cannot be restored")]
     RestoreInUse(String),
     #[error("hilo sequence \"{0}\" already exists")]
     Duplicate(String),
-    #[error("permission denied for hilo sequence \"{name}\"")]
-    Permission { name: String, needs: &'static str },
+    #[error("permission denied for hilo sequence \"{}\"", .0.name)]
+    Permission(Box<Denied>),
+    #[error("permission denied to change the privileges on hilo sequences of role \"{0}\"")]
+    NotMember(String),
+    #[error("permission denied to reset the counters of all hilo sequences")]
+    ResetAll,
     #[error("must be owner of hilo sequence \"{0}\"")]
     NotOwner(String),
-    #[error("permission denied for schema {0}")]
-    NoCreate(String),
+    #[error("permission denied for schema {schema}")]
+    NoCreate { schema: String, user: String },
     #[error("reached {} value of hilo sequence \"{name}\" ({bound})", if *.falling { "minimum" } else { "maximum" })]
     Exhausted { name: String, bound: i64, falling: bool },
     #[error("cannot execute {0}() during recovery")]
@@ -119,6 +123,22 @@ pub enum HiloError {
     NoSelect { column: String, relation: String },
     #[error("column \"{column}\" of relation {relation} cannot hold values of a sequence")]
     NotANumber { column: String, relation: String },
+    #[error("\"{relation}\" cannot be moved from one kind of sequence to the other")]
+    NotATable { relation: String, why: &'static str },
+    #[error("must be owner of table {0}")]
+    NotTableOwner(String),
+    #[error("column {column} has no sequence of Postgres")]
+    NoCoreSequence { column: String, default: Option<String> },
+    #[error("column {column} uses hilo sequence \"{name}\" already")]
+    UsesHilo { column: String, name: String },
+    #[error("column {column} does not use a hilo sequence")]
+    NoHiloSequence { column: String, default: Option<String> },
+    #[error("sequence {sequence} is used by another column too")]
+    UsedTwice { sequence: String, others: Vec<String> },
+    #[error("hilo sequence \"{0}\" is shared by several nodes")]
+    NodesShare(String),
+    #[error("column {0} must be NOT NULL to become an identity column")]
+    Nullable(String),
     #[error("column {0} cannot own a hilo sequence")]
     CannotOwn(String),
     #[error("hilo sequence must have same owner as the table of column {0}")]
@@ -146,6 +166,31 @@ pub enum HiloError {
     PruneHasDependents(Vec<String>),
     #[error("server prefix \"{prefix}\" cannot be used: {message}")]
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
+}
+
+/// What the caller may have meant by a name that no sequence has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// A hilo sequence with a similar name.
+    Similar(String),
+    /// One of core's sequences, by its schema and name.
+    Core(String),
+    /// A sequence that is yet to be created.
+    New,
+    Unknown,
+}
+
+/// A privilege that the user lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pub name: String,
+    pub user: String,
+    /// What the operation requires.
+    pub needs: &'static str,
+    /// What the user has: empty for nothing.
+    pub held: String,
+    /// The privilege that the owner should grant.
+    pub wanted: &'static str,
 }
 
 /// Why a caller waited without success.
@@ -187,12 +232,14 @@ impl HiloError {
             | Self::CatalogMismatch(_)
             | Self::RestoreInUse(_)
             | Self::Version { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
+            Self::NoSuchSequence { .. } | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
-            Self::Permission { .. }
+            Self::Permission(_)
+            | Self::ResetAll
+            | Self::NotMember(_)
             | Self::NoSelect { .. }
             | Self::NotOwner(_)
-            | Self::NoCreate(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            | Self::NoCreate { .. } => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::Exhausted { .. } | Self::RangeTooLarge { .. } => {
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
             }
@@ -220,7 +267,14 @@ impl HiloError {
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::At { error, .. } => error.code(),
-            Self::CannotOwn(_) => Code::ERRCODE_WRONG_OBJECT_TYPE,
+            Self::NotTableOwner(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            Self::NoCoreSequence { .. }
+            | Self::UsesHilo { .. }
+            | Self::NoHiloSequence { .. }
+            | Self::UsedTwice { .. }
+            | Self::NodesShare(_)
+            | Self::Nullable(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Self::CannotOwn(_) | Self::NotATable { .. } => Code::ERRCODE_WRONG_OBJECT_TYPE,
             Self::OwnersDiffer(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
@@ -258,8 +312,30 @@ impl HiloError {
             Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
             Self::Version { .. } => Some("Nothing is served unless both have the same version.".into()),
             Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
-            Self::Permission { needs, .. } => Some(format!("The operation requires {needs}.")),
+            Self::Permission(denied) => {
+                let Denied { user, needs, held, .. } = &**denied;
+                let held = if held.is_empty() { "no privilege" } else { held };
+                Some(format!("The operation requires {needs}. Role \"{user}\" has {held} on the sequence."))
+            }
+            Self::NotMember(role) => Some(format!("Only role \"{role}\" and the roles that have its privileges may do so.")),
+            Self::ResetAll => Some("Without a name, hilo_stat_reset requires superuser rights.".into()),
+            Self::NoCreate { user, .. } => Some(format!("To own a hilo sequence, role \"{user}\" needs CREATE on the schema that extension \"hilo\" was created in, whatever schema the tables are in.")),
+            Self::NoSuchSequence { name, meant: Meant::Core(found) } => {
+                Some(format!("\"{name}\" is a sequence of Postgres: {found}."))
+            }
             Self::Timeout { cause, .. } => Some(cause.to_string()),
+            Self::NotATable { why, .. } => Some((*why).into()),
+            Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
+            Self::NoCoreSequence { default, .. } | Self::NoHiloSequence { default, .. } => {
+                Some(match default {
+                    Some(default) => format!("Its default is {default}."),
+                    None => "It has no default.".into(),
+                })
+            }
+            Self::UsesHilo { .. } => Some("Its default calls hilo_nextval.".into()),
+            Self::UsedTwice { others, .. } => Some(some_of(others)),
+            Self::NodesShare(_) => Some("A sequence of Postgres knows nothing of the values that other nodes serve.".into()),
+            Self::Nullable(_) => Some("Postgres requires it of every identity column.".into()),
             Self::CannotOwn(_) => Some("Only a permanent, unlogged, partitioned or foreign table can own a hilo sequence.".into()),
             Self::LinkedToTable { column, .. } => Some(format!("The sequence is owned by column {column}, and has the owner of its table.")),
             Self::HasDependents { name, dependents }
@@ -308,7 +384,18 @@ impl HiloError {
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
-            Self::NoSuchSequence(_) => where_to_create().into(),
+            Self::NoSuchSequence { meant, .. } => match meant {
+                Meant::Similar(name) => format!("Did you mean \"{name}\"?"),
+                Meant::Core(_) => "Use nextval and the other commands of Postgres for it, or take over the column that it feeds with hilo_adopt.".into(),
+                Meant::New => where_to_create().into(),
+                Meant::Unknown => "The view hilo_sequences lists the sequences that you may see.".into(),
+            },
+            Self::Permission(denied) => {
+                let Denied { name, user, wanted, .. } = &**denied;
+                format!("The owner of the sequence grants it with: SELECT hilo_grant({}, {}, '{wanted}');", literal(name), literal(user))
+            }
+            Self::ResetAll => "Name a sequence that you own.".into(),
+            Self::NoCreate { schema, user } => format!("The owner of the schema grants it with: GRANT CREATE ON SCHEMA {schema} TO {user};"),
             Self::Duplicate(_) => "Choose another name, or keep the existing sequence with if_not_exists => true in hilo_create.".into(),
             Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
             Self::Recovery(_) => "Only the primary serves sequences.".into(),
@@ -327,6 +414,16 @@ impl HiloError {
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
             Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
+            Self::NoSuchColumn { .. } => "Specify one of its columns, by its name.".into(),
+            Self::NoSuchRelation(_) => "Specify a table that exists, by its name.".into(),
+            Self::NotATable { .. } => "Specify an ordinary or a partitioned table.".into(),
+            Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
+            Self::NoCoreSequence { .. } => "hilo_adopt takes over serial and identity columns, and those whose default is nextval(...). For any other column, create a sequence with hilo_create and set the default to hilo_nextval.".into(),
+            Self::UsesHilo { .. } => "There is nothing to take over. hilo_sync moves the sequence beyond the values of the column.".into(),
+            Self::NoHiloSequence { .. } => "hilo_release takes columns whose default is hilo_nextval of a constant name.".into(),
+            Self::UsedTwice { .. } => "Give each column a sequence of its own first.".into(),
+            Self::NodesShare(_) => "Let one node serve it alone: set hilo.node_count = 1, then hilo_alter(name, restart_with => ...) with a value beyond all that any node has reserved.".into(),
+            Self::Nullable(_) => "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for a column with a default.".into(),
             Self::CannotOwn(_) => "Leave out owned_by.".into(),
             Self::OwnersDiffer(_) => "Give the sequence to the owner of the table with hilo_set_owner first.".into(),
             Self::LinkedToTable { .. } => "Use ALTER TABLE ... OWNER TO, or first hilo_alter(name, owned_by => 'none').".into(),
@@ -339,7 +436,7 @@ impl HiloError {
             Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
             Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
             Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
-            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL.".into(),
+            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,
         })
@@ -355,6 +452,16 @@ impl HiloError {
 
     /// Raises it as a Postgres ERROR.
     pub fn raise(self) -> ! {
+        self.report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+
+    /// Tells the client and the log, as a WARNING.
+    pub fn warn(self) {
+        self.report(PgLogLevel::WARNING);
+    }
+
+    fn report(self, level: PgLogLevel) {
         let mut report = ErrorReport::new(self.code(), self.to_string(), "hilo");
         if let Some(detail) = self.detail() {
             report = report.set_detail(detail);
@@ -362,8 +469,7 @@ impl HiloError {
         if let Some(hint) = self.hint() {
             report = report.set_hint(hint);
         }
-        report.report(PgLogLevel::ERROR);
-        unreachable!("an ERROR does not return")
+        report.report(level);
     }
 }
 
@@ -386,6 +492,11 @@ fn where_to_create() -> &'static str {
     } else {
         "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
     }
+}
+
+/// A string constant of SQL, as it is usually written.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// A DETAIL with one line for each object, and no longer than core makes it.

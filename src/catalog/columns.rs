@@ -56,6 +56,10 @@ pub mod gap {
     pub const LAST_VALUE: i16 = 4;
     pub const COUNT: i16 = 5;
     pub const REASON: i16 = 6;
+    pub const RECORDED_AT: i16 = 7;
+    pub const NAME: i16 = 8;
+    /// The number of columns.
+    pub const WIDTH: usize = 8;
 }
 
 pub mod privilege {
@@ -63,4 +67,11 @@ pub mod privilege {
     pub const GRANTEE: i16 = 2;
     pub const PRIVILEGE: i16 = 3;
     pub const GRANTOR: i16 = 4;
+}
+
+pub mod default_privilege {
+    pub const OWNER: i16 = 1;
+    pub const PATTERN: i16 = 2;
+    pub const GRANTEE: i16 = 3;
+    pub const PRIVILEGE: i16 = 4;
 }

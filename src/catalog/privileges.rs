@@ -1,16 +1,19 @@
 //! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege` and core's
 //! predefined roles allow.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
 use super::columns::privilege as column;
 use super::definitions::Sequence;
+use super::name::escape_for_message;
 use super::roles::PUBLIC;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::{Denied, HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
 
@@ -51,6 +54,20 @@ impl Privileges {
         })
     }
 
+    /// The privileges in a list such as `USAGE, select`.
+    ///
+    /// # Errors
+    /// `NoSuchPrivilege` for the first that does not exist.
+    pub fn listed(list: &str) -> Result<Privileges, HiloError> {
+        list.split(',').try_fold(Self::NONE, |set, name| {
+            let name = name.trim();
+            match Self::named(&name.to_ascii_uppercase()) {
+                Some(privilege) => Ok(set.or(privilege)),
+                None => Err(HiloError::NoSuchPrivilege(name.to_owned())),
+            }
+        })
+    }
+
     /// The names of the privileges in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         ["USAGE", "SELECT", "UPDATE"]
@@ -72,6 +89,27 @@ impl Privileges {
             _ => "a privilege",
         }
     }
+
+    /// The privilege to ask for where any of the set is enough: the one that allows least.
+    const fn least(self) -> &'static str {
+        match self.0 {
+            4 => "UPDATE",
+            2 | 7 => "SELECT",
+            _ => "USAGE",
+        }
+    }
+}
+
+/// The error for the current user, who has only the privileges `held` where one of `needs` is required.
+pub fn denied(name: &[u8], needs: Privileges, held: Privileges) -> HiloError {
+    let held: Vec<_> = held.names().collect();
+    HiloError::Permission(Box::new(Denied {
+        name: escape_for_message(name),
+        user: roles::name_of(ffi::current_user()),
+        needs: needs.needed(),
+        held: if held.is_empty() { String::new() } else { format!("only {}", held.join(" and ")) },
+        wanted: needs.least(),
+    }))
 }
 
 /// Whether `user` has the rights of `role`: is that role, inherits from it, or is a superuser.
@@ -132,6 +170,12 @@ pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, H
         true
     });
     Ok(granted)
+}
+
+/// Whether the views show `sequence` to `user`.
+pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
+    Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
 }
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.
@@ -238,7 +282,7 @@ pub fn may_create() -> Result<(), HiloError> {
 /// schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = extension_schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. The name is null, which is checked, or
+    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is checked, or
     // a C string in the current memory context.
     unsafe {
         #[cfg(feature = "pg15")]
@@ -253,9 +297,16 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
         if result == pg_sys::AclResult::ACLCHECK_OK {
             return Ok(());
         }
-        let name = pg_sys::get_namespace_name(schema);
-        let name = if name.is_null() { c"" } else { std::ffi::CStr::from_ptr(name) };
-        Err(HiloError::NoCreate(name.to_string_lossy().into_owned()))
+        let quoted = |name: *const std::ffi::c_char| {
+            if name.is_null() {
+                return String::new();
+            }
+            CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+        };
+        Err(HiloError::NoCreate {
+            schema: quoted(pg_sys::get_namespace_name(schema)),
+            user: quoted(pg_sys::GetUserNameFromId(user, true)),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use hilo_core::range::Range;
 use super::CatalogOids;
 use super::columns::{free_range as column, gap};
 use super::definitions::Sequence;
+use super::name::Name;
 use super::positions::Position;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -323,6 +324,7 @@ pub fn record_gap(
             Some(count.into()),
             Some(text_datum(reason.name().as_bytes())),
             Some(now.0.into()),
+            None,
         ]);
     };
     for run in mapping.runs(rest).take(MOST_ROWS) {
@@ -384,6 +386,52 @@ pub fn write_off(
     }
     next_command();
     Ok(())
+}
+
+/// The sequence that gaps of released columns belong to: none.
+const RELEASED: SequenceId = SequenceId(0);
+
+/// Keeps the gaps of a sequence that is about to be dropped because its column is released, under its name.
+pub fn keep_gaps(ids: &CatalogOids, sequence: &Sequence) -> Result<(), HiloError> {
+    let table = Table::write(ids.gap)?;
+    move_gaps(&table, ids, sequence.id, |_| true, (RELEASED, Some(&sequence.name)));
+    Ok(())
+}
+
+/// Gives a sequence that adopts a column the gaps that were kept under its name.
+pub fn adopt_gaps(ids: &CatalogOids, sequence: &Sequence) -> Result<(), HiloError> {
+    let table = Table::write(ids.gap)?;
+    let its_own =
+        |row: &Row| row.datum(gap::NAME).is_some() && *row.name(gap::NAME) == *sequence.name;
+    move_gaps(&table, ids, RELEASED, its_own, (sequence.id, None));
+    Ok(())
+}
+
+fn move_gaps(
+    table: &Table,
+    ids: &CatalogOids,
+    from: SequenceId,
+    those: impl Fn(&Row) -> bool,
+    (to, name): (SequenceId, Option<&Name>),
+) {
+    table.scan(
+        ids.gap_sequence_idx,
+        &[(gap::SEQUENCE, Match::Int8(from.0))],
+        Snapshot::Catalog,
+        |row| {
+            if those(&row) {
+                let mut values = [None; gap::WIDTH];
+                for column in gap::NODE..=gap::RECORDED_AT {
+                    values[column as usize - 1] = row.datum(column);
+                }
+                values[gap::SEQUENCE as usize - 1] = Some(to.0.into());
+                values[gap::NAME as usize - 1] = name.map(|name| text_datum(name));
+                table.update(&row, &mut values);
+            }
+            true
+        },
+    );
+    next_command();
 }
 
 /// Deletes the free ranges, the gaps and the privileges of a dropped sequence.

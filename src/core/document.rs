@@ -48,7 +48,7 @@ pub struct Described {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slice_size: Option<i32>,
+    pub slice_size: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_format: Option<String>,
     /// A column, as `schema.table.column`. `None`: no column owns the sequence
@@ -361,7 +361,6 @@ fn plain(error: &serde_json::Error) -> String {
     let text = text.split(" at line ").next().unwrap_or_default();
     text.replace('`', "\"")
         .replace("expected i64", "expected bigint")
-        .replace("expected i32", "expected integer")
         .replace("expected u32", "expected the version")
         .replace("expected a sequence", "expected an array")
         .replace("invalid type: sequence", "invalid type: array")

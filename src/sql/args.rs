@@ -43,10 +43,6 @@ impl Args {
         self.datum(at).map(|datum| datum.value() as i64)
     }
 
-    pub fn int4(&self, at: usize) -> Option<i32> {
-        self.datum(at).map(|datum| datum.value() as i32)
-    }
-
     pub fn bool(&self, at: usize) -> Option<bool> {
         self.datum(at).map(|datum| datum.value() & 0xff != 0)
     }
@@ -120,6 +116,13 @@ impl Args {
                 (*flinfo).fn_extra = std::ptr::from_ref(extra) as *mut _;
             }
         }
+    }
+
+    /// The result NULL.
+    pub fn null(&self) -> pg_sys::Datum {
+        // SAFETY: the call is live.
+        unsafe { (*self.0).isnull = true };
+        pg_sys::Datum::null()
     }
 
     pub fn raw(&self) -> pg_sys::FunctionCallInfo {

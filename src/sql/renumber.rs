@@ -1,6 +1,7 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
 use hilo_core::direction::Direction;
+use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
@@ -9,9 +10,10 @@ use super::args::{Args, sql_functions};
 use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
-use super::{nextval, owned_by};
+use super::{nextval, owned_by, served_again};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
@@ -59,11 +61,11 @@ fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
-fn undealt(sequence: &Sequence, position: &Position) -> Index {
+fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
-    held.and_then(|held| held.undealt).unwrap_or(position.next_index)
+    held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
 }
 
 fn index_space(position: &Position) -> IndexSpace {
@@ -102,7 +104,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
                     lost.push(Range::new(known, position.next_index));
                 }
                 // Nothing from this index on has left the pool, so it counts as not reserved.
-                let next = held.undealt.or(held.reserved_to);
+                let next = held.first_untaken.or(held.reserved_to);
                 position.next_index = next.unwrap_or(position.next_index);
             }
         }
@@ -195,6 +197,10 @@ pub(super) fn alter(
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+    if start == Start::Restarts {
+        let mapping = numbered(&position, numbering).mapping(&new.definition);
+        served_again::notice(&old, &position, &mapping, next_index);
+    }
     renumber(&locked, &old, &position, numbering, next_index, start);
 }
 
@@ -207,16 +213,77 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
             Some(reached) => reached,
-            None => undealt(old, &position),
+            None => first_untaken(old, &position),
         };
-        let dealt = Position { next_index, ..position };
-        dealt.last_value(&old.definition).unwrap_or(position.base)
+        let taken = Position { next_index, ..position };
+        taken.last_value(&old.definition).unwrap_or(position.base)
     });
     let mut new = Sequence { owned_by, ..old.clone() };
     new.definition = old.definition.alter(options, current, None).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     locked.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+}
+
+/// What a sequence is yet to serve here.
+pub(super) struct Unserved {
+    pub mapping: Mapping,
+    /// The value that comes next in order; `None`: there is none left.
+    pub next: Option<i64>,
+    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
+    pub held: Option<Vec<Range>>,
+}
+
+/// Looks at what a sequence is yet to serve. This session returns what it holds first.
+pub(super) fn unserved(sequence: &Sequence) -> Unserved {
+    let ids = catalog_oids().or_raise();
+    let node = numbering::node().or_raise();
+    let found = positions::find(&ids, sequence.id, node).or_raise();
+    let position = found.unwrap_or_else(|| Position::first(sequence));
+    let mapping = position.mapping(&sequence.definition);
+    let at = |next_index, held| Unserved { mapping, next: mapping.value(next_index), held };
+    let written = positions::find_written(sequence.id, node).or_raise();
+    if let Some((position, version)) = written {
+        // What this transaction has numbered, nobody else holds.
+        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
+        return at(reached, Some(Vec::new()));
+    }
+    let free = ranges::free_of(&ids, &position).or_raise();
+    let shared = shared::get().or_raise();
+    if position.incarnation != shared.life() {
+        return at(position.next_index, Some(free));
+    }
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
+        return at(position.next_index, None);
+    };
+    let next = memory.first_untaken.unwrap_or(position.next_index);
+    let below = Range::new(Index::ZERO, next);
+    let held = memory.ranges.iter().chain(&free).map(|range| range.intersection(&below));
+    at(next, Some(held.filter(|range| !range.is_empty()).collect()))
+}
+
+/// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
+/// there is none left.
+///
+/// # Errors
+/// `NodesRestart` if other nodes serve the sequence too.
+pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
+    let locked = lock_position(sequence, Start::Restarts);
+    if locked.position.nodes > 1 {
+        return Err(HiloError::NodesRestart(sequence.name.to_string()));
+    }
+    let position = close(&locked, sequence, Start::Restarts);
+    let mapping = position.mapping(&sequence.definition);
+    let index = mapping.first_index_beyond(taken).max(position.next_index);
+    let next = mapping.value(index);
+    let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
+    let (numbering, next_index) = match next {
+        Some(next) => with(sequence, &position, next)?,
+        None => after(sequence, &position, last)?,
+    };
+    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+    Ok(next)
 }
 
 /// Makes a sequence continue with `next`; `None`: with nothing, because it is exhausted.
@@ -234,6 +301,20 @@ pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
     };
     let (numbering, next_index) = continued.or_raise();
     renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+}
+
+/// Ends the numbering of a sequence that is about to be dropped, and returns the value that it would have
+/// served next; `None`: it is exhausted. What others hold of it is written off.
+///
+/// # Errors
+/// `NodesShare` if other nodes serve the sequence too.
+pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
+    let locked = lock_position(sequence, Start::Continues);
+    if locked.position.nodes > 1 {
+        return Err(HiloError::NodesShare(sequence.name.to_string()));
+    }
+    let position = close(&locked, sequence, Start::Continues);
+    Ok(position.mapping(&sequence.definition).value(position.next_index))
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
@@ -279,7 +360,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || definitions::missing(name);
+    let missing = || missing::to_create(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
@@ -290,6 +371,8 @@ fn hilo_setval(args: Args) -> i64 {
     let position = close(&locked, &sequence, Start::Restarts);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
+    let mapping = numbered(&position, numbering).mapping(&sequence.definition);
+    served_again::notice(&sequence, &position, &mapping, next_index);
     renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
     if called {
         memo::set_last(sequence.id, value);
@@ -336,7 +419,11 @@ fn after(
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
+    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+}
+
+/// `position` in another numbering.
+fn numbered(position: &Position, numbering: Numbering) -> Position {
     let Numbering { base, nodes, stripe } = numbering;
-    let whole = Position { base, nodes, stripe, ..*position };
-    Ok((numbering, whole.mapping(definition).limit()))
+    Position { base, nodes, stripe, ..*position }
 }

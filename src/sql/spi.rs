@@ -5,8 +5,9 @@ use std::ffi::CString;
 
 use pgrx::prelude::*;
 
-use crate::catalog::table::{next_command, text_of};
+use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
+use crate::ffi;
 use crate::memory::{self, Grow};
 
 /// A row of a result.
@@ -42,6 +43,12 @@ impl Row {
     /// Column `number`, of type boolean; `false` if it is NULL.
     pub fn bool(&self, number: i32) -> bool {
         self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    }
+
+    /// Column `number`, of type text or name, in the database's encoding; `None` if it is NULL.
+    pub fn bytes(&self, number: i32) -> Option<Vec<u8>> {
+        // SAFETY: the callers select a text as this column; the bytes are copied.
+        self.datum(number).map(|datum| unsafe { bytes_of(datum) }.to_vec())
     }
 
     /// Column `number`, of type text; empty if it is NULL.
@@ -111,6 +118,24 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
         pg_sys::PopActiveSnapshot();
     }
     found
+}
+
+/// The same for a query of core's catalogs: no user can plant anything in its search_path.
+pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+    with_rights_of(ffi::current_user(), || latest(sql.as_bytes(), each))
+}
+
+/// Runs a statement that writes or defines something, with the rights of the current user.
+pub fn execute(sql: &[u8]) {
+    memory::check().or_raise();
+    let text = CString::new(sql).unwrap_or_default();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
+    unsafe {
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text.as_ptr(), false, 0);
+        pg_sys::SPI_finish();
+    }
+    next_command();
 }
 
 /// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.

@@ -219,7 +219,7 @@ fn judge(mapping: &Mapping, next_index: Index, value: i64) -> Judged {
         None => {
             let beyond = mapping.first_index_beyond(value);
             match mapping.value(beyond - 1) {
-                Some(last) if beyond > next_index => Judged::GoOn(last),
+                Some(last) if beyond > next_index => Judged::Continue(last),
                 _ => Judged::Enough,
             }
         }

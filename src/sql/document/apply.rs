@@ -23,7 +23,7 @@ use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, column_defaults};
+use crate::catalog::{catalog_oids, column_defaults, missing};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -236,7 +236,7 @@ impl Wanted {
 
 /// Locks a sequence that this transaction has locked before, and may have changed since.
 fn locked(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
-    definitions::lock_existing(sequence.id)?.ok_or_else(|| definitions::missing(&sequence.name))
+    definitions::lock_existing(sequence.id)?.ok_or_else(|| missing::to_use(&sequence.name))
 }
 
 /// A sequence as a document describes it, without its name.

@@ -17,7 +17,7 @@ use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::errors::{HiloError, OrRaise, located};
 use crate::memory::Grow;
-use crate::sql::{ddl, owned_by};
+use crate::sql::{ddl, grants, owned_by};
 use crate::subtransaction;
 
 /// A sequence as the document wants it, with what its names stand for in this database.
@@ -57,12 +57,12 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
         let path = format!("{path}.owned_by");
         at_path(&path, || owned_by::parse(&in_encoding(column)).or_raise())
     });
-    let owner = described.owner.as_deref().map(|owner| ddl::existing_role(&in_encoding(owner)));
+    let owner = described.owner.as_deref().map(|owner| grants::existing_role(&in_encoding(owner)));
     let owner = owner.transpose().map_err(|error| at(".owner", error))?;
     let mut privileges: Option<Vec<_>> = None;
     for (number, grant) in described.privileges.iter().flatten().enumerate() {
         let at = |error| at(&format!(".privileges[{number}].grantee"), error);
-        let grantee = ddl::grantee(&in_encoding(&grant.grantee)).map_err(at)?;
+        let grantee = grants::grantee(&in_encoding(&grant.grantee)).map_err(at)?;
         let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
         let set = of.fold(Privileges::NONE, Privileges::or);
         let list = privileges.get_or_insert_default();

@@ -1,0 +1,144 @@
+//! A sequence of core's: its definition, and where it stands.
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+use hilo_core::options::{DataType, Options};
+
+use crate::catalog::definitions;
+use crate::sql::spi;
+
+/// A sequence of core's, locked.
+pub struct CoreSequence {
+    pub oid: pg_sys::Oid,
+    pub owner: pg_sys::Oid,
+    /// `schema.name`, quoted, in the database's encoding.
+    pub qualified: Vec<u8>,
+    pub name: Vec<u8>,
+    pub schema: Vec<u8>,
+    pub data_type: DataType,
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cycle: bool,
+    /// The value that the next caller would get; `None`: there is none left.
+    pub next: Option<i64>,
+}
+
+impl CoreSequence {
+    /// Reads a sequence that the caller has locked. Its last value covers what sessions have cached.
+    pub fn read(oid: pg_sys::Oid) -> CoreSequence {
+        let id = oid.to_u32();
+        let sql = format!(
+            "SELECT c.relowner, format('%I.%I', n.nspname, c.relname), c.relname::text,
+                    n.nspname::text, s.seqtypid, s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle
+               FROM pg_sequence s
+               JOIN pg_class c ON c.oid = s.seqrelid
+               JOIN pg_namespace n ON n.oid = c.relnamespace
+              WHERE s.seqrelid = {id}::oid"
+        );
+        let found = spi::look_up(&sql, |row| {
+            let int8 = |number| row.int8(number).unwrap_or(0);
+            let bytes = |number| row.bytes(number).unwrap_or_default();
+            CoreSequence {
+                oid,
+                owner: row.oid(1),
+                qualified: bytes(2),
+                name: bytes(3),
+                schema: bytes(4),
+                data_type: definitions::data_type_from(row.oid(5)).unwrap_or(DataType::BigInt),
+                start: int8(6),
+                increment: int8(7),
+                min: int8(8),
+                max: int8(9),
+                cycle: row.bool(10),
+                next: None,
+            }
+        });
+        let mut sequence = found.into_iter().next().expect("a locked sequence has its row");
+        let state =
+            [b"SELECT last_value, is_called FROM ".as_slice(), &sequence.qualified].concat();
+        let (last, called) = spi::with_rights_of(sequence.owner, || {
+            spi::latest(&state, |row| (row.int8(1).unwrap_or(0), row.bool(2)))
+        })[0];
+        sequence.next = if called { sequence.after(last) } else { Some(last) };
+        sequence
+    }
+
+    pub fn direction(&self) -> Direction {
+        Direction::of(self.increment)
+    }
+
+    fn holds(&self, value: &i64) -> bool {
+        (self.min..=self.max).contains(value)
+    }
+
+    /// The value after `value`, which the sequence has served.
+    fn after(&self, value: i64) -> Option<i64> {
+        let next = value.checked_add(self.increment).filter(|next| self.holds(next));
+        let restart = if self.increment > 0 { self.min } else { self.max };
+        next.or(self.cycle.then_some(restart))
+    }
+
+    /// The first value that comes, in the sequence's steps, at or after its next one and beyond `taken`. `None`:
+    /// there is none left. A sequence that cycles and has none left before its bound continues where it stands:
+    /// its values come again anyway.
+    pub fn next_beyond(&self, taken: Option<i64>) -> Option<i64> {
+        let next = self.next?;
+        let Some(taken) = taken.filter(|taken| !self.direction().is_beyond(next, *taken)) else {
+            return Some(next);
+        };
+        let (next_wide, step) = (i128::from(next), i128::from(self.increment));
+        let steps = (i128::from(taken) - next_wide) / step + 1;
+        let value = i64::try_from(next_wide + steps * step).ok().filter(|value| self.holds(value));
+        value.or(self.cycle.then_some(next))
+    }
+
+    /// The options of a hilo sequence with the same values, as far as a column of type `column` can hold them.
+    pub fn options(&self, column: Option<DataType>) -> Options {
+        let data_type = match column {
+            Some(column) if column.max() < self.data_type.max() => column,
+            _ => self.data_type,
+        };
+        let clamp = |value: i64| value.clamp(data_type.min(), data_type.max());
+        Options {
+            data_type: Some(data_type),
+            start_value: Some(clamp(self.start)),
+            increment: Some(self.increment),
+            min_value: Some(clamp(self.min)),
+            max_value: Some(clamp(self.max)),
+            cycle: Some(self.cycle),
+            ..Options::default()
+        }
+    }
+
+    /// What would break if it were dropped, besides the default of this column of `tables`; empty if nothing.
+    pub fn other_uses(&self, tables: &[pg_sys::Oid]) -> Vec<String> {
+        let list = oid_list(tables);
+        let id = self.oid.to_u32();
+        let sql = format!(
+            "SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
+               FROM pg_depend d
+              WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
+                AND d.deptype IN ('n', 'a')
+                AND NOT EXISTS (SELECT FROM pg_attrdef f
+                                 WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
+                                   AND f.adrelid = ANY ({list}))
+              UNION ALL
+             SELECT pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)
+               FROM pg_depend d
+              WHERE d.classid = 'pg_class'::regclass AND d.objid = {id}::oid
+                AND (d.deptype = 'e'
+                     OR d.deptype IN ('a', 'i') AND d.refclassid = 'pg_class'::regclass
+                        AND d.refobjid <> ALL ({list}))"
+        );
+        spi::look_up(&sql, |row| row.text(1))
+    }
+}
+
+/// OIDs as an SQL expression.
+pub fn oid_list(oids: &[pg_sys::Oid]) -> String {
+    let list: Vec<String> = oids.iter().map(|oid| oid.to_u32().to_string()).collect();
+    format!("'{{{}}}'::oid[]", list.join(","))
+}

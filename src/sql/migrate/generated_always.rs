@@ -1,0 +1,113 @@
+//! What GENERATED ALWAYS protects, kept for a column that was adopted: a trigger refuses values that were not
+//! drawn.
+
+use pgrx::prelude::*;
+
+use super::column::Column;
+use crate::catalog::name::escape_for_message;
+use crate::session::memo;
+use crate::sql::raw_function::raw_functions;
+use crate::sql::spi;
+
+raw_functions!(hilo_generated_always);
+
+/// The name of the trigger.
+const TRIGGER: &str = "hilo_generated_always";
+
+/// Protects a column, and says what differs from GENERATED ALWAYS.
+pub fn protect(column: &Column) {
+    let event = format!("CREATE TRIGGER {TRIGGER} BEFORE INSERT OR UPDATE OF ");
+    spi::execute(
+        &[
+            event.as_bytes(),
+            &column.column_sql,
+            b" ON ",
+            &column.table_sql,
+            b" FOR EACH ROW EXECUTE FUNCTION hilo.generated_always()",
+        ]
+        .concat(),
+    );
+    ereport!(
+        NOTICE,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!(
+            "column {} was GENERATED ALWAYS; trigger {TRIGGER} protects it from now on",
+            column.describe()
+        ),
+        "The trigger accepts a value that the session has just drawn. It refuses OVERRIDING SYSTEM VALUE and values in COPY too, and COPY inserts row by row. Disable it to write values of your own, or drop it to give up the protection."
+    );
+}
+
+/// Drops the trigger, if the table has it.
+pub fn unprotect(column: &Column) {
+    let table = column.relid.to_u32();
+    let found = spi::look_up(
+        &format!("SELECT 1 FROM pg_trigger WHERE tgrelid = {table}::oid AND tgname = '{TRIGGER}'"),
+        |_| (),
+    );
+    if !found.is_empty() {
+        let drop = format!("DROP TRIGGER {TRIGGER} ON ");
+        spi::execute(&[drop.as_bytes(), &column.table_sql].concat());
+    }
+}
+
+/// `hilo.generated_always() RETURNS trigger`: refuses a row in whose column, the first one after UPDATE OF, is a
+/// value that this session has not drawn last from a hilo sequence. An update may leave the value as it is.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_generated_always(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    const BEFORE_ROW: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE;
+    const KIND: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+    // SAFETY: Postgres passes a live call, whose context is null, which is checked, or a node, whose tag tells
+    // what it is. The data of a trigger lives as long as the call, and its tuples are ones of its relation.
+    unsafe {
+        let context = (*fcinfo).context;
+        let triggered = !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData;
+        let trigger: *mut pg_sys::TriggerData = context.cast();
+        if !triggered
+            || (*trigger).tg_event & KIND != BEFORE_ROW
+            || (*(*trigger).tg_trigger).tgnattr < 1
+        {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                "this function can only be called as a trigger BEFORE INSERT OR UPDATE OF a column, FOR EACH ROW"
+            );
+        }
+        let columns = (*(*trigger).tg_relation).rd_att;
+        let attnum = *(*(*trigger).tg_trigger).tgattr;
+        let value = |tuple| {
+            let mut null = false;
+            let datum = pg_sys::SPI_getbinval(tuple, columns, i32::from(attnum), &mut null);
+            (!null).then(|| match pg_sys::SPI_gettypeid(columns, i32::from(attnum)) {
+                pg_sys::INT2OID => i64::from(datum.value() as i16),
+                pg_sys::INT4OID => i64::from(datum.value() as i32),
+                _ => datum.value() as i64,
+            })
+        };
+        let update =
+            (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK == pg_sys::TRIGGER_EVENT_UPDATE;
+        let (old, new) = ((*trigger).tg_trigtuple, (*trigger).tg_newtuple);
+        let row = if update { new } else { old };
+        let written = value(row);
+        if update && value(old) == written || written.is_some_and(memo::was_last) {
+            return row.into();
+        }
+        let column = pg_sys::SPI_fname(columns, i32::from(attnum));
+        let column = escape_for_message(std::ffi::CStr::from_ptr(column).to_bytes());
+        let message = match update {
+            true => format!("column \"{column}\" can only be updated to DEFAULT"),
+            false => format!("cannot insert a non-DEFAULT value into column \"{column}\""),
+        };
+        ereport!(
+            ERROR,
+            PgSqlErrorCode::ERRCODE_GENERATED_ALWAYS,
+            message,
+            format!(
+                "Column \"{column}\" takes its values from a hilo sequence. To write values of your own, disable trigger {TRIGGER}."
+            )
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! Columns that move between core's sequences and hilo's: `hilo_adopt`, `hilo_release` and `hilo_sync`.
+//!
+//! `column` says what feeds a column, `core_sequence` what a sequence of core's is and stands at. `lock` takes
+//! the locks, `alter_table` changes the column's default under them.
+
+mod adopt;
+mod alter_table;
+mod column;
+mod core_sequence;
+mod generated_always;
+mod lock;
+mod release;
+mod sync;

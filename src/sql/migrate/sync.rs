@@ -1,0 +1,84 @@
+//! `hilo_sync`: moves a sequence beyond the values that a column holds.
+//!
+//! What counts is that no value of the column is served again. Most values that are yet to be served lie beyond
+//! all that the column holds, or do so after the move. Others are held by sessions, or are free: below the
+//! largest value of the column, but not in it. They stay as they are, so a sequence that is in use loses nothing.
+
+use std::collections::HashSet;
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+use hilo_core::range::Range;
+
+use super::adopt::column_name;
+use super::column::{Column, Use};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::missing;
+use crate::catalog::privileges::Privileges;
+use crate::errors::OrRaise;
+use crate::sql::args::{Args, sql_functions};
+use crate::sql::ddl::{self, By};
+use crate::sql::nextval;
+use crate::sql::renumber::{self, Unserved};
+
+sql_functions!(hilo_sync);
+
+/// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
+fn hilo_sync(args: Args) -> pg_sys::Datum {
+    ddl::begin_write(c"hilo_sync()");
+    let name = ddl::required_name(args);
+    ddl::required(args, 1, "relation");
+    let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
+    let column_name = column_name(args, 2);
+    let missing = || missing::to_use(name);
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    nextval::allow(&found, Privileges::UPDATE).or_raise();
+    let column = Column::find(relid, column_name, Use::Read).or_raise();
+    let locked = ddl::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+    let sequence = &locked.sequence;
+    nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    let next = match column.furthest(Direction::of(sequence.definition.increment)) {
+        Some(taken) if serves_again(sequence, &column, taken) => {
+            renumber::advance(sequence, taken).or_raise()
+        }
+        _ => renumber::unserved(sequence).next,
+    };
+    match next {
+        Some(next) => next.into(),
+        None => args.null(),
+    }
+}
+
+/// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
+fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
+    let before = renumber::unserved(sequence);
+    let direction = Direction::of(sequence.definition.increment);
+    if before.next.is_some_and(|next| !direction.is_beyond(next, taken)) {
+        return true;
+    }
+    let Some(held) = &before.held else { return true };
+    let suspects: HashSet<i64> = column.values_within(&spans(&before, held)).into_iter().collect();
+    if suspects.is_empty() {
+        return false;
+    }
+    // A value that was served meanwhile and is in the column now is held no more.
+    let after = renumber::unserved(sequence);
+    let Some(held) = &after.held else { return true };
+    suspects.into_iter().any(|value| {
+        after
+            .mapping
+            .index_of(value)
+            .is_some_and(|index| held.iter().any(|range| range.contains(index)))
+    })
+}
+
+/// The values of ranges, each span from its lowest to its highest.
+fn spans(unserved: &Unserved, held: &[Range]) -> Vec<(i64, i64)> {
+    let ends = |range: &Range| {
+        let first = unserved.mapping.value(range.start)?;
+        let last = unserved.mapping.value(range.last())?;
+        Some((first.min(last), first.max(last)))
+    };
+    held.iter().filter_map(ends).collect()
+}
