@@ -7,6 +7,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use thiserror::Error;
 
+use hilo_core::document::DocumentError;
 use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
@@ -154,6 +155,15 @@ pub enum HiloError {
     NoSuchPrivilege(String),
     #[error("\"{key}\" is not a key of hilo sequence \"{name}\"")]
     Key { key: String, name: String, reason: String },
+    #[error("invalid document of hilo sequences: {0}")]
+    Document(DocumentError),
+    /// An error that belongs to one place of a document.
+    #[error("{error}")]
+    At { path: String, error: Box<HiloError> },
+    #[error(
+        "cannot drop hilo sequences that the document does not contain because other objects depend on them"
+    )]
+    PruneHasDependents(Vec<String>),
     #[error("server prefix \"{prefix}\" cannot be used: {message}")]
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
 }
@@ -241,6 +251,7 @@ impl HiloError {
             | Self::Argument(..)
             | Self::NeedsBlockSize(_)
             | Self::Key { .. }
+            | Self::Document(_)
             | Self::Prefix { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             Self::Timeout { cause: Cause::NoWorker, .. } => {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
@@ -255,6 +266,7 @@ impl HiloError {
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
+            Self::At { error, .. } => error.code(),
             Self::NotTableOwner(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::NoCoreSequence { .. }
             | Self::UsesHilo { .. }
@@ -267,6 +279,7 @@ impl HiloError {
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
             | Self::OwnedColumnHasDependents { .. }
+            | Self::PruneHasDependents(_)
             | Self::RoleHasDependents { .. }
             | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
@@ -333,9 +346,11 @@ impl HiloError {
                     .collect::<Vec<_>>()
                     .join("\n"),
             ),
-            Self::RoleHasDependents { dependents, .. } | Self::OwnedHasDependents(dependents) => {
-                Some(some_of(dependents))
-            }
+            Self::RoleHasDependents { dependents, .. }
+            | Self::OwnedHasDependents(dependents)
+            | Self::PruneHasDependents(dependents) => Some(some_of(dependents)),
+            Self::Document(error) => Some(located(None, &error.path)),
+            Self::At { path, error } => Some(located(error.detail(), path)),
             Self::RangeTooLarge { .. } => Some("A range cannot cross the bounds of the sequence or run from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("Each slot is in use or waits to be flushed to the catalog.".into()),
             Self::NoPosition(_) => Some("It is not known which values that server has served.".into()),
@@ -360,6 +375,9 @@ impl HiloError {
         Some(match self {
             Self::Option(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
+            Self::At { error, .. } => return error.hint(),
+            Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
+            Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
@@ -453,6 +471,15 @@ impl HiloError {
         }
         report.report(level);
     }
+}
+
+/// A DETAIL that ends with the place in a document that an error belongs to.
+pub fn located(detail: Option<String>, path: &str) -> String {
+    let place = match path {
+        "." => "The error is at the top level of the document.".to_owned(),
+        _ => format!("The error is at {path} of the document."),
+    };
+    detail.map_or(place.clone(), |detail| format!("{detail} {place}"))
 }
 
 /// How to create a sequence. Where several servers share sequences, the advice must not make each of them

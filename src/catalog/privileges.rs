@@ -32,6 +32,11 @@ impl Privileges {
         Privileges(self.0 | other.0)
     }
 
+    /// The set without the privileges of `others`.
+    pub const fn without(self, others: Privileges) -> Privileges {
+        Privileges(self.0 & !others.0)
+    }
+
     /// Whether the set has one of `others`.
     #[inline(always)]
     pub const fn any_of(self, others: Privileges) -> bool {
@@ -155,6 +160,24 @@ pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError
     Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
 }
 
+/// What was granted on a sequence, by grantee.
+pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
+    let ids = catalog_oids()?;
+    let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    Table::read(ids.privilege)?.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+        let grantee = row.oid(column::GRANTEE);
+        let name = row.text(column::PRIVILEGE).unwrap_or_default();
+        let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
+        match granted.last_mut().filter(|(last, _)| *last == grantee) {
+            Some((_, held)) => *held = held.or(privilege),
+            None => granted.grow((grantee, privilege)).or_raise(),
+        }
+        true
+    });
+    Ok(granted)
+}
+
 /// Gives `grantee` those privileges of `set` that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
@@ -175,23 +198,6 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     }
     next_command();
     Ok(())
-}
-
-/// The privileges on a sequence, each with the role that has it.
-pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, String)>, HiloError> {
-    let ids = catalog_oids()?;
-    let mut found = Vec::new();
-    Table::read(ids.privilege)?.scan(
-        ids.privilege_pkey,
-        &[(column::SEQUENCE, Match::Int8(sequence.0))],
-        Snapshot::Catalog,
-        |row| {
-            let privilege = row.text(column::PRIVILEGE).unwrap_or_default();
-            found.grow((row.oid(column::GRANTEE), privilege)).or_raise();
-            true
-        },
-    );
-    Ok(found)
 }
 
 /// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever its

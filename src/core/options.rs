@@ -8,7 +8,8 @@ use crate::key_format::{KeyFormat, KeyFormatError};
 pub const MAX_SLICE_SIZE: i64 = 65_536;
 
 /// The type that bounds a sequence's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum DataType {
     SmallInt,
     Integer,

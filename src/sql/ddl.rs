@@ -11,6 +11,7 @@ use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
 use super::owned_by;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
@@ -70,18 +71,16 @@ pub(super) fn options(args: Args) -> Options {
 
 /// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
 fn key_format(bytes: &[u8]) -> String {
-    name::utf8(bytes)
-        .ok_or_else(|| {
-            HiloError::Argument(
-                format!(
-                    "key_format \"{}\" contains non-ASCII characters",
-                    escape_for_message(bytes)
-                ),
-                "Use ASCII only, or a database whose encoding is UTF8.",
-            )
-        })
-        .or_raise()
-        .to_owned()
+    checked_key_format(bytes).or_raise().to_owned()
+}
+
+pub(super) fn checked_key_format(bytes: &[u8]) -> Result<&str, HiloError> {
+    name::utf8(bytes).ok_or_else(|| {
+        HiloError::Argument(
+            format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
+            "Use ASCII only, or a database whose encoding is UTF8.",
+        )
+    })
 }
 
 pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
@@ -103,20 +102,33 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
-    check_key_format(&definition, &name).or_raise();
-    privileges::may_create().or_raise();
-    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
-    if let Some(column) = owned_by {
-        owned_by::check(column, ffi::current_user()).or_raise();
-    }
-    numbering::node().or_raise();
     let duplicate = match args.bool(11) {
         Some(true) => Duplicate::Skip,
         _ => Duplicate::Refuse,
     };
-    if definitions::by_name(&name).or_raise().is_some() {
+    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
+    if create(name.clone(), definition, owned_by, duplicate).is_none() {
         exists(name, duplicate);
-        return result;
+    }
+    result
+}
+
+/// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
+/// it, [`insert`] decides.
+pub(super) fn create(
+    name: Name,
+    definition: Definition,
+    owned_by: Option<ColumnRef>,
+    duplicate: Duplicate,
+) -> Option<Sequence> {
+    check_key_format(&definition, &name).or_raise();
+    privileges::may_create().or_raise();
+    if let Some(column) = owned_by {
+        owned_by::check(column, ffi::current_user()).or_raise();
+    }
+    numbering::node().or_raise();
+    if definitions::by_name(&name).or_raise().is_some() {
+        return None;
     }
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
@@ -126,12 +138,11 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         owned_by,
         definition,
     };
-    if insert(&sequence, duplicate) {
-        invalidation::begin();
-    } else {
-        exists(sequence.name, duplicate);
+    if !insert(&sequence, duplicate) {
+        return None;
     }
-    result
+    invalidation::begin();
+    Some(sequence)
 }
 
 fn exists(name: Name, duplicate: Duplicate) {

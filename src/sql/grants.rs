@@ -26,20 +26,20 @@ sql_functions!(
 );
 
 /// A role by name, or PUBLIC.
-fn role(name: &[u8]) -> pg_sys::Oid {
+pub(super) fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     match known_role(name) {
         // A role may have this name in any other case than lower case; such a role comes first.
-        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
+        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => Ok(PUBLIC),
+        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
+        role => Ok(role),
     }
 }
 
 /// A role by name.
-pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
+pub(super) fn existing_role(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     match known_role(name) {
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
+        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
+        role => Ok(role),
     }
 }
 
@@ -54,7 +54,7 @@ fn known_role(name: &[u8]) -> pg_sys::Oid {
 fn grantee_and_privileges(args: Args, at: usize) -> (pg_sys::Oid, Privileges) {
     required(args, at, "grantee");
     required(args, at + 1, "privilege");
-    let grantee = role(args.bytes(at));
+    let grantee = role_or_public(args.bytes(at)).or_raise();
     (grantee, Privileges::listed(&args.text(at + 1).unwrap_or_default()).or_raise())
 }
 
@@ -69,7 +69,7 @@ fn pattern(args: Args, at: usize) -> &'static [u8] {
 /// The role in argument `at`, whose rights the current user must have.
 fn own_role(args: Args, at: usize) -> Option<pg_sys::Oid> {
     args.datum(at)?;
-    let role = existing_role(args.bytes(at));
+    let role = existing_role(args.bytes(at)).or_raise();
     if !privileges::acts_as(ffi::current_user(), role) {
         HiloError::NotMember(roles::name_of(role)).raise();
     }

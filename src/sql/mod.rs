@@ -3,8 +3,11 @@
 pub mod args;
 pub mod check;
 pub mod column_ref_type;
+pub mod create_missing;
 pub mod ddl;
+pub mod document;
 pub mod find_gaps;
+mod furthest;
 pub mod grants;
 pub mod keys;
 pub mod migrate;

@@ -28,8 +28,12 @@ fn hilo_set_owner(args: Args) {
     ddl::begin_write(c"hilo_set_owner()");
     let name = ddl::required_name(args);
     ddl::required(args, 1, "new owner");
-    let new_owner = grants::existing_role(args.bytes(1));
-    let owned = ddl::lock_owned(name);
+    let new_owner = grants::existing_role(args.bytes(1)).or_raise();
+    set_owner(ddl::lock_owned(name), new_owner);
+}
+
+/// Gives a sequence that the current user owns to another role, if core's rules allow it.
+pub(super) fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
     if owned.sequence.owner == new_owner {
         return;
     }

@@ -162,15 +162,24 @@ fn hilo_alter(args: Args) {
     let (options, restart) = (options(args), args.int8(11));
     let owned_by = args.optional(12).map(|_| owned_by::parse(args.bytes(12)).or_raise());
     let owned = lock_owned(name);
+    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart);
+}
+
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if `restart` says where.
+pub(super) fn alter(
+    owned: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    restart: Option<i64>,
+) {
     let old = owned.sequence.clone();
-    let owned_by = owned_by.unwrap_or(old.owned_by);
     if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
         owned_by::check(column, old.owner).or_raise();
     }
     // An error in the options is raised before the pool is frozen.
-    old.definition.alter(&options, None, restart).or_raise();
-    if !renumbers(&old.definition, &options) && restart.is_none() {
-        return redefine(&owned, &options, owned_by);
+    old.definition.alter(options, None, restart).or_raise();
+    if !renumbers(&old.definition, options) && restart.is_none() {
+        return redefine(owned, options, owned_by);
     }
     let mut new = Sequence { owned_by, ..old.clone() };
     let start = if restart.is_some() { Start::Restarts } else { Start::Continues };
@@ -178,7 +187,7 @@ fn hilo_alter(args: Args) {
     let position = close(&locked, &old, start);
     let last = position.last_value(&old.definition);
     new.definition =
-        old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
+        old.definition.alter(options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => {
