@@ -9,6 +9,7 @@ mod books;
 mod client;
 mod clock;
 mod cluster;
+pub mod example;
 pub mod extension;
 mod faults;
 mod files;
