@@ -1,9 +1,10 @@
-//! The programs in examples/, run with the packages that scripts/clients has installed.
+//! The programs in examples/, run with what scripts/clients has installed.
 //!
 //! An example runs in a copy of its folder, as an application that owns its database, while another connection
 //! draws from the same sequence. Whatever the client believes, no value may come twice.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::env::{var_os, vars};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,138 +16,133 @@ use crate::cluster::Cluster;
 use crate::server::run;
 use crate::wait::{LONG, wait_until};
 
-/// The database of an example, and the role that owns it.
-const DATABASE: &str = "shop";
-const OWNER: &str = "app";
+/// The database of the examples, and the role that owns it.
+pub const DATABASE: &str = "shop";
+pub const OWNER: &str = "app";
 
+/// A folder of examples/ whose program can run here.
 pub struct Example {
     name: &'static str,
-    packages: Option<PathBuf>,
+    /// Where scripts/clients has put what the example needs, as it says.
+    places: BTreeMap<String, PathBuf>,
 }
 
 impl Example {
-    /// The example in folder `name` that needs `programs`, each a command or a file; none if it cannot run here, which
-    /// is said, and fails the test where `CI` is set.
+    /// The example in folder `name`. There is none if something that it needs is missing, which is printed, and fails
+    /// the test where the environment says `CI`.
     #[track_caller]
-    pub fn find(name: &'static str, programs: &[&str]) -> Option<Example> {
-        if std::env::var_os("HILO_CLIENTS").is_some_and(|choice| choice == "no") {
+    pub fn find(name: &'static str) -> Option<Example> {
+        if var_os("HILO_CLIENTS").is_some_and(|choice| choice == "no") {
             println!("skipped: HILO_CLIENTS is no");
             return None;
         }
-        let has = |program: &&&str| program_file(program).is_none();
-        if let Some(program) = programs.iter().find(has) {
-            return missing(&format!("{program} is missing"));
+        let answer = Command::new(root().join("scripts/clients")).arg(name).output();
+        let answer = answer.expect("cannot run scripts/clients");
+        if !answer.status.success() {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let said = format!("{}; run scripts/clients", said.trim());
+            assert!(var_os("CI").is_none(), "{said}");
+            println!("skipped: {said}");
+            return None;
         }
-        let mut example = Example { name, packages: None };
-        if ["requirements.txt", "package.json"]
-            .iter()
-            .any(|list| example.source().join(list).exists())
-        {
-            let place = Command::new(root().join("scripts/clients")).arg(name).output();
-            let place = place.expect("cannot run scripts/clients");
-            if !place.status.success() {
-                return missing(&format!("the packages of examples/{name} are missing"));
-            }
-            let place = String::from_utf8(place.stdout).expect("a path");
-            example.packages = Some(PathBuf::from(place.trim()));
-        }
-        Some(example)
+        let said = String::from_utf8(answer.stdout).expect("it says paths");
+        let places = said.lines().filter_map(|line| line.split_once(' '));
+        let places = places.map(|(what, place)| (what.to_owned(), PathBuf::from(place))).collect();
+        Some(Example { name, places })
     }
 
-    /// Where the example is in the checkout.
-    pub fn source(&self) -> PathBuf {
-        root().join("examples").join(self.name)
+    /// A file of the folder.
+    pub fn source(&self, file: &str) -> PathBuf {
+        root().join("examples").join(self.name).join(file)
     }
 
-    /// Python with the example's packages, or any other program.
-    pub fn command(&self, program: &str) -> Command {
-        match &self.packages {
-            Some(packages) if program == "python3" => Command::new(packages.join("bin/python")),
-            _ => Command::new(program_file(program).expect("it was found")),
-        }
+    /// The program of a pooler.
+    pub fn pooler(&self) -> &Path {
+        &self.places["pooler"]
     }
 
-    /// Runs `commands`, each a program and its arguments, for the database of `cluster` that [`prepare`] has made.
+    /// Runs `commands` in turn, each a program with its arguments, in a copy of the folder. `environment` says more
+    /// than where `cluster` is, or something else.
     #[track_caller]
-    pub fn run(&self, cluster: &Cluster, commands: &[&[&str]]) {
-        let folder = self.copy(cluster);
-        meanwhile(cluster, || {
-            for words in commands {
-                let mut command = self.command(words[0]);
-                command.args(&words[1..]).current_dir(&folder);
-                print!("{}", run(point(&mut command, cluster)));
+    pub fn run(&self, cluster: &Cluster, environment: &[(&str, &str)], commands: &[&[&str]]) {
+        let folder = cluster.file(self.name);
+        if !folder.exists() {
+            run(Command::new("cp").arg("-R").arg(self.source("")).arg(&folder));
+            if let Some(packages) = self.places.get("packages") {
+                let link = symlink(packages.join("node_modules"), folder.join("node_modules"));
+                link.expect("cannot link the packages");
             }
-        });
+        }
+        for words in commands {
+            let mut command = self.program(words[0]);
+            vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
+                command.env_remove(name);
+            });
+            command
+                .env("PGHOST", cluster.socket_directory())
+                .env("PGPORT", "5432")
+                .env("PGUSER", OWNER)
+                .env("PGDATABASE", DATABASE)
+                .envs(environment.iter().copied())
+                .args(&words[1..])
+                .current_dir(&folder);
+            print!("{}", run(&mut command));
+        }
     }
 
-    /// A copy of the folder, which disappears with the cluster: some examples write files.
-    fn copy(&self, cluster: &Cluster) -> PathBuf {
-        let folder = cluster.file(self.name);
-        run(Command::new("cp").arg("-R").arg(self.source()).arg(&folder));
-        if let Some(packages) = &self.packages {
-            symlink(packages.join("node_modules"), folder.join("node_modules"))
-                .expect("cannot link the packages");
+    /// Python is that which has the example's packages.
+    fn program(&self, name: &str) -> Command {
+        match self.places.get("packages") {
+            Some(packages) if name == "python3" => Command::new(packages.join("bin/python")),
+            _ => Command::new(name),
         }
-        folder
     }
 }
 
-/// Creates the database of the examples, with hilo in it.
-pub fn prepare(cluster: &Cluster) {
+/// Creates the database of the examples, with hilo in `schema`.
+pub fn prepare(cluster: &Cluster, schema: &str) {
     let mut client = cluster.connect("postgres");
     client.run(&format!("CREATE ROLE {OWNER} LOGIN"));
     client.run(&format!("CREATE DATABASE {DATABASE} OWNER {OWNER}"));
-    cluster.connect(DATABASE).run("CREATE EXTENSION hilo");
+    client.run(&format!("ALTER DATABASE {DATABASE} SET search_path = public, {schema}"));
+    let mut client = cluster.connect(DATABASE);
+    client.run(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
+    client.run(&format!("GRANT USAGE, CREATE ON SCHEMA {schema} TO {OWNER}"));
+    client.run(&format!("CREATE EXTENSION hilo SCHEMA {schema}"));
 }
 
-/// Points a client at the database of the examples.
-pub fn point<'a>(command: &'a mut Command, cluster: &Cluster) -> &'a mut Command {
-    for (name, _) in
-        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG"))
-    {
-        command.env_remove(name);
-    }
-    command
-        .env("PGHOST", cluster.socket_directory())
-        .env("PGPORT", "5432")
-        .env("PGUSER", OWNER)
-        .env("PGDATABASE", DATABASE)
-}
-
-/// Does `work` while others draw from sequence `orders`, which the work may create again; then checks that neither
-/// they nor the table `orders` have a value twice.
+/// Does `work` while others draw from sequence `orders`, and then checks that neither they nor the table `orders`,
+/// which the work has filled, have a value twice.
 #[track_caller]
-pub fn meanwhile(cluster: &Cluster, work: impl FnOnce()) {
+pub fn while_others_draw(cluster: &Cluster, work: impl FnOnce()) {
     let mut client = cluster.connect_as(OWNER, DATABASE);
     client.run("SELECT hilo_create('orders')");
-    let done = AtomicBool::new(false);
-    let begun = AtomicBool::new(false);
+    let [begun, done] = [const { AtomicBool::new(false) }; 2];
     let drawn = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let mut drawn = Vec::new();
             while !done.load(Relaxed) {
-                // Each in a session of its own, which takes a slice and returns the rest.
+                // Each time in a new session, which takes a slice and returns the rest.
                 drawn.extend(cluster.connect_as(OWNER, DATABASE).draw("orders", 20));
                 begun.store(true, Relaxed);
             }
             drawn
         });
-        let _stop = Stop(&done);
+        let stop = Stop(&done);
         wait_until("others draw", LONG, || begun.load(Relaxed));
         work();
-        done.store(true, Relaxed);
+        drop(stop);
         others.join().expect("the others failed")
     });
     let ids: Vec<i64> = client.all("SELECT id::bigint FROM orders");
-    assert!(ids.len() > 1000, "only {} rows", ids.len());
+    assert!(ids.len() >= 1000, "only {} rows", ids.len());
     let mut seen = HashSet::new();
     for id in drawn.iter().chain(&ids) {
         assert!(seen.insert(id), "{id} came twice");
     }
-    println!("{} values drawn meanwhile", drawn.len());
 }
 
-/// Ends the others if the work fails; otherwise its test would not end.
+/// Ends the others even if the work fails: the scope waits for them.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -157,19 +153,4 @@ impl Drop for Stop<'_> {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// A command on the PATH, or a file.
-fn program_file(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
-    files.find(|file| file.is_file())
-}
-
-#[track_caller]
-fn missing<T>(what: &str) -> Option<T> {
-    let said = format!("{what}: scripts/clients installs it, or says why it cannot");
-    assert!(std::env::var_os("CI").is_none(), "{said}");
-    println!("skipped: {said}");
-    None
 }

@@ -13,6 +13,7 @@ pub mod example;
 pub mod extension;
 mod faults;
 mod files;
+pub mod front;
 mod load;
 mod log;
 mod oracle;
