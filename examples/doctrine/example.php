@@ -37,8 +37,9 @@ $classes = [$manager->getClassMetadata(Order::class)];
 $schema->createSchema($classes);
 // The default numbers rows that others insert; Doctrine takes its ids itself.
 $connection->executeStatement("ALTER TABLE orders ALTER COLUMN id SET DEFAULT hilo_nextval('orders')");
-var_dump($schema->getUpdateSchemaSql($classes, true));
-var_dump($schema->getUpdateSchemaSql($classes, false));
+// The schema tool does not understand the default, and would drop it. Leave that out of a migration.
+$update = $schema->getUpdateSchemaSql($classes);
+check($update === ['ALTER TABLE orders ALTER id DROP DEFAULT'], implode('; ', $update));
 
 $orders = [];
 for ($number = 0; $number < 1000; $number++) {

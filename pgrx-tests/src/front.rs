@@ -14,7 +14,7 @@ use postgres::{Config, NoTls};
 use crate::cluster::Cluster;
 use crate::example::{DATABASE, OWNER};
 use crate::server::SERVER;
-use crate::wait::{LONG, wait_until};
+use crate::wait::{LONG, came_true};
 
 /// A running pooler; it stops when this goes out of scope, or when the process of the tests ends.
 pub struct Pooler {
@@ -50,12 +50,11 @@ impl Pooler {
             .spawn()
             .expect("cannot start sh");
         let pooler = Pooler { keeper };
-        let log = cluster.file("pooler.log");
-        wait_until(&format!("{program:?} is ready: see {log:?}"), LONG, || {
-            let mut config = Config::new();
-            config.host_path(cluster.socket_directory()).port(port).user(OWNER).dbname(DATABASE);
-            config.connect(NoTls).is_ok()
-        });
+        let mut config = Config::new();
+        config.host_path(cluster.socket_directory()).port(port).user(OWNER).dbname(DATABASE);
+        let ready = came_true(LONG, || config.connect(NoTls).is_ok());
+        let said = fs::read_to_string(cluster.file("pooler.log")).unwrap_or_default();
+        assert!(ready, "cannot connect through {}\n{said}", program.display());
         pooler
     }
 }

@@ -131,9 +131,8 @@ fn pgbouncer() {
     prepare(&cluster, "public");
     let directory = cluster.socket_directory().display().to_string();
     let printed = fs::read_to_string(example.source("pgbouncer.ini")).expect("cannot read it");
-    let printed = printed
-        .replace("/var/run/postgresql", &directory)
-        .replace("= /tmp", &format!("= {directory}"));
+    let printed =
+        printed.replace("/var/run/postgresql", &directory).replace("/run/pgbouncer", &directory);
     fs::copy(example.source("userlist.txt"), cluster.file("userlist.txt")).expect("cannot copy it");
     while_others_draw(&cluster, || {
         for mode in ["transaction", "session", "statement"] {
@@ -160,7 +159,7 @@ fn pgpool() {
     let configuration = printed
         .replace("/run/primary", &directory)
         .replace("/run/standby", &standby.socket_directory().display().to_string())
-        .replace("/tmp", &directory);
+        .replace("/run/pgpool", &directory);
     fs::write(cluster.file("pgpool.conf"), configuration).expect("cannot write it");
     let _pooler = Pooler::start(&cluster, example.pooler(), &["-n", "-f", "pgpool.conf"], 9999);
     while_others_draw(&cluster, || {
