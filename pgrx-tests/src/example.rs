@@ -69,8 +69,9 @@ impl Example {
         if !folder.exists() {
             run(Command::new("cp").arg("-R").arg(self.source("")).arg(&folder));
             if let Some(packages) = self.places.get("packages") {
-                let link = symlink(packages.join("node_modules"), folder.join("node_modules"));
-                link.expect("cannot link the packages");
+                let link = folder.join("node_modules");
+                run(Command::new("rm").arg("-rf").arg(&link));
+                symlink(packages.join("node_modules"), link).expect("cannot link the packages");
             }
         }
         for words in commands {

@@ -1,7 +1,9 @@
 //! The programs in examples/, which docs/clients.md explains, do what they say with the real client libraries, and no
 //! value comes twice while others draw from the same sequence.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use hilo_tests::Cluster;
 use hilo_tests::example::{Example, prepare, while_others_draw};
@@ -165,4 +167,84 @@ fn pgpool() {
     while_others_draw(&cluster, || {
         example.run(&cluster, &[("PGPORT", "9999")], &[&["python3", "example.py"]])
     });
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files below a folder that are text, without those that a package manager has put there.
+fn files(folder: &Path) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let paths = entries.map(|entry| entry.expect("cannot read an entry").path());
+    paths
+        .filter(|path| !path.ends_with("node_modules") && !path.ends_with("venv"))
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => {
+                fs::read_to_string(&path).into_iter().map(|text| (path.clone(), text)).collect()
+            }
+        })
+        .collect()
+}
+
+fn page() -> String {
+    fs::read_to_string(root().join("docs/clients.md")).expect("cannot read the page")
+}
+
+/// What docs/clients.md prints for a client stands in one file of its example.
+#[test]
+fn the_page_prints_what_runs() {
+    let examples = files(&root().join("examples"));
+    let page = page();
+    let mut found = 0;
+    for block in page.split("\n```").skip(1).step_by(2).filter(|block| !block.starts_with("sql\n"))
+    {
+        let lines = || block.lines().skip(1).map(str::trim);
+        let shown = examples.iter().any(|(_, text)| lines().all(|line| text.contains(line)));
+        assert!(shown, "no example has {block}");
+        found += 1;
+    }
+    assert!(found > 12, "only {found} blocks");
+}
+
+/// It links to every example, and to nothing else in examples/.
+#[test]
+fn the_page_links_to_every_example() {
+    let page = page();
+    let links = page.split("](../examples/").skip(1).filter_map(|rest| rest.split(')').next());
+    let links: BTreeSet<&str> = links.collect();
+    for path in &links {
+        assert!(root().join("examples").join(path).exists(), "the page links to {path}");
+    }
+    for entry in fs::read_dir(root().join("examples")).expect("cannot read examples") {
+        let entry = entry.expect("cannot read an entry");
+        let name = entry.file_name().into_string().expect("it is ASCII");
+        let linked = links.iter().any(|path| path.starts_with(&name));
+        assert!(linked || entry.path().is_file(), "the page has no link to {name}");
+    }
+}
+
+/// Its table has the versions that the examples pin.
+#[test]
+fn the_page_has_the_versions_that_are_tested() {
+    let page = page();
+    let mut found = 0;
+    for (path, text) in files(&root().join("examples")) {
+        let separator = match path.file_name().and_then(|name| name.to_str()) {
+            Some("requirements.txt") => "==",
+            Some("package.json") => "\": \"",
+            _ => continue,
+        };
+        let pins = text.lines().filter_map(|line| line.split_once(separator));
+        // Those that are no clients, but belong to one.
+        for (name, version) in pins.filter(|(name, _)| {
+            !["type", "reflect-metadata"].iter().any(|other| name.ends_with(other))
+        }) {
+            let version = version.trim_end_matches(['"', ',']);
+            assert!(page.contains(version), "the page lacks {name} {version}");
+            found += 1;
+        }
+    }
+    assert!(found > 12, "only {found} packages");
 }
