@@ -1,11 +1,12 @@
 //! What stands between a client and a cluster: a pooler, or a TCP port.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 
@@ -33,17 +34,12 @@ impl Pooler {
             kill -TERM "$pid"
             wait "$pid"
         "#;
-        // The libraries that came with it, if it was unpacked and not installed.
-        let libraries = program.ancestors().nth(2).expect("it is in usr/sbin").join("lib");
-        let libraries = fs::read_dir(&libraries).into_iter().flatten().flatten();
-        let libraries: Vec<PathBuf> = libraries.map(|entry| entry.path()).collect();
-        let libraries = std::env::join_paths(libraries).expect("no path has a colon");
         let keeper = SERVER
             .command_at(Path::new("sh"))
             .args(["-c", KEEP, "sh"])
             .arg(program)
             .args(arguments)
-            .env("LD_LIBRARY_PATH", libraries)
+            .env("LD_LIBRARY_PATH", libraries(program))
             .current_dir(cluster.socket_directory())
             .stdin(Stdio::piped())
             .process_group(0)
@@ -57,6 +53,14 @@ impl Pooler {
         assert!(ready, "cannot connect through {}\n{said}", program.display());
         pooler
     }
+}
+
+/// The libraries that came with a program, if it was unpacked and not installed.
+fn libraries(program: &Path) -> OsString {
+    let usr = program.ancestors().nth(2).filter(|usr| *usr != Path::new("/usr"));
+    let folders = usr.and_then(|usr| fs::read_dir(usr.join("lib")).ok()).into_iter().flatten();
+    let folders = folders.map(|entry| entry.expect("cannot read an entry").path());
+    std::env::join_paths(folders).expect("no path has a colon")
 }
 
 impl Drop for Pooler {
