@@ -91,39 +91,6 @@ COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
     'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 
--- Definitions as a document.
-
-CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
-COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
-    'Returns the definition of a sequence, with its owner and privileges, as a document for hilo_apply; without '
-    'a name, those of all sequences that the caller may read, ordered by name. Options at their default are '
-    'left out; positions are not part of it. Requires any privilege on the sequence. Errors: 42704 if the '
-    'sequence does not exist, 42501, 22021 if a name has no UTF-8 form.';
-
-CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
-    RETURNS TABLE (action text, name text, detail jsonb)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
-COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
-    'Creates and alters sequences until they are as a document describes them, and returns a row for each '
-    'change: create, alter, set_owner, grant, revoke or drop. An option that is left out gets its default; '
-    'owner and privileges that are left out stay as they are. Never moves the position of a sequence that '
-    'exists. prune: also drops those sequences of the caller that the document does not contain. dry_run: '
-    'changes nothing and returns the same rows. Requires what the functions for each change require. Errors: '
-    '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
-    'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
-
-CREATE FUNCTION hilo_create_missing()
-    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
-COMMENT ON FUNCTION hilo_create_missing() IS
-    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
-    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
-    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
-    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
-    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
-    'the extension, 55P03 after lock_timeout.';
-
 -- From core's sequences to hilo's and back. Transactional too.
 
 CREATE FUNCTION hilo_adopt(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
@@ -197,6 +164,39 @@ CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text D
 COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
     'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
     'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
+
+-- Definitions as a document.
+
+CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
+COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+    'Returns the definition of a sequence, with its owner and privileges, as a document for hilo_apply; without '
+    'a name, those of all sequences that the caller may read, ordered by name. Options at their default are '
+    'left out; positions are not part of it. Requires any privilege on the sequence. Errors: 42704 if the '
+    'sequence does not exist, 42501, 22021 if a name has no UTF-8 form.';
+
+CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
+COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+    'Creates and alters sequences until they are as a document describes them, and returns a row for each '
+    'change: create, alter, set_owner, grant, revoke or drop. An option that is left out gets its default; '
+    'owner and privileges that are left out stay as they are. Never moves the position of a sequence that '
+    'exists. prune: also drops those sequences of the caller that the document does not contain. dry_run: '
+    'changes nothing and returns the same rows. Requires what the functions for each change require. Errors: '
+    '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
+    'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
+
+CREATE FUNCTION hilo_create_missing()
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
+COMMENT ON FUNCTION hilo_create_missing() IS
+    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
+    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
+    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
+    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
+    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
+    'the extension, 55P03 after lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 

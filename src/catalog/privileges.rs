@@ -154,6 +154,12 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(held)
 }
 
+/// Whether the views show `sequence` to `user`.
+pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
+    Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
+}
+
 /// What was granted on a sequence, by grantee.
 pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
     let ids = catalog_oids()?;
@@ -170,12 +176,6 @@ pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, H
         true
     });
     Ok(granted)
-}
-
-/// Whether the views show `sequence` to `user`.
-pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
-    let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
-    Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
 }
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.

@@ -26,7 +26,7 @@ sql_functions!(
 );
 
 /// A role by name, or PUBLIC.
-pub(super) fn grantee(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
+pub(super) fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     match known_role(name) {
         // A role may have this name in any other case than lower case; such a role comes first.
         pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => Ok(PUBLIC),
@@ -54,7 +54,7 @@ fn known_role(name: &[u8]) -> pg_sys::Oid {
 fn grantee_and_privileges(args: Args, at: usize) -> (pg_sys::Oid, Privileges) {
     required(args, at, "grantee");
     required(args, at + 1, "privilege");
-    let grantee = grantee(args.bytes(at)).or_raise();
+    let grantee = role_or_public(args.bytes(at)).or_raise();
     (grantee, Privileges::listed(&args.text(at + 1).unwrap_or_default()).or_raise())
 }
 

@@ -62,7 +62,7 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     let mut privileges: Option<Vec<_>> = None;
     for (number, grant) in described.privileges.iter().flatten().enumerate() {
         let at = |error| at(&format!(".privileges[{number}].grantee"), error);
-        let grantee = grants::grantee(&in_encoding(&grant.grantee)).map_err(at)?;
+        let grantee = grants::role_or_public(&in_encoding(&grant.grantee)).map_err(at)?;
         let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
         let set = of.fold(Privileges::NONE, Privileges::or);
         let list = privileges.get_or_insert_default();
