@@ -274,8 +274,8 @@ fn it_says_what_it_could_not_read() {
     assert!(messages[0].contains("public.t.key holds 3 values that are no keys"), "{messages:?}");
     assert_eq!(create_missing(&mut other), ["hidden hidden id 1"]);
 
-    // Some servers are built without ICU.
-    if admin.one("SELECT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')") {
+    // A server that is built without ICU knows one of its collations all the same.
+    if admin.one("SELECT count(*) > 1 FROM pg_collation WHERE collprovider = 'i'") {
         admin.run(
             "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
              CREATE TABLE loose (id text COLLATE loose DEFAULT hilo_nextkey('loose'));
