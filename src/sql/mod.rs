@@ -27,6 +27,5 @@ mod sight;
 pub mod spi;
 pub mod stat;
 pub mod stored_rows;
-pub mod superseded;
 mod trigger;
 pub mod value_at;
