@@ -361,7 +361,6 @@ fn plain(error: &serde_json::Error) -> String {
     let text = text.split(" at line ").next().unwrap_or_default();
     text.replace('`', "\"")
         .replace("expected i64", "expected bigint")
-        .replace("expected i32", "expected integer")
         .replace("expected u32", "expected the version")
         .replace("expected a sequence", "expected an array")
         .replace("invalid type: sequence", "invalid type: array")

@@ -285,3 +285,23 @@ fn the_owning_column_becomes_that_of_the_document() {
     assert_eq!(export(&mut admin), document(json!([])));
     cluster.finish();
 }
+
+/// Default privileges are what a new sequence has if the document does not say; what it says is all there is.
+#[test]
+fn default_privileges_fill_in_what_is_left_out() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE anna; SELECT hilo_default_grant('anna', 'USAGE')");
+    let update = json!([{"grantee": "anna", "privileges": ["UPDATE"]}]);
+    let wanted = document(json!([
+        {"name": "left out"}, {"name": "none", "privileges": []}, {"name": "other", "privileges": update}
+    ]));
+    let tried = apply_with(&mut admin, &wanted, ", dry_run => true");
+    assert_eq!(apply(&mut admin, &wanted), tried);
+    assert!(apply(&mut admin, &wanted).is_empty());
+    let usage = json!([{"grantee": "anna", "privileges": ["USAGE"]}]);
+    let exported = export(&mut admin);
+    let held = |at: usize| exported["sequences"][at]["privileges"].clone();
+    assert_eq!([held(0), held(1), held(2)], [usage, json!([]), update]);
+    cluster.finish();
+}

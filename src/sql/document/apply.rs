@@ -4,7 +4,7 @@
 //! `hilo_drop`. A sequence that is already as described is neither locked nor changed.
 //!
 //! Locking: first the tables that `owned_by` names, which stay as they are until the transaction ends; then, if
-//! something is to be created, the extension, so that one call waits for another instead of colliding with it over
+//! anything is to be changed, the extension, so that one call waits for another instead of colliding with it over
 //! a name; then the sequences that differ, in the order of their names.
 
 use std::collections::HashSet;
@@ -86,26 +86,21 @@ impl Task<'_> {
 }
 
 fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
-    let taken = match missing(wanted)? {
-        Some(one) => {
-            at_path(&one.path, || privileges::may_create().or_raise());
-            lock_out_others()?;
-            Duplicate::Refuse
-        }
-        // Should one of them be dropped meanwhile, any session may create it again.
-        None => Duplicate::Skip,
-    };
+    let mut done = Vec::new();
+    if !differs(wanted, prune)? {
+        return Ok(done);
+    }
+    lock_out_others()?;
     let unwanted = if prune { unwanted(wanted)? } else { Vec::new() };
     let dropped: HashSet<Name> = unwanted.iter().map(|sequence| sequence.name.clone()).collect();
     check_unused(&dropped)?;
     let mut tasks = memory::collected(wanted.iter().map(Task::Make))?;
     tasks.grow_by(unwanted.into_iter().map(Task::Drop))?;
     tasks.sort_unstable_by(|a, b| a.name().cmp(b.name()));
-    let mut done = Vec::new();
     for task in tasks {
         check_for_interrupts!();
         match task {
-            Task::Make(one) => at_path(&one.path, || one.apply(taken, &mut done).or_raise()),
+            Task::Make(one) => at_path(&one.path, || one.apply(&mut done).or_raise()),
             Task::Drop(sequence) => remove(&sequence, &mut done)?,
         }
     }
@@ -114,18 +109,27 @@ fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
     Ok(done)
 }
 
-/// The first one that does not exist.
-fn missing(wanted: &[Wanted]) -> Result<Option<&Wanted>, HiloError> {
+/// Whether anything is to be done. An error, if the caller may not do the first of it.
+fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
     for one in wanted {
-        if definitions::by_name(&one.name)?.is_none() {
-            return Ok(Some(one));
+        let met = at_path(&one.path, || match definitions::by_name(&one.name).or_raise() {
+            Some(found) if one.is_met_by(&found).or_raise() => true,
+            Some(found) if privileges::acts_as(ffi::current_user(), found.owner) => false,
+            Some(found) => HiloError::NotOwner(found.name.to_string()).raise(),
+            None => {
+                privileges::may_create().or_raise();
+                false
+            }
+        });
+        if !met {
+            return Ok(true);
         }
     }
-    Ok(None)
+    Ok(prune && !unwanted(wanted)?.is_empty())
 }
 
-/// Waits for other transactions that create sequences this way, and for DROP EXTENSION. Only for a role that may
-/// create: others must not be able to make these wait.
+/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that may change
+/// something: others must not be able to make these wait.
 pub fn lock_out_others() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
@@ -135,23 +139,16 @@ pub fn lock_out_others() -> Result<(), HiloError> {
 }
 
 impl Wanted {
-    fn apply(&self, taken: Duplicate, done: &mut All) -> Result<(), HiloError> {
+    fn apply(&self, done: &mut All) -> Result<(), HiloError> {
         let name = &self.name;
-        loop {
-            match definitions::by_name(name)? {
-                Some(found) if self.is_met_by(&found)? => return Ok(()),
-                Some(_) => {
-                    let owned = ddl::lock_named(name, ddl::By::Owner)?;
-                    if let Some(owned) = owned {
-                        return self.change(owned, done);
-                    }
-                }
-                None => {
-                    let (name, definition) = (name.clone(), self.definition.clone());
-                    if let Some(created) = ddl::create(name, definition, None, taken) {
-                        return self.complete(&created, done);
-                    }
-                }
+        match definitions::by_name(name)? {
+            Some(found) if self.is_met_by(&found)? => Ok(()),
+            Some(_) => self.change(ddl::lock_owned(name), done),
+            None => {
+                let (name, definition) = (name.clone(), self.definition.clone());
+                let created = ddl::create(name, definition, None, Duplicate::Refuse);
+                let taken = || HiloError::Duplicate(self.name.to_string());
+                self.complete(&created.ok_or_else(taken)?, done)
             }
         }
     }
@@ -256,20 +253,13 @@ fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
 /// The sequences of the current user that the document does not contain.
 fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
-    let (user, mut others, mut found) = (ffi::current_user(), 0u64, Vec::new());
+    let (user, mut found) = (ffi::current_user(), Vec::new());
     definitions::each(|sequence| {
-        match kept.contains(&*sequence.name) {
-            true => {}
-            false if privileges::acts_as(user, sequence.owner) => found.grow(sequence).or_raise(),
-            false => others += 1,
+        if !kept.contains(&*sequence.name) && privileges::acts_as(user, sequence.owner) {
+            found.grow(sequence).or_raise();
         }
         true
     })?;
-    if others > 0 {
-        notice!(
-            "{others} hilo sequences that the document does not contain belong to other roles, skipping"
-        );
-    }
     Ok(found)
 }
 

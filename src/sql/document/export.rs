@@ -32,7 +32,7 @@ fn hilo_export(args: Args) -> pg_sys::Datum {
 
 fn named(name: &[u8]) -> Result<Sequence, HiloError> {
     let sequence = definitions::existing(name)?;
-    if !reads_all() {
+    if !privileges::may_see(&sequence, ffi::current_user())? {
         nextval::allow(&sequence, Privileges::ALL)?;
     }
     Ok(sequence)
@@ -40,21 +40,15 @@ fn named(name: &[u8]) -> Result<Sequence, HiloError> {
 
 /// The sequences that view hilo_sequences shows to the current user.
 fn readable() -> Result<Vec<Sequence>, HiloError> {
-    let (user, all) = (ffi::current_user(), reads_all());
+    let user = ffi::current_user();
     let mut found = Vec::new();
     definitions::each(|sequence| {
-        if all || privileges::of(&sequence, user).or_raise().any_of(Privileges::ALL) {
+        if privileges::may_see(&sequence, user).or_raise() {
             found.grow(sequence).or_raise();
         }
         true
     })?;
     Ok(found)
-}
-
-/// Whether a predefined role shows the current user every sequence, though it may use none.
-fn reads_all() -> bool {
-    let role = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
-    privileges::acts_as(ffi::current_user(), role)
 }
 
 /// All that a document says of a sequence. A role that does not exist any more is left out.
