@@ -256,9 +256,10 @@ pub const CASES: &[Case] = &[
         ["? CREATE UNLOGGED SEQUENCE s\n? ALTER SEQUENCE s SET LOGGED", "ok ok"],
         ["? SELECT hilo_create('s', unlogged => true)", "42883"],
     ),
-    different(
+    same(
         "owned-by",
-        ["CREATE TABLE t (id bigint)\n? CREATE SEQUENCE s OWNED BY t.id\n? CREATE SEQUENCE n OWNED BY t.nothing", "ok 42703"],
-        ["CREATE TABLE t (id bigint)\n? SELECT hilo_create('s', owned_by => 't.id')", "42883"],
+        "CREATE TABLE t (id bigint)\n? CREATE SEQUENCE s OWNED BY t.id\n? CREATE SEQUENCE n OWNED BY t.nothing\n? ALTER SEQUENCE s OWNED BY NONE",
+        "CREATE TABLE t (id bigint)\n? SELECT hilo_create('s', owned_by => 't.id')\n? SELECT hilo_create('n', owned_by => 't.nothing')\n? SELECT hilo_alter('s', owned_by => 'none')",
+        "ok 42703 ok",
     ),
 ];

@@ -55,7 +55,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     let sequence = create(&column, old, &olds, given, owned);
     let granted = grant(&sequence, old, identity, &tables);
     let fates: Vec<Fate> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
-    set_default(&column, &sequence.name, identity);
+    set_default(&column, &tables, &sequence.name, identity);
     olds.iter().zip(fates).for_each(|(old, fate)| settle(old, fate, &sequence.name));
     report(&sequence.name, &granted);
     if identity == Some(Identity::Always) {
@@ -139,13 +139,14 @@ fn free_name(old: &CoreSequence) -> Name {
 }
 
 /// Makes the column's default draw from the new sequence.
-fn set_default(column: &Column, name: &Name, identity: Option<Identity>) {
+fn set_default(column: &Column, tables: &[pg_sys::Oid], name: &Name, identity: Option<Identity>) {
     let default = hilo_default(name);
     let mut actions = Vec::new();
     if identity.is_some() {
         actions.push(b"DROP IDENTITY".to_vec());
     }
     actions.push([b"SET DEFAULT ".as_slice(), &default].concat());
+    column.remove_default(tables).or_raise();
     alter_table::execute(&column.alter(&actions));
 }
 

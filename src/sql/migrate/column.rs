@@ -8,8 +8,10 @@ use hilo_core::direction::Direction;
 use hilo_core::options::DataType;
 
 use super::core_sequence::oid_list;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
+use crate::catalog::{column_default_removal, column_defaults};
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::sql::{owners, spi};
@@ -256,6 +258,13 @@ impl Column {
         sql
     }
 
+    /// Removes the column's default in all of the tables, which the caller has locked.
+    pub fn remove_default(&self, tables: &[pg_sys::Oid]) -> Result<(), HiloError> {
+        let name = CString::new(self.name.clone()).unwrap_or_default();
+        let columns = tables.iter().filter_map(|table| ColumnRef::named(*table, &name));
+        columns.into_iter().try_for_each(column_default_removal::remove)
+    }
+
     /// Columns of other tables whose defaults use the sequence of core's too, for messages.
     pub fn others_fed_by(&self, sequence: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Vec<String> {
         let (id, attname, list) = (sequence.to_u32(), spi::literal(&self.name), oid_list(tables));
@@ -276,8 +285,6 @@ impl Column {
         name: &Name,
         tables: &[pg_sys::Oid],
     ) -> Result<Vec<String>, HiloError> {
-        use crate::catalog::column_defaults;
-        use crate::catalog::column_ref::ColumnRef;
         let column = CString::new(self.name.clone()).unwrap_or_default();
         let own = |relid, attnum| {
             tables.contains(&relid)

@@ -38,14 +38,17 @@ pub fn protect(column: &Column) {
     );
 }
 
+/// Whether the table has the trigger.
+pub fn is_protected(column: &Column) -> bool {
+    let table = column.relid.to_u32();
+    let sql =
+        format!("SELECT 1 FROM pg_trigger WHERE tgrelid = {table}::oid AND tgname = '{TRIGGER}'");
+    !spi::look_up(&sql, |_| ()).is_empty()
+}
+
 /// Drops the trigger, if the table has it.
 pub fn unprotect(column: &Column) {
-    let table = column.relid.to_u32();
-    let found = spi::look_up(
-        &format!("SELECT 1 FROM pg_trigger WHERE tgrelid = {table}::oid AND tgname = '{TRIGGER}'"),
-        |_| (),
-    );
-    if !found.is_empty() {
+    if is_protected(column) {
         let drop = format!("DROP TRIGGER {TRIGGER} ON ");
         spi::execute(&[drop.as_bytes(), &column.table_sql].concat());
     }

@@ -33,7 +33,12 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let kind = kind(args);
-    hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
+    let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
+    if generated_always::is_protected(&column) {
+        // To drop a trigger, core takes this lock; taken later, it could end in a deadlock.
+        // SAFETY: any OID can be locked; the end of the transaction releases the lock.
+        unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessExclusiveLock as _) };
+    }
     let (tables, _) = lock::tables_and_sequences(relid, |_| Vec::new());
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
@@ -47,6 +52,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let locked = ddl::lock_owned(&name);
     let sequence = locked.sequence.clone();
     let next = renumber::end(&sequence).or_raise();
+    column.remove_default(&tables).or_raise();
     let oid = create(&column, &sequence, kind);
     set(oid, &sequence, next);
     grant(oid, &sequence);
@@ -96,7 +102,7 @@ fn create(column: &Column, sequence: &Sequence, kind: Kind) -> pg_sys::Oid {
     );
     let identity = |words: &str| {
         let add = format!("ADD GENERATED {words} AS IDENTITY ({options})");
-        alter_table::execute(&column.alter(&[b"DROP DEFAULT".to_vec(), add.into_bytes()]));
+        alter_table::execute(&column.alter(&[add.into_bytes()]));
         identity_sequence(column)
     };
     match kind {
