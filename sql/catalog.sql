@@ -126,7 +126,8 @@ CREATE TABLE hilo.gap (
     count bigint NOT NULL,
     reason text NOT NULL CONSTRAINT gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered')),
     recorded_at timestamptz NOT NULL,
-    name text COLLATE "C"
+    name text COLLATE "C",
+    released_from hilo.column_ref
 );
 CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
 -- The table has no key; this lets deletes be replicated all the same.
@@ -144,8 +145,9 @@ COMMENT ON COLUMN hilo.gap.reason IS
     'take it; altered: hilo_alter or hilo_setval made the range invalid';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON COLUMN hilo.gap.name IS
-    'Name of the sequence of a released column: a sequence that adopts a column under this name gets the row; '
-    'null for a sequence that exists';
+    'Name of the sequence, if its column was released; null for a sequence that exists';
+COMMENT ON COLUMN hilo.gap.released_from IS
+    'That column: a sequence that adopts it gets the row';
 
 CREATE TABLE hilo.privilege (
     sequence bigint NOT NULL,

@@ -122,9 +122,9 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
     'several nodes share the sequence, 42501.';
 
-CREATE FUNCTION hilo.generated_always() RETURNS trigger
+CREATE FUNCTION hilo_generated_always() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_generated_always';
-COMMENT ON FUNCTION hilo.generated_always() IS
+COMMENT ON FUNCTION hilo_generated_always() IS
     'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
     'GENERATED ALWAYS';
 

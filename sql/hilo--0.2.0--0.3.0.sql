@@ -130,10 +130,12 @@ COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
 
 ALTER TABLE hilo.gap ADD COLUMN name text COLLATE "C";
+ALTER TABLE hilo.gap ADD COLUMN released_from hilo.column_ref;
 COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id; 0: the column of the sequence was released';
 COMMENT ON COLUMN hilo.gap.name IS
-    'Name of the sequence of a released column: a sequence that adopts a column under this name gets the row; '
-    'null for a sequence that exists';
+    'Name of the sequence, if its column was released; null for a sequence that exists';
+COMMENT ON COLUMN hilo.gap.released_from IS
+    'That column: a sequence that adopts it gets the row';
 CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
            g.node AS node_id, g.recorded_at
@@ -179,9 +181,9 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
     'several nodes share the sequence, 42501.';
 
-CREATE FUNCTION hilo.generated_always() RETURNS trigger
+CREATE FUNCTION hilo_generated_always() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_generated_always';
-COMMENT ON FUNCTION hilo.generated_always() IS
+COMMENT ON FUNCTION hilo_generated_always() IS
     'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
     'GENERATED ALWAYS';
 

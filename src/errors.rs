@@ -129,6 +129,14 @@ pub enum HiloError {
     NotTableOwner(String),
     #[error("column {column} has no sequence of Postgres")]
     NoCoreSequence { column: String, default: Option<String> },
+    #[error("the owner of the table may not draw from what column {0} draws from")]
+    CannotDraw(String),
+    #[error("hilo sequence \"{0}\" does not belong to the owner of the table")]
+    NotTheTables(String),
+    #[error("table {0} is distributed by Citus")]
+    Distributed(String),
+    #[error("column {0} cannot become an identity column of its partitions or children")]
+    NoIdentityBelow(String),
     #[error("column {column} uses hilo sequence \"{name}\" already")]
     UsesHilo { column: String, name: String },
     #[error("column {column} does not use a hilo sequence")]
@@ -267,7 +275,10 @@ impl HiloError {
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::At { error, .. } => error.code(),
-            Self::NotTableOwner(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            Self::NotTableOwner(_) | Self::CannotDraw(_) | Self::NotTheTables(_) => {
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
+            }
+            Self::Distributed(_) | Self::NoIdentityBelow(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::NoCoreSequence { .. }
             | Self::UsesHilo { .. }
             | Self::NoHiloSequence { .. }
@@ -325,6 +336,10 @@ impl HiloError {
             }
             Self::Timeout { cause, .. } => Some(cause.to_string()),
             Self::NotATable { why, .. } => Some((*why).into()),
+            Self::CannotDraw(_) => Some("Its default names no sequence on which that role has USAGE or UPDATE.".into()),
+            Self::NotTheTables(_) => Some("Its numbers may be in use elsewhere.".into()),
+            Self::Distributed(_) => Some("The other nodes would keep the old default.".into()),
+            Self::NoIdentityBelow(_) => Some("Before PostgreSQL 17, only the table itself is an identity column's: what is inserted into a partition or child directly would get no number.".into()),
             Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
             Self::NoCoreSequence { default, .. } | Self::NoHiloSequence { default, .. } => {
                 Some(match default {
@@ -416,6 +431,10 @@ impl HiloError {
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::NoSuchColumn { .. } => "Specify one of its columns, by its name.".into(),
             Self::NoSuchRelation(_) => "Specify a table that exists, by its name.".into(),
+            Self::CannotDraw(_) => "Grant the role USAGE on the sequence, or give the column another default.".into(),
+            Self::NotTheTables(_) => "Give the sequence to that role with hilo_set_owner.".into(),
+            Self::Distributed(_) => "Set the default on every node: docs/citus.md says how.".into(),
+            Self::NoIdentityBelow(_) => "Use identity => NULL for a column with a default.".into(),
             Self::NotATable { .. } => "Specify an ordinary or a partitioned table.".into(),
             Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
             Self::NoCoreSequence { .. } => "hilo_adopt takes over serial and identity columns, and those whose default is nextval(...). For any other column, create a sequence with hilo_create and set the default to hilo_nextval.".into(),

@@ -81,6 +81,7 @@ unsafe extern "C-unwind" fn process_utility(
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
         let (owned, cascade) = (owned_by::before(node), owned_by::cascades(node));
+        let mark = owned_by::mark();
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
             statement,
@@ -92,7 +93,7 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
-        owned_by::after_drop(cascade);
+        owned_by::after_drop(mark, cascade);
         if !owned.is_null() {
             owned_by::after(owned);
         }

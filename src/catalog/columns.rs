@@ -58,8 +58,9 @@ pub mod gap {
     pub const REASON: i16 = 6;
     pub const RECORDED_AT: i16 = 7;
     pub const NAME: i16 = 8;
+    pub const RELEASED_FROM: i16 = 9;
     /// The number of columns.
-    pub const WIDTH: usize = 8;
+    pub const WIDTH: usize = 9;
 }
 
 pub mod privilege {

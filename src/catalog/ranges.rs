@@ -10,9 +10,9 @@ use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
+use super::column_ref::ColumnRef;
 use super::columns::{free_range as column, gap};
 use super::definitions::Sequence;
-use super::name::Name;
 use super::positions::Position;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -325,6 +325,7 @@ pub fn record_gap(
             Some(text_datum(reason.name().as_bytes())),
             Some(now.0.into()),
             None,
+            None,
         ]);
     };
     for run in mapping.runs(rest).take(MOST_ROWS) {
@@ -391,47 +392,51 @@ pub fn write_off(
 /// The sequence that gaps of released columns belong to: none.
 const RELEASED: SequenceId = SequenceId(0);
 
-/// Keeps the gaps of a sequence that is about to be dropped because its column is released, under its name.
-pub fn keep_gaps(ids: &CatalogOids, sequence: &Sequence) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
-    move_gaps(&table, ids, sequence.id, |_| true, (RELEASED, Some(&sequence.name)));
-    Ok(())
+/// Keeps the gaps of a sequence that is about to be dropped because `column` is released, under its name.
+pub fn keep_gaps(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    column: ColumnRef,
+) -> Result<(), HiloError> {
+    move_gaps(ids, sequence.id, RELEASED, |_| Some((Some(text_datum(&sequence.name)), Some(column))))
 }
 
-/// Gives a sequence that adopts a column the gaps that were kept under its name.
-pub fn adopt_gaps(ids: &CatalogOids, sequence: &Sequence) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
-    let its_own =
-        |row: &Row| row.datum(gap::NAME).is_some() && *row.name(gap::NAME) == *sequence.name;
-    move_gaps(&table, ids, RELEASED, its_own, (sequence.id, None));
-    Ok(())
+/// Gives a sequence that adopts `column` the gaps that were kept when it was released.
+pub fn adopt_gaps(
+    ids: &CatalogOids,
+    column: ColumnRef,
+    sequence: SequenceId,
+) -> Result<(), HiloError> {
+    let packed = column.packed();
+    move_gaps(ids, RELEASED, sequence, |row| {
+        (row.int8(gap::RELEASED_FROM) == packed).then_some((None, None))
+    })
 }
 
+/// Moves those rows for which `to_columns` says what their last two columns become.
 fn move_gaps(
-    table: &Table,
     ids: &CatalogOids,
     from: SequenceId,
-    those: impl Fn(&Row) -> bool,
-    (to, name): (SequenceId, Option<&Name>),
-) {
-    table.scan(
-        ids.gap_sequence_idx,
-        &[(gap::SEQUENCE, Match::Int8(from.0))],
-        Snapshot::Catalog,
-        |row| {
-            if those(&row) {
-                let mut values = [None; gap::WIDTH];
-                for column in gap::NODE..=gap::RECORDED_AT {
-                    values[column as usize - 1] = row.datum(column);
-                }
-                values[gap::SEQUENCE as usize - 1] = Some(to.0.into());
-                values[gap::NAME as usize - 1] = name.map(|name| text_datum(name));
-                table.update(&row, &mut values);
+    to: SequenceId,
+    to_columns: impl Fn(&Row) -> Option<(Option<pg_sys::Datum>, Option<ColumnRef>)>,
+) -> Result<(), HiloError> {
+    let table = Table::write(ids.gap)?;
+    let keys = [(gap::SEQUENCE, Match::Int8(from.0))];
+    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+        if let Some((name, column)) = to_columns(&row) {
+            let mut values = [None; gap::WIDTH];
+            for column in gap::NODE..=gap::RECORDED_AT {
+                values[column as usize - 1] = row.datum(column);
             }
-            true
-        },
-    );
+            values[gap::SEQUENCE as usize - 1] = Some(to.0.into());
+            values[gap::NAME as usize - 1] = name;
+            values[gap::RELEASED_FROM as usize - 1] = column.map(|column| column.packed().into());
+            table.update(&row, &mut values);
+        }
+        true
+    });
     next_command();
+    Ok(())
 }
 
 /// Deletes the free ranges, the gaps and the privileges of a dropped sequence.

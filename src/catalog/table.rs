@@ -323,6 +323,23 @@ impl Table {
         }
     }
 
+    /// The row of a relation that always has exactly one, such as a sequence of core's.
+    pub fn only_row(&self) -> Row {
+        // SAFETY: as in `scan`, without an index.
+        unsafe {
+            let (none, no_keys) = (pg_sys::InvalidOid, std::ptr::null_mut());
+            let see = std::ptr::null_mut();
+            let scan = pg_sys::systable_beginscan(self.relation, none, false, see, 0, no_keys);
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                HiloError::NoSuchRelation(self.id().to_u32()).raise();
+            }
+            let row = self.row(tuple);
+            pg_sys::systable_endscan(scan);
+            row
+        }
+    }
+
     /// The first row that [`Table::scan`] finds.
     pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
         let mut found = None;

@@ -129,7 +129,12 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
     }
     let (user, mut skipped) = (ffi::current_user(), Vec::new());
     missing.retain(|name, columns| {
-        let theirs = |column: &&ColumnRef| !privileges::acts_as(user, table_owner(column.relid));
+        // One role's column must not decide what another role's sequence is like.
+        let owner = columns.first().map(|column| table_owner(column.relid));
+        let theirs = |column: &&ColumnRef| {
+            let theirs = table_owner(column.relid);
+            !privileges::acts_as(user, theirs) || owner != Some(theirs)
+        };
         let foreign = columns.iter().find(theirs);
         skipped.extend(foreign.map(|column| (name.clone(), *column)));
         foreign.is_none()

@@ -2,11 +2,13 @@
 //! with TRUNCATE … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
 //! statements.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_void};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+
+use hilo_core::numbers::SequenceId;
 
 use super::column_ref_type::identifiers;
 use super::{ddl, owners, renumber};
@@ -114,50 +116,104 @@ fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
     if shared::get().is_err() {
         return Vec::new();
     }
-    match catalog_oids() {
-        Ok(ids) => definitions::owned_by_column(&ids, relid, attnum).unwrap_or_default(),
-        Err(_) => Vec::new(),
+    let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
+    match found {
+        Err(HiloError::OutOfMemory) => HiloError::OutOfMemory.raise(),
+        found => found.unwrap_or_default(),
     }
 }
 
-/// The names of the sequences that were dropped with their columns in the current statement.
-static DROPPED: Global<RefCell<Vec<Name>>> = Global::new(RefCell::new(Vec::new()));
+/// The sequences whose columns were dropped, and that are to be dropped too.
+static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Runs when core drops a table (`part` 0) or a column, whose locks it has.
+/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the end of the
+/// statement, because other tables may have to be locked before them.
 pub fn dropped(relid: pg_sys::Oid, part: i32) {
     let found = owned(relid, (part != 0).then_some(part as i16));
     if found.is_empty() {
         return;
     }
     session::prepare();
-    for sequence in found {
-        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
-            DROPPED.borrow_mut().grow(locked.sequence.name.clone()).or_raise();
+    watch_transactions();
+    let ids = found.iter().map(|sequence| sequence.id);
+    DROPPED.borrow_mut().grow_by(ids).or_raise();
+}
+
+/// How many sequences are to be dropped by the statements around the one that begins now.
+pub fn mark() -> usize {
+    DROPPED.borrow().len()
+}
+
+/// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those beyond
+/// `mark`. They may be used by the defaults of other columns. These prevent the drop, unless the statement says
+/// CASCADE.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after_drop(mark: usize, cascade: bool) {
+    let ids = {
+        let mut dropped = DROPPED.borrow_mut();
+        let mark = mark.min(dropped.len());
+        dropped.split_off(mark)
+    };
+    // SAFETY: reads a static of xact.c.
+    if !ids.is_empty() && unsafe { pg_sys::IsTransactionState() } {
+        drop_sequences(ids, cascade);
+    }
+}
+
+fn drop_sequences(ids: Vec<SequenceId>, cascade: bool) {
+    next_command();
+    for id in ids {
+        // DROP EXTENSION, in the same statement, leaves nothing to do.
+        let Ok(oids) = catalog_oids() else { return };
+        // The drop of a column may have been rolled back since, to a savepoint.
+        let is_gone = |sequence: &Sequence| {
+            sequence.owned_by.is_some_and(|column| column.names().is_none())
+        };
+        let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
+            continue;
+        };
+        drop_defaults(&sequence.name, cascade);
+        if let Some(locked) = definitions::lock_existing(id).or_raise()
+            && is_gone(&locked.sequence)
+        {
+            drop_defaults(&locked.sequence.name, cascade);
             ddl::remove(locked);
         }
     }
 }
 
-/// Runs at the end of a utility statement: the sequences that it has dropped with their columns may still be
-/// used by the defaults of other columns. These prevent the drop, unless the statement says CASCADE.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn after_drop(cascade: bool) {
-    let names = std::mem::take(&mut *DROPPED.borrow_mut());
-    // SAFETY: reads a static of xact.c.
-    if names.is_empty() || !unsafe { pg_sys::IsTransactionState() } || catalog_oids().is_err() {
-        return;
+fn drop_defaults(name: &Name, cascade: bool) {
+    let defaults = column_defaults::using(owners::name_type().or_raise(), name);
+    if !defaults.is_empty() && !cascade {
+        let dependents =
+            memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+        HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
     }
-    next_command();
-    // A name that exists was dropped in a subtransaction that was rolled back, or is another sequence's.
-    let gone = names.into_iter().filter(|name| matches!(definitions::by_name(name), Ok(None)));
-    for name in gone {
-        let defaults = column_defaults::using(owners::name_type().or_raise(), &name);
-        if !defaults.is_empty() && !cascade {
-            let dependents =
-                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
-            HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
+    defaults.iter().for_each(column_defaults::drop_default);
+}
+
+/// Registers the callback that drops, at the latest before the commit, what was dropped without a statement, as
+/// by another extension's function.
+fn watch_transactions() {
+    static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
+    if !DONE.replace(true) {
+        // SAFETY: the callback is a function of this library, which stays loaded for the life of the process.
+        unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
+            let ids = std::mem::take(&mut *DROPPED.borrow_mut());
+            if !ids.is_empty() {
+                drop_sequences(ids, false);
+            }
         }
-        defaults.iter().for_each(column_defaults::drop_default);
+        XACT_EVENT_ABORT => DROPPED.borrow_mut().clear(),
+        _ => {}
     }
 }
 

@@ -9,7 +9,7 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::Definition;
 
 use super::column::{Column, Identity, Source, Use};
-use super::core_sequence::{CoreSequence, oid_list};
+use super::core_sequence::{CoreSequence, Rights, oid_list, rights};
 use super::{alter_table, generated_always, lock};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
@@ -19,7 +19,6 @@ use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, ranges};
 use crate::errors::{HiloError, OrRaise};
-use crate::ffi;
 use crate::session::invalidation;
 use crate::shared;
 use crate::sql::args::{Args, sql_functions};
@@ -37,11 +36,16 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     let given = args.datum(2).map(|_| args.new_name(2));
     privileges::may_create().or_raise();
     core_source(relid, column_name);
-    let (tables, olds) = lock::tables_and_sequences(relid, |tables| {
-        Column::find(relid, column_name, Use::Move).or_raise().core_sequences(tables)
+    let (tables, _) = lock::tables_and_sequences(relid, |tables| {
+        let column = Column::find(relid, column_name, Use::Move).or_raise();
+        let mut sequences = column.core_sequences(tables);
+        // Only what is going to be dropped is kept from others.
+        sequences.retain(|oid| rights(column.table_owner, *oid) == Some(Rights::Own));
+        sequences
     });
     // Whatever was seen before the locks may have changed.
     let (column, own, identity) = core_source(relid, column_name);
+    let olds = column.core_sequences(&tables);
     let olds: Vec<CoreSequence> = olds.into_iter().map(CoreSequence::read).collect();
     for old in &olds {
         let others = column.others_fed_by(old.oid, &tables);
@@ -75,7 +79,10 @@ pub(super) fn column_name(args: Args, at: usize) -> &'static CStr {
 fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> (Column, pg_sys::Oid, Option<Identity>) {
     let column = Column::find(relid, column_name, Use::Move).or_raise();
     match column.source(relid) {
-        Source::Core { sequence, identity } => (column, sequence, identity),
+        Source::Core { sequence, identity } => match rights(column.table_owner, sequence) {
+            Some(_) => (column, sequence, identity),
+            None => HiloError::CannotDraw(column.describe()).raise(),
+        },
         Source::Hilo(name) => {
             let (column, name) = (column.describe(), name.to_string());
             HiloError::UsesHilo { column, name }.raise()
@@ -120,7 +127,8 @@ fn create(
     };
     ddl::insert(&sequence, Duplicate::Refuse);
     invalidation::begin();
-    ranges::adopt_gaps(&catalog_oids().or_raise(), &sequence).or_raise();
+    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
+    ranges::adopt_gaps(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
     if next != Some(sequence.definition.start_value) {
         renumber::continue_with(&sequence, next);
     }
@@ -216,7 +224,7 @@ fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> Fate {
         Fate::Gone
     } else if !uses.is_empty() {
         Fate::Kept(uses)
-    } else if !privileges::acts_as(ffi::current_user(), old.owner) {
+    } else if rights(column.table_owner, old.oid) != Some(Rights::Own) {
         let owner = roles::name_of(old.owner);
         Fate::Kept(vec![format!("its owner is role {owner}")])
     } else {
@@ -236,10 +244,10 @@ fn settle(old: &CoreSequence, fate: Fate, name: &Name) {
         }
         Fate::Kept(reasons) => {
             ereport!(
-                NOTICE,
-                PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+                WARNING,
+                PgSqlErrorCode::ERRCODE_WARNING,
                 format!("hilo sequence \"{name}\" replaces sequence {sequence}, which is kept"),
-                reasons.join("\n"),
+                format!("{}\nWhoever still draws from it gets numbers that the column gets from hilo.", reasons.join("\n")),
             );
         }
     }

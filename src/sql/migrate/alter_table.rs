@@ -2,8 +2,9 @@
 //! default; but what a default is matters only to those who write, and they are kept out by less.
 
 use std::ffi::CString;
+use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 use crate::catalog::table::next_command;
 
@@ -33,10 +34,22 @@ pub fn execute(sql: &[u8]) {
             params: std::ptr::null_mut(),
             queryEnv: std::ptr::null_mut(),
         };
-        pg_sys::EventTriggerAlterTableStart((*raw).stmt);
-        pg_sys::EventTriggerAlterTableRelid(relid);
-        pg_sys::AlterTable(statement, LOCK, &mut context);
-        pg_sys::EventTriggerAlterTableEnd();
+        let complete = pg_sys::EventTriggerBeginCompleteQuery();
+        PgTryBuilder::new(AssertUnwindSafe(|| {
+            pg_sys::EventTriggerDDLCommandStart((*raw).stmt);
+            pg_sys::EventTriggerAlterTableStart((*raw).stmt);
+            pg_sys::EventTriggerAlterTableRelid(relid);
+            pg_sys::AlterTable(statement, LOCK, &mut context);
+            pg_sys::EventTriggerAlterTableEnd();
+            pg_sys::EventTriggerSQLDrop((*raw).stmt);
+            pg_sys::EventTriggerDDLCommandEnd((*raw).stmt);
+        }))
+        .finally(|| {
+            if complete {
+                pg_sys::EventTriggerEndCompleteQuery();
+            }
+        })
+        .execute();
     }
     next_command();
 }

@@ -7,11 +7,12 @@ use pgrx::pg_sys;
 use hilo_core::direction::Direction;
 use hilo_core::options::DataType;
 
-use super::core_sequence::oid_list;
+use super::core_sequence::{oid_list, rights};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
-use crate::catalog::{column_default_removal, column_defaults};
+use crate::catalog::{catalog_oids, column_default_removal, column_defaults};
+use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::sql::{owners, spi};
@@ -21,6 +22,7 @@ pub struct Column {
     pub relid: pg_sys::Oid,
     pub attnum: i16,
     pub table_owner: pg_sys::Oid,
+    pub table_name: CString,
     pub name: Vec<u8>,
     /// `schema.table`, quoted, and the column's name, quoted, in the database's encoding.
     pub table_sql: Vec<u8>,
@@ -68,7 +70,8 @@ impl Column {
             "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
                     format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
                     coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
-                    a.attnum IS NOT NULL AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT')
+                    a.attnum IS NOT NULL AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
+                    c.relname::text
                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
                LEFT JOIN pg_type t ON t.oid = a.atttypid
@@ -82,6 +85,7 @@ impl Column {
                 relid,
                 attnum: row.int4(6).unwrap_or(0) as i16,
                 table_owner: row.oid(1),
+                table_name: CString::new(bytes(11)).unwrap_or_default(),
                 name: column.to_bytes().to_vec(),
                 table_sql: bytes(5),
                 column_sql: bytes(7),
@@ -132,6 +136,9 @@ impl Column {
         if !privileges::acts_as(ffi::current_user(), self.table_owner) {
             return Err(HiloError::NotTableOwner(relation.into()));
         }
+        if citus::is_here() && is_distributed(self.relid) {
+            return Err(HiloError::Distributed(relation.into()));
+        }
         Ok(())
     }
 
@@ -146,6 +153,7 @@ impl Column {
         for table in tables {
             if let Source::Core { sequence, .. } = self.source(*table)
                 && !found.contains(&sequence)
+                && rights(self.table_owner, sequence).is_some()
             {
                 found.push(sequence);
             }
@@ -202,11 +210,17 @@ impl Column {
             (None, Direction::Rising) => "least(floor(v), 9223372036854775807)::bigint",
             (None, Direction::Falling) => "greatest(ceil(v), -9223372036854775808)::bigint",
         };
+        let finite: &[u8] = match self.data_type {
+            Some(_) => b"",
+            None => b" WHERE abs(n) < 'Infinity'",
+        };
         let sql = [
-            format!("SELECT {value} FROM (SELECT {function}(").as_bytes(),
+            format!("SELECT {value} FROM (SELECT {function}(n) AS v FROM (SELECT ").as_bytes(),
             &self.column_sql,
-            b") AS v FROM ",
+            b" AS n FROM ",
             &self.table_sql,
+            b") AS t",
+            finite,
             b") AS furthest",
         ]
         .concat();
@@ -311,6 +325,15 @@ impl Column {
     }
 }
 
+/// Whether Citus distributes a table among its nodes.
+fn is_distributed(relid: pg_sys::Oid) -> bool {
+    let sql = format!(
+        "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = {}::oid::regclass",
+        relid.to_u32()
+    );
+    !spi::look_up(&sql, |_| ()).is_empty()
+}
+
 /// What a stored default expression draws from: `nextval` of a sequence that is known now, or `hilo_nextval` of
 /// a constant, both possibly within a cast.
 fn source_of(tree: &CStr) -> Source {
@@ -386,11 +409,14 @@ unsafe fn constant(node: *mut pg_sys::Node) -> *mut pg_sys::Const {
     }
 }
 
-/// Whether a function with an argument of type hilo_sequence is `hilo_nextval`.
+/// Whether a function is the extension's `hilo_nextval`.
 fn is_hilo_nextval(function: pg_sys::Oid) -> bool {
-    // SAFETY: a look-up in a system cache; the result is null, which is checked, or a C string.
+    let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));
+    // SAFETY: look-ups in system caches; the name is null, which is checked, or a C string.
     unsafe {
         let name = pg_sys::get_func_name(function);
-        !name.is_null() && CStr::from_ptr(name) == c"hilo_nextval"
+        !name.is_null()
+            && CStr::from_ptr(name) == c"hilo_nextval"
+            && schema.ok() == Some(pg_sys::get_func_namespace(function))
     }
 }

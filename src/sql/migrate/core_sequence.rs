@@ -6,9 +6,18 @@ use hilo_core::direction::Direction;
 use hilo_core::options::{DataType, Options};
 
 use crate::catalog::definitions;
+use crate::catalog::privileges;
+use crate::catalog::table::Table;
+use crate::errors::{HiloError, OrRaise};
 use crate::sql::spi;
 
-/// A sequence of core's, locked.
+/// The columns of the one row of a sequence.
+mod state {
+    pub const LAST_VALUE: i16 = 1;
+    pub const IS_CALLED: i16 = 3;
+}
+
+/// A sequence of core's.
 pub struct CoreSequence {
     pub oid: pg_sys::Oid,
     pub owner: pg_sys::Oid,
@@ -27,7 +36,8 @@ pub struct CoreSequence {
 }
 
 impl CoreSequence {
-    /// Reads a sequence that the caller has locked. Its last value covers what sessions have cached.
+    /// Reads a sequence. Its last value covers what sessions have cached. Nothing of it is looked up by name, and
+    /// nobody's rights are needed: the caller has checked that the column may use it.
     pub fn read(oid: pg_sys::Oid) -> CoreSequence {
         let id = oid.to_u32();
         let sql = format!(
@@ -56,12 +66,11 @@ impl CoreSequence {
                 next: None,
             }
         });
-        let mut sequence = found.into_iter().next().expect("a locked sequence has its row");
-        let state =
-            [b"SELECT last_value, is_called FROM ".as_slice(), &sequence.qualified].concat();
-        let (last, called) = spi::with_rights_of(sequence.owner, || {
-            spi::latest(&state, |row| (row.int8(1).unwrap_or(0), row.bool(2)))
-        })[0];
+        let Some(mut sequence) = found.into_iter().next() else {
+            HiloError::NoSuchRelation(id).raise()
+        };
+        let state = Table::read(oid).or_raise().only_row();
+        let (last, called) = (state.int8(state::LAST_VALUE), state.bool(state::IS_CALLED));
         sequence.next = if called { sequence.after(last) } else { Some(last) };
         sequence
     }
@@ -134,6 +143,28 @@ impl CoreSequence {
                         AND d.refobjid <> ALL ({list}))"
         );
         spi::look_up(&sql, |row| row.text(1))
+    }
+}
+
+/// What the owner of a table may do with a sequence, which is the measure of what is done for the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    Own,
+    Draw,
+}
+
+/// The rights of a table's owner on what a default draws from; `None`: it is no sequence, or one that the owner
+/// may not draw from. Such a default says nothing: anybody can write one with any OID.
+pub fn rights(table_owner: pg_sys::Oid, sequence: pg_sys::Oid) -> Option<Rights> {
+    let (role, id) = (table_owner.to_u32(), sequence.to_u32());
+    let sql = format!(
+        "SELECT relowner, has_sequence_privilege({role}::oid, oid, 'USAGE, UPDATE')
+           FROM pg_class WHERE oid = {id}::oid AND relkind = 'S'"
+    );
+    let (owner, may_draw) = spi::look_up(&sql, |row| (row.oid(1), row.bool(2))).pop()?;
+    match privileges::acts_as(table_owner, owner) {
+        true => Some(Rights::Own),
+        false => may_draw.then_some(Rights::Draw),
     }
 }
 

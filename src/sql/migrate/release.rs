@@ -1,12 +1,17 @@
 //! `hilo_release`: a column whose default draws from a sequence of hilo's becomes an identity or serial column
 //! again, at the very next number.
 
+use std::ffi::{CStr, CString};
+
 use pgrx::pg_sys;
+
+use hilo_core::options::DataType;
 
 use super::adopt::column_name;
 use super::column::{Column, Source, Use};
 use super::{alter_table, generated_always, lock};
 use crate::catalog::catalog_oids;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
 use crate::catalog::privileges;
@@ -46,20 +51,56 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     if !others.is_empty() {
         HiloError::UsedTwice { sequence: format!("\"{name}\""), others }.raise();
     }
-    if kind != Kind::Serial && !column.not_null {
-        HiloError::Nullable(column.describe()).raise();
-    }
+    check(&column, kind, &tables);
     let locked = ddl::lock_owned(&name);
     let sequence = locked.sequence.clone();
+    if !privileges::acts_as(column.table_owner, sequence.owner) {
+        HiloError::NotTheTables(name.to_string()).raise();
+    }
     let next = renumber::end(&sequence).or_raise();
+    let bounds = Bounds::of(&column, &sequence);
+    let next = next.filter(|next| (bounds.min..=bounds.max).contains(next));
     column.remove_default(&tables).or_raise();
-    let oid = create(&column, &sequence, kind);
-    set(oid, &sequence, next);
+    let oid = create(&column, &sequence, kind, &bounds);
+    set(oid, &sequence, &bounds, next);
     grant(oid, &sequence);
     generated_always::unprotect(&column);
-    ranges::keep_gaps(&catalog_oids().or_raise(), &sequence).or_raise();
+    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
+    ranges::keep_gaps(&catalog_oids().or_raise(), &sequence, its_column).or_raise();
     ddl::remove(locked);
     oid.into()
+}
+
+/// Checks what an identity column requires.
+fn check(column: &Column, kind: Kind, tables: &[pg_sys::Oid]) {
+    if kind == Kind::Serial {
+        return;
+    }
+    if !column.not_null {
+        HiloError::Nullable(column.describe()).raise();
+    }
+    if cfg!(any(feature = "pg15", feature = "pg16")) && tables.len() > 1 {
+        HiloError::NoIdentityBelow(column.describe()).raise();
+    }
+}
+
+/// The bounds of the new sequence: those of the old one, as far as the column can hold them.
+struct Bounds {
+    data_type: DataType,
+    min: i64,
+    max: i64,
+}
+
+impl Bounds {
+    fn of(column: &Column, sequence: &Sequence) -> Bounds {
+        let def = &sequence.definition;
+        let data_type = match column.data_type {
+            Some(column) if column.max() < def.data_type.max() => column,
+            _ => def.data_type,
+        };
+        let clamp = |value: i64| value.clamp(data_type.min(), data_type.max());
+        Bounds { data_type, min: clamp(def.min_value), max: clamp(def.max_value) }
+    }
 }
 
 fn kind(args: Args) -> Kind {
@@ -90,14 +131,14 @@ fn hilo_source(column: Column) -> (Column, Name) {
 }
 
 /// Makes the sequence of core's that takes over, and the column draw from it.
-fn create(column: &Column, sequence: &Sequence, kind: Kind) -> pg_sys::Oid {
+fn create(column: &Column, sequence: &Sequence, kind: Kind, bounds: &Bounds) -> pg_sys::Oid {
     let def = &sequence.definition;
     let options = format!(
         "START WITH {} INCREMENT BY {} MINVALUE {} MAXVALUE {} {}CYCLE",
-        def.start_value,
+        def.start_value.clamp(bounds.min, bounds.max),
         def.increment,
-        def.min_value,
-        def.max_value,
+        bounds.min,
+        bounds.max,
         if def.cycle { "" } else { "NO " }
     );
     let identity = |words: &str| {
@@ -108,7 +149,7 @@ fn create(column: &Column, sequence: &Sequence, kind: Kind) -> pg_sys::Oid {
     match kind {
         Kind::IdentityAlways => identity("ALWAYS"),
         Kind::IdentityByDefault => identity("BY DEFAULT"),
-        Kind::Serial => serial(column, sequence, &options),
+        Kind::Serial => serial(column, sequence, &format!(" AS {} {options}", bounds.data_type)),
     }
 }
 
@@ -123,14 +164,13 @@ fn identity_sequence(column: &Column) -> pg_sys::Oid {
 /// name is taken, which belongs to the column if the sequence of hilo's did.
 fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     let name = free_name(column);
-    let create = format!(" AS {} {options}", sequence.definition.data_type);
-    spi::execute(&[b"CREATE SEQUENCE ".as_slice(), &name, create.as_bytes()].concat());
+    spi::execute(&[b"CREATE SEQUENCE ".as_slice(), &name, options.as_bytes()].concat());
     let owner = role_sql(sequence.owner);
     spi::execute(&[b"ALTER SEQUENCE ".as_slice(), &name, b" OWNER TO ", &owner].concat());
     let oid =
         spi::look_up(&format!("SELECT {}::regclass::oid", spi::literal(&name)), |row| row.oid(1))
             [0];
-    let default = format!("SET DEFAULT nextval('{}'::pg_catalog.regclass)", oid.to_u32());
+    let default = format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
     alter_table::execute(&column.alter(&[default.into_bytes()]));
     if sequence.owned_by.is_some() {
         let owner = [column.table_sql.as_slice(), b".", &column.column_sql].concat();
@@ -139,24 +179,21 @@ fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     oid
 }
 
-/// `schema.table_column_seq`, with a number if that is taken.
+/// `schema.table_column_seq`, with a number if that is taken, as core chooses it.
 fn free_name(column: &Column) -> Vec<u8> {
-    let (relid, name) = (column.relid.to_u32(), spi::literal(&column.name));
+    let (table, name) = (column.table_name.as_ptr(), CString::new(column.name.clone()));
+    let name = name.unwrap_or_default();
+    // SAFETY: the names are C strings; the result is one in the current memory context.
+    let chosen = unsafe {
+        let schema = pg_sys::get_rel_namespace(column.relid);
+        CStr::from_ptr(pg_sys::ChooseRelationName(table, name.as_ptr(), c"seq".as_ptr(), schema, false))
+    };
     let sql = format!(
-        "SELECT format('%I.%I', n.nspname, f.name)
-           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-          CROSS JOIN generate_series(0, 1000) AS i
-          CROSS JOIN LATERAL (
-              SELECT (left(c.relname, 29) || '_' || left({name}, 28) || '_seq' || coalesce(nullif(i, 0)::text, ''))::name AS name
-          ) AS f
-          WHERE c.oid = {relid}::oid
-            AND NOT EXISTS (SELECT FROM pg_class o WHERE o.relnamespace = n.oid AND o.relname = f.name)
-          ORDER BY i LIMIT 1"
+        "SELECT format('%I.%I', relnamespace::regnamespace::name, {}) FROM pg_class WHERE oid = {}::oid",
+        spi::literal(chosen.to_bytes()),
+        column.relid.to_u32()
     );
-    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default())
-        .into_iter()
-        .next()
-        .unwrap_or_default()
+    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).into_iter().next().unwrap_or_default()
 }
 
 fn role_sql(role: pg_sys::Oid) -> Vec<u8> {
@@ -169,12 +206,11 @@ fn role_sql(role: pg_sys::Oid) -> Vec<u8> {
 }
 
 /// Makes the new sequence continue with `next`; `None`: with nothing.
-fn set(oid: pg_sys::Oid, sequence: &Sequence, next: Option<i64>) {
-    let def = &sequence.definition;
+fn set(oid: pg_sys::Oid, sequence: &Sequence, bounds: &Bounds, next: Option<i64>) {
     let (value, called) = match next {
         Some(next) => (next, false),
-        None if def.increment > 0 => (def.max_value, true),
-        None => (def.min_value, true),
+        None if sequence.definition.increment > 0 => (bounds.max, true),
+        None => (bounds.min, true),
     };
     let oid = oid.to_u32();
     let sql = format!(

@@ -34,16 +34,28 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let missing = || missing::to_use(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
+    Column::find(relid, column_name, Use::Read).or_raise();
+    // Tables are locked before sequences, and what is read is what was checked.
+    // SAFETY: any OID can be locked; the end of the transaction releases the lock.
+    unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
     let column = Column::find(relid, column_name, Use::Read).or_raise();
     let locked = ddl::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    if sequence.definition.cycle {
+        // Its values come again in any case.
+        return next_datum(args, renumber::unserved(sequence).next);
+    }
     let next = match column.furthest(Direction::of(sequence.definition.increment)) {
         Some(taken) if serves_again(sequence, &column, taken) => {
             renumber::advance(sequence, taken).or_raise()
         }
         _ => renumber::unserved(sequence).next,
     };
+    next_datum(args, next)
+}
+
+fn next_datum(args: Args, next: Option<i64>) -> pg_sys::Datum {
     match next {
         Some(next) => next.into(),
         None => args.null(),
