@@ -113,14 +113,14 @@ fn reserved_beyond_the_column() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
-        "SELECT hilo_create('orders'); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'));
+        "SELECT hilo_create('orders', block_size => 10000); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'));
          INSERT INTO orders SELECT FROM generate_series(1, 1000)",
     );
     assert_eq!(found(&mut client), none());
     client.run("SELECT hilo_setval('orders', 500)");
     assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
     client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
-    assert!(client.one::<i64>("SELECT next_index FROM hilo.position") > 501);
+    assert!(client.one::<i64>("SELECT next_index FROM hilo.position") >= 10_000);
     assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
     let finding = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'column public.orders.id'";
     assert_eq!(
@@ -148,7 +148,7 @@ fn reserved_beyond_the_column() {
 /// values that have been served. To look takes none of it away.
 #[test]
 fn held_below_what_was_served() {
-    let mut cluster = Cluster::with_hilo();
+    let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
         "SELECT hilo_create('orders', slice_size => 100);
@@ -188,6 +188,12 @@ fn held_below_what_was_served() {
     let mut client = cluster.connect("postgres");
     assert!(client.one::<i64>("SELECT count(*) FROM hilo.free_range") > 0);
     assert_eq!(found(&mut client), expected, "free");
+    // What another server may have taken is written off, and not served.
+    let arrive = |timeline| format!("UPDATE hilo.position SET timeline = {timeline}");
+    let timeline: i32 = client.one("SELECT timeline FROM hilo.position");
+    client.run(&arrive(-1));
+    assert_eq!(found(&mut client), none(), "free on another server");
+    client.run(&arrive(timeline));
     client.refusal(insert).is("23505");
     assert_eq!(found(&mut client), none());
     assert_eq!(client.one::<i64>(insert), taken + 1);
