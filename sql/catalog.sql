@@ -163,15 +163,32 @@ COMMENT ON COLUMN hilo.privilege.privilege IS
     'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
 COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
 
+CREATE TABLE hilo.default_privilege (
+    owner hilo.role NOT NULL,
+    pattern text COLLATE "C" NOT NULL,
+    grantee hilo.role NOT NULL,
+    privilege text COLLATE "C" NOT NULL
+        CONSTRAINT default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
+    CONSTRAINT default_privilege_pkey PRIMARY KEY (owner, pattern, grantee, privilege)
+);
+CREATE INDEX default_privilege_grantee_idx ON hilo.default_privilege (grantee);
+COMMENT ON TABLE hilo.default_privilege IS 'Privileges that new sequences start with';
+COMMENT ON COLUMN hilo.default_privilege.owner IS 'Role that creates the sequences';
+COMMENT ON COLUMN hilo.default_privilege.pattern IS 'Pattern of LIKE that their names match';
+COMMENT ON COLUMN hilo.default_privilege.grantee IS 'Role that gets the privilege, or public';
+COMMENT ON COLUMN hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in hilo.privilege';
+
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
 -- have allowed to write to them.
-REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege FROM PUBLIC;
+REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege,
+    hilo.default_privilege FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.position', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.free_range', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.gap', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
 
 -- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
 -- no triggers. The triggers are also enabled where rows arrive by replication, because there too a second
@@ -184,12 +201,15 @@ COMMENT ON FUNCTION hilo.own_row() IS
 CREATE FUNCTION hilo.skip_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_row';
 COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
+CREATE FUNCTION hilo.skip_default() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
+COMMENT ON FUNCTION hilo.skip_default() IS 'Omits a restored default privilege of or for a role that does not exist';
 CREATE FUNCTION hilo.note_roles() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
 COMMENT ON FUNCTION hilo.note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
 -- No user needs to call these functions: Postgres runs a trigger's function without checking EXECUTE.
-REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.note_roles() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.skip_default(), hilo.note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON hilo.sequence
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_row();
@@ -198,6 +218,11 @@ ALTER TABLE hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
 CREATE TRIGGER missing_grantee BEFORE INSERT ON hilo.privilege
     FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();
 ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
+
+CREATE TRIGGER missing_role BEFORE INSERT ON hilo.default_privilege
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR NEW.grantee = '-'::hilo.role)
+    EXECUTE FUNCTION hilo.skip_default();
+ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 
 -- These triggers handle what logical replication brings, from any publication. They fire for its workers only
 -- (session_replication_role = replica), and not in a restore. What they accept and what they keep out:
@@ -215,12 +240,16 @@ COMMENT ON FUNCTION hilo.replicated_position() IS
 CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_privilege';
 COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
+CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_default_privilege';
+COMMENT ON FUNCTION hilo.replicated_default_privilege() IS
+    'Applies a replicated default privilege that does not exist yet';
 CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
 COMMENT ON FUNCTION hilo.replicated_free_range() IS
     'Keeps out replicated free ranges, which another server is to serve';
 REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
-    hilo.replicated_privilege(), hilo.replicated_free_range() FROM PUBLIC;
+    hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.replicated_free_range() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_sequence();
@@ -231,6 +260,9 @@ ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_privilege();
 ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_default_privilege();
+ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
 ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
@@ -238,6 +270,8 @@ ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 
 -- A restore writes rows through SQL, which the library never does. So these triggers fire in a restore only,

@@ -14,13 +14,13 @@ CREATE FUNCTION hilo_create(
     cycle boolean DEFAULT false,
     ordered boolean DEFAULT false,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false,
     owned_by text DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean, text) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
@@ -41,13 +41,13 @@ CREATE FUNCTION hilo_alter(
     cycle boolean DEFAULT NULL,
     ordered boolean DEFAULT NULL,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL,
     owned_by text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint, text) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
     'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
@@ -81,14 +81,14 @@ CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RET
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
-    '(currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    '(currval, reading), UPDATE (next values, setval, ranges and hi), ALL, or a list with commas. Requires '
+    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
-    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE or ALL. Requires '
-    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, ALL, or a list with '
+    'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 
 -- From core's sequences to hilo's and back. Transactional too.
@@ -128,6 +128,76 @@ COMMENT ON FUNCTION hilo.generated_always() IS
     'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
     'GENERATED ALWAYS';
 
+-- Privileges on many sequences, and on those to come.
+
+CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
+COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
+    'Grants a privilege, as hilo_grant does, on every sequence whose name matches a pattern of LIKE and that '
+    'the caller or, if owner is given, that role owns. Returns the number of these sequences. A WARNING '
+    'counts other matching sequences that the caller may see. Sequences that are created later are not '
+    'included: see hilo_default_grant. Errors: 42704 if a role does not exist, 22023 for another privilege, '
+    'for NULL, and for a pattern that ends with an escape character, 42501 if the caller does not have the '
+    'privileges of owner.';
+
+CREATE FUNCTION hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
+COMMENT ON FUNCTION hilo_revoke_all(text, text, text, text) IS
+    'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. Returns the '
+    'number of these sequences. Errors: as for hilo_grant_all.';
+
+CREATE FUNCTION hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
+COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
+    'Makes sequences that the caller or, if for_role is given, that role will create start with a privilege '
+    'for grantee, if their names match a pattern of LIKE. Existing sequences stay as they are: see '
+    'hilo_grant_all. The view hilo_default_privileges shows these privileges. Errors: 42704 if a role does '
+    'not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an escape character, '
+    '42501 if the caller does not have the privileges of for_role.';
+
+CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
+COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
+    'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
+    'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
+
+-- Definitions as a document.
+
+CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
+COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+    'Returns the definition of a sequence, with its owner and privileges, as a document for hilo_apply; without '
+    'a name, those of all sequences that the caller may read, ordered by name. Options at their default are '
+    'left out; positions are not part of it. Requires any privilege on the sequence. Errors: 42704 if the '
+    'sequence does not exist, 42501, 22021 if a name has no UTF-8 form.';
+
+CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
+COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+    'Creates and alters sequences until they are as a document describes them, and returns a row for each '
+    'change: create, alter, set_owner, grant, revoke or drop. An option that is left out gets its default; '
+    'owner and privileges that are left out stay as they are. Never moves the position of a sequence that '
+    'exists. prune: also drops those sequences of the caller that the document does not contain. dry_run: '
+    'changes nothing and returns the same rows. Requires what the functions for each change require. Errors: '
+    '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
+    'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
+
+CREATE FUNCTION hilo_create_missing()
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
+COMMENT ON FUNCTION hilo_create_missing() IS
+    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
+    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
+    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
+    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
+    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
+    'the extension, 55P03 after lock_timeout.';
+
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
 
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
@@ -139,9 +209,11 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
 
-CREATE FUNCTION hilo_nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
+-- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
+-- for a parameter without a type.
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
-COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 
@@ -181,6 +253,13 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
     'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
+
+-- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
+-- of them by this name.
+CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
+    'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
 
 -- Keys.
 

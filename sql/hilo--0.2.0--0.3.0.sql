@@ -45,6 +45,9 @@ CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_op
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 
+-- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
+-- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.
+
 DROP FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean);
 CREATE FUNCTION hilo_create(
     name hilo_sequence,
@@ -56,13 +59,13 @@ CREATE FUNCTION hilo_create(
     cycle boolean DEFAULT false,
     ordered boolean DEFAULT false,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false,
     owned_by text DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, boolean, text) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
@@ -84,13 +87,13 @@ CREATE FUNCTION hilo_alter(
     cycle boolean DEFAULT NULL,
     ordered boolean DEFAULT NULL,
     block_size bigint DEFAULT NULL,
-    slice_size integer DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL,
     owned_by text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint, text) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
     'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
@@ -182,6 +185,124 @@ COMMENT ON FUNCTION hilo.generated_always() IS
     'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
     'GENERATED ALWAYS';
 
+ALTER FUNCTION hilo_nextvals(hilo_sequence, integer) RENAME TO nextvals;
+ALTER FUNCTION nextvals(hilo_sequence, integer) SET SCHEMA hilo;
+COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
+    'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
+    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
+    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
+
+-- Default privileges, and privileges on many sequences.
+
+CREATE TABLE hilo.default_privilege (
+    owner hilo.role NOT NULL,
+    pattern text COLLATE "C" NOT NULL,
+    grantee hilo.role NOT NULL,
+    privilege text COLLATE "C" NOT NULL
+        CONSTRAINT default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
+    CONSTRAINT default_privilege_pkey PRIMARY KEY (owner, pattern, grantee, privilege)
+);
+CREATE INDEX default_privilege_grantee_idx ON hilo.default_privilege (grantee);
+COMMENT ON TABLE hilo.default_privilege IS 'Privileges that new sequences start with';
+COMMENT ON COLUMN hilo.default_privilege.owner IS 'Role that creates the sequences';
+COMMENT ON COLUMN hilo.default_privilege.pattern IS 'Pattern of LIKE that their names match';
+COMMENT ON COLUMN hilo.default_privilege.grantee IS 'Role that gets the privilege, or public';
+COMMENT ON COLUMN hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in hilo.privilege';
+REVOKE ALL ON hilo.default_privilege FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
+
+CREATE FUNCTION hilo.skip_default() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
+COMMENT ON FUNCTION hilo.skip_default() IS 'Omits a restored default privilege of or for a role that does not exist';
+CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_default_privilege';
+COMMENT ON FUNCTION hilo.replicated_default_privilege() IS
+    'Applies a replicated default privilege that does not exist yet';
+REVOKE ALL ON FUNCTION hilo.skip_default(), hilo.replicated_default_privilege() FROM PUBLIC;
+
+CREATE TRIGGER missing_role BEFORE INSERT ON hilo.default_privilege
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR NEW.grantee = '-'::hilo.role)
+    EXECUTE FUNCTION hilo.skip_default();
+ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_default_privilege();
+ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER note_roles AFTER INSERT ON hilo.default_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
+
+CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
+COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
+    'Grants a privilege, as hilo_grant does, on every sequence whose name matches a pattern of LIKE and that '
+    'the caller or, if owner is given, that role owns. Returns the number of these sequences. A WARNING '
+    'counts other matching sequences that the caller may see. Sequences that are created later are not '
+    'included: see hilo_default_grant. Errors: 42704 if a role does not exist, 22023 for another privilege, '
+    'for NULL, and for a pattern that ends with an escape character, 42501 if the caller does not have the '
+    'privileges of owner.';
+
+CREATE FUNCTION hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
+COMMENT ON FUNCTION hilo_revoke_all(text, text, text, text) IS
+    'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. Returns the '
+    'number of these sequences. Errors: as for hilo_grant_all.';
+
+CREATE FUNCTION hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
+COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
+    'Makes sequences that the caller or, if for_role is given, that role will create start with a privilege '
+    'for grantee, if their names match a pattern of LIKE. Existing sequences stay as they are: see '
+    'hilo_grant_all. The view hilo_default_privileges shows these privileges. Errors: 42704 if a role does '
+    'not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an escape character, '
+    '42501 if the caller does not have the privileges of for_role.';
+
+CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+    RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
+COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
+    'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
+    'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
+
+-- All roles may see the privileges on the sequences that they may read, and the default privileges that concern
+-- them.
+CREATE VIEW hilo_privileges WITH (security_barrier) AS
+    SELECT s.name,
+           CASE WHEN p.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
+           p.privilege,
+           pg_catalog.pg_get_userbyid(p.grantor::oid) AS grantor
+      FROM hilo.privilege p
+      JOIN hilo.readable s ON s.id = p.sequence;
+COMMENT ON VIEW hilo_privileges IS
+    'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current user may read';
+COMMENT ON COLUMN hilo_privileges.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_privileges.grantee IS 'Role that has the privilege, or PUBLIC';
+COMMENT ON COLUMN hilo_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+COMMENT ON COLUMN hilo_privileges.grantor IS 'Role that granted it: the owner at that time, or the present one';
+
+CREATE VIEW hilo_default_privileges WITH (security_barrier) AS
+    SELECT pg_catalog.pg_get_userbyid(d.owner::oid) AS owner,
+           d.pattern,
+           CASE WHEN d.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(d.grantee::oid)::text END AS grantee,
+           d.privilege
+      FROM hilo.default_privilege d
+     WHERE d.grantee = 'public'::hilo.role
+        OR pg_catalog.pg_has_role(d.owner::oid, 'USAGE')
+        OR pg_catalog.pg_has_role(d.grantee::oid, 'USAGE');
+COMMENT ON VIEW hilo_default_privileges IS
+    'Privileges that new sequences start with, as hilo_default_grant has set them: those for sequences of the '
+    'current user, and those that the current user would get';
+COMMENT ON COLUMN hilo_default_privileges.owner IS 'Role that creates the sequences';
+COMMENT ON COLUMN hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
+COMMENT ON COLUMN hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';
+COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+
+GRANT SELECT ON hilo_privileges, hilo_default_privileges TO PUBLIC;
+
 -- Comments that read differently from those of 0.2.0.
 
 COMMENT ON FUNCTION hilo_sequence(text) IS
@@ -270,11 +391,11 @@ COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
     'if the sequence or the role does not exist, 42501.';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
-    '(currval, reading), UPDATE (next values, setval, ranges and hi) or ALL. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    '(currval, reading), UPDATE (next values, setval, ranges and hi), ALL, or a list with commas. Requires '
+    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
-    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE or ALL. Requires '
-    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, ALL, or a list with '
+    'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
@@ -282,9 +403,6 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
     'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
-COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, integer) IS
-    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
-    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
     'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
@@ -391,3 +509,36 @@ COMMENT ON COLUMN hilo_gaps.reason IS
     'could take them; altered: hilo_alter or hilo_setval made the values invalid';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
+
+-- Definitions as a document.
+
+CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
+COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+    'Returns the definition of a sequence, with its owner and privileges, as a document for hilo_apply; without '
+    'a name, those of all sequences that the caller may read, ordered by name. Options at their default are '
+    'left out; positions are not part of it. Requires any privilege on the sequence. Errors: 42704 if the '
+    'sequence does not exist, 42501, 22021 if a name has no UTF-8 form.';
+
+CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
+COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+    'Creates and alters sequences until they are as a document describes them, and returns a row for each '
+    'change: create, alter, set_owner, grant, revoke or drop. An option that is left out gets its default; '
+    'owner and privileges that are left out stay as they are. Never moves the position of a sequence that '
+    'exists. prune: also drops those sequences of the caller that the document does not contain. dry_run: '
+    'changes nothing and returns the same rows. Requires what the functions for each change require. Errors: '
+    '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
+    'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
+
+CREATE FUNCTION hilo_create_missing()
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
+COMMENT ON FUNCTION hilo_create_missing() IS
+    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
+    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
+    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
+    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
+    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
+    'the extension, 55P03 after lock_timeout.';

@@ -1,9 +1,20 @@
--- Objects that no user has to name are in this schema. PUBLIC gets no USAGE on it: operators, casts and views
+-- Objects that no user has to name are in schema hilo. PUBLIC gets no USAGE on it: operators, casts and views
 -- find their functions by OID.
-CREATE SCHEMA hilo;
-REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
-COMMENT ON SCHEMA hilo IS
-    'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
+--
+-- The extension creates the schema, unless it is itself created in a schema of that name. Then the schema
+-- belongs to whoever creates the extension, since its owner could rename it and put other tables in its place.
+-- A script has no conditions, but a query decides whether it calls a function.
+CREATE FUNCTION hilo_create_schema() RETURNS void LANGUAGE sql AS $$
+    CREATE SCHEMA hilo;
+    REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
+    COMMENT ON SCHEMA hilo IS
+        'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
+$$;
+CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS 'ALTER SCHEMA hilo OWNER TO CURRENT_USER';
+SELECT hilo_create_schema() WHERE pg_catalog.current_schema() <> 'hilo';
+SELECT hilo_take_schema() WHERE pg_catalog.current_schema() = 'hilo';
+DROP FUNCTION hilo_create_schema();
+DROP FUNCTION hilo_take_schema();
 
 -- hilo_sequence: the name of a sequence, with the layout of text. Only the functions that make values of it
 -- have code of their own.

@@ -182,6 +182,40 @@ COMMENT ON COLUMN hilo_gaps.reason IS
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 
+-- All roles may see the privileges on the sequences that they may read, and the default privileges that concern
+-- them.
+CREATE VIEW hilo_privileges WITH (security_barrier) AS
+    SELECT s.name,
+           CASE WHEN p.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
+           p.privilege,
+           pg_catalog.pg_get_userbyid(p.grantor::oid) AS grantor
+      FROM hilo.privilege p
+      JOIN hilo.readable s ON s.id = p.sequence;
+COMMENT ON VIEW hilo_privileges IS
+    'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current user may read';
+COMMENT ON COLUMN hilo_privileges.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_privileges.grantee IS 'Role that has the privilege, or PUBLIC';
+COMMENT ON COLUMN hilo_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+COMMENT ON COLUMN hilo_privileges.grantor IS 'Role that granted it: the owner at that time, or the present one';
+
+CREATE VIEW hilo_default_privileges WITH (security_barrier) AS
+    SELECT pg_catalog.pg_get_userbyid(d.owner::oid) AS owner,
+           d.pattern,
+           CASE WHEN d.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(d.grantee::oid)::text END AS grantee,
+           d.privilege
+      FROM hilo.default_privilege d
+     WHERE d.grantee = 'public'::hilo.role
+        OR pg_catalog.pg_has_role(d.owner::oid, 'USAGE')
+        OR pg_catalog.pg_has_role(d.grantee::oid, 'USAGE');
+COMMENT ON VIEW hilo_default_privileges IS
+    'Privileges that new sequences start with, as hilo_default_grant has set them: those for sequences of the '
+    'current user, and those that the current user would get';
+COMMENT ON COLUMN hilo_default_privileges.owner IS 'Role that creates the sequences';
+COMMENT ON COLUMN hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
+COMMENT ON COLUMN hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';
+COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
 -- database.
-GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps TO PUBLIC;
+GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps,
+    hilo_privileges, hilo_default_privileges TO PUBLIC;

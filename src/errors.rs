@@ -7,6 +7,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use thiserror::Error;
 
+use hilo_core::document::DocumentError;
 use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
@@ -42,18 +43,22 @@ pub enum HiloError {
         env!("CARGO_PKG_VERSION")
     )]
     Version { installed: String, newer: bool },
-    #[error("hilo sequence \"{0}\" does not exist")]
-    NoSuchSequence(String),
+    #[error("hilo sequence \"{name}\" does not exist")]
+    NoSuchSequence { name: String, meant: Meant },
     #[error("hilo sequence \"{0}\" is in use and cannot be restored")]
     RestoreInUse(String),
     #[error("hilo sequence \"{0}\" already exists")]
     Duplicate(String),
-    #[error("permission denied for hilo sequence \"{name}\"")]
-    Permission { name: String, needs: &'static str },
+    #[error("permission denied for hilo sequence \"{}\"", .0.name)]
+    Permission(Box<Denied>),
+    #[error("permission denied to change the privileges on hilo sequences of role \"{0}\"")]
+    NotMember(String),
+    #[error("permission denied to reset the counters of all hilo sequences")]
+    ResetAll,
     #[error("must be owner of hilo sequence \"{0}\"")]
     NotOwner(String),
-    #[error("permission denied for schema {0}")]
-    NoCreate(String),
+    #[error("permission denied for schema {schema}")]
+    NoCreate { schema: String, user: String },
     #[error("reached {} value of hilo sequence \"{name}\" ({bound})", if *.falling { "minimum" } else { "maximum" })]
     Exhausted { name: String, bound: i64, falling: bool },
     #[error("cannot execute {0}() during recovery")]
@@ -150,8 +155,42 @@ pub enum HiloError {
     NoSuchPrivilege(String),
     #[error("\"{key}\" is not a key of hilo sequence \"{name}\"")]
     Key { key: String, name: String, reason: String },
+    #[error("invalid document of hilo sequences: {0}")]
+    Document(DocumentError),
+    /// An error that belongs to one place of a document.
+    #[error("{error}")]
+    At { path: String, error: Box<HiloError> },
+    #[error(
+        "cannot drop hilo sequences that the document does not contain because other objects depend on them"
+    )]
+    PruneHasDependents(Vec<String>),
     #[error("server prefix \"{prefix}\" cannot be used: {message}")]
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
+}
+
+/// What the caller may have meant by a name that no sequence has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// A hilo sequence with a similar name.
+    Similar(String),
+    /// One of core's sequences, by its schema and name.
+    Core(String),
+    /// A sequence that is yet to be created.
+    New,
+    Unknown,
+}
+
+/// A privilege that the user lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pub name: String,
+    pub user: String,
+    /// What the operation requires.
+    pub needs: &'static str,
+    /// What the user has: empty for nothing.
+    pub held: String,
+    /// The privilege that the owner should grant.
+    pub wanted: &'static str,
 }
 
 /// Why a caller waited without success.
@@ -193,12 +232,14 @@ impl HiloError {
             | Self::CatalogMismatch(_)
             | Self::RestoreInUse(_)
             | Self::Version { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            Self::NoSuchSequence(_) | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
+            Self::NoSuchSequence { .. } | Self::NoSuchRole(_) => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::Duplicate(_) => Code::ERRCODE_DUPLICATE_OBJECT,
-            Self::Permission { .. }
+            Self::Permission(_)
+            | Self::ResetAll
+            | Self::NotMember(_)
             | Self::NoSelect { .. }
             | Self::NotOwner(_)
-            | Self::NoCreate(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            | Self::NoCreate { .. } => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::Exhausted { .. } | Self::RangeTooLarge { .. } => {
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
             }
@@ -210,6 +251,7 @@ impl HiloError {
             | Self::Argument(..)
             | Self::NeedsBlockSize(_)
             | Self::Key { .. }
+            | Self::Document(_)
             | Self::Prefix { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             Self::Timeout { cause: Cause::NoWorker, .. } => {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
@@ -224,6 +266,7 @@ impl HiloError {
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
+            Self::At { error, .. } => error.code(),
             Self::NotTableOwner(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::NoCoreSequence { .. }
             | Self::UsesHilo { .. }
@@ -236,6 +279,7 @@ impl HiloError {
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
             | Self::OwnedColumnHasDependents { .. }
+            | Self::PruneHasDependents(_)
             | Self::RoleHasDependents { .. }
             | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
@@ -268,7 +312,17 @@ impl HiloError {
             Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
             Self::Version { .. } => Some("Nothing is served unless both have the same version.".into()),
             Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
-            Self::Permission { needs, .. } => Some(format!("The operation requires {needs}.")),
+            Self::Permission(denied) => {
+                let Denied { user, needs, held, .. } = &**denied;
+                let held = if held.is_empty() { "no privilege" } else { held };
+                Some(format!("The operation requires {needs}. Role \"{user}\" has {held} on the sequence."))
+            }
+            Self::NotMember(role) => Some(format!("Only role \"{role}\" and the roles that have its privileges may do so.")),
+            Self::ResetAll => Some("Without a name, hilo_stat_reset requires superuser rights.".into()),
+            Self::NoCreate { user, .. } => Some(format!("To own a hilo sequence, role \"{user}\" needs CREATE on the schema that extension \"hilo\" was created in, whatever schema the tables are in.")),
+            Self::NoSuchSequence { name, meant: Meant::Core(found) } => {
+                Some(format!("\"{name}\" is a sequence of Postgres: {found}."))
+            }
             Self::Timeout { cause, .. } => Some(cause.to_string()),
             Self::NotATable { why, .. } => Some((*why).into()),
             Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
@@ -292,9 +346,11 @@ impl HiloError {
                     .collect::<Vec<_>>()
                     .join("\n"),
             ),
-            Self::RoleHasDependents { dependents, .. } | Self::OwnedHasDependents(dependents) => {
-                Some(some_of(dependents))
-            }
+            Self::RoleHasDependents { dependents, .. }
+            | Self::OwnedHasDependents(dependents)
+            | Self::PruneHasDependents(dependents) => Some(some_of(dependents)),
+            Self::Document(error) => Some(located(None, &error.path)),
+            Self::At { path, error } => Some(located(error.detail(), path)),
             Self::RangeTooLarge { .. } => Some("A range cannot cross the bounds of the sequence or run from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("Each slot is in use or waits to be flushed to the catalog.".into()),
             Self::NoPosition(_) => Some("It is not known which values that server has served.".into()),
@@ -319,13 +375,27 @@ impl HiloError {
         Some(match self {
             Self::Option(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
+            Self::At { error, .. } => return error.hint(),
+            Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
+            Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
-            Self::NoSuchSequence(_) => where_to_create().into(),
+            Self::NoSuchSequence { meant, .. } => match meant {
+                Meant::Similar(name) => format!("Did you mean \"{name}\"?"),
+                Meant::Core(_) => "Use nextval and the other commands of Postgres for it, or take over the column that it feeds with hilo_adopt.".into(),
+                Meant::New => where_to_create().into(),
+                Meant::Unknown => "The view hilo_sequences lists the sequences that you may see.".into(),
+            },
+            Self::Permission(denied) => {
+                let Denied { name, user, wanted, .. } = &**denied;
+                format!("The owner of the sequence grants it with: SELECT hilo_grant({}, {}, '{wanted}');", literal(name), literal(user))
+            }
+            Self::ResetAll => "Name a sequence that you own.".into(),
+            Self::NoCreate { schema, user } => format!("The owner of the schema grants it with: GRANT CREATE ON SCHEMA {schema} TO {user};"),
             Self::Duplicate(_) => "Choose another name, or keep the existing sequence with if_not_exists => true in hilo_create.".into(),
             Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
             Self::Recovery(_) => "Only the primary serves sequences.".into(),
@@ -366,7 +436,7 @@ impl HiloError {
             Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
             Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
             Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
-            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL.".into(),
+            Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
             _ => return None,
         })
@@ -382,6 +452,16 @@ impl HiloError {
 
     /// Raises it as a Postgres ERROR.
     pub fn raise(self) -> ! {
+        self.report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+
+    /// Tells the client and the log, as a WARNING.
+    pub fn warn(self) {
+        self.report(PgLogLevel::WARNING);
+    }
+
+    fn report(self, level: PgLogLevel) {
         let mut report = ErrorReport::new(self.code(), self.to_string(), "hilo");
         if let Some(detail) = self.detail() {
             report = report.set_detail(detail);
@@ -389,9 +469,17 @@ impl HiloError {
         if let Some(hint) = self.hint() {
             report = report.set_hint(hint);
         }
-        report.report(PgLogLevel::ERROR);
-        unreachable!("an ERROR does not return")
+        report.report(level);
     }
+}
+
+/// A DETAIL that ends with the place in a document that an error belongs to.
+pub fn located(detail: Option<String>, path: &str) -> String {
+    let place = match path {
+        "." => "The error is at the top level of the document.".to_owned(),
+        _ => format!("The error is at {path} of the document."),
+    };
+    detail.map_or(place.clone(), |detail| format!("{detail} {place}"))
 }
 
 /// How to create a sequence. Where several servers share sequences, the advice must not make each of them
@@ -404,6 +492,11 @@ fn where_to_create() -> &'static str {
     } else {
         "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
     }
+}
+
+/// A string constant of SQL, as it is usually written.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// A DETAIL with one line for each object, and no longer than core makes it.

@@ -2,8 +2,9 @@
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
 //! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
-//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by.rs`. CREATE and ALTER EXTENSION to a version that the library does not know are refused before
-//! the script runs. For DROP EXTENSION, see `session/invalidation.rs`.
+//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by.rs`. CREATE and ALTER EXTENSION to
+//! a version that the library does not know are refused before the script runs; to its own version they warn if
+//! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -128,7 +129,7 @@ unsafe extern "C-unwind" fn object_access(
         (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
     match access {
         OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => {
-            version::refuse_newer(object).or_raise()
+            version::changed(object).or_raise()
         }
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned_by::dropped(object, part),

@@ -2,6 +2,8 @@
 
 use pgrx::prelude::*;
 
+use errors::OrRaise;
+
 mod backend;
 mod catalog;
 mod citus;
@@ -30,10 +32,11 @@ pub extern "C-unwind" fn _PG_init() {
     // SAFETY: both are statics that the server has set before it loads a library.
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
+    memory::init();
+    catalog::version::loaded().or_raise(); // may raise, so before all that must not be done twice
     gucs::init(preloaded, sql::prefix::check); // the sizes below come from here
     if preloaded {
         shared::init();
     }
-    memory::init();
     hooks::init();
 }

@@ -1,35 +1,28 @@
-//! Connections to a server, and what tests do with them.
+//! What tests do with a connection to a server.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
+use postgres::Client;
 use postgres::error::DbError;
 use postgres::types::FromSqlOwned;
-use postgres::{Client, Config, Error, NoTls};
 
-use crate::cluster::Cluster;
-use crate::wait::{LONG, wait_until};
+/// The warnings and notices that a connection has received.
+#[derive(Clone, Default)]
+pub struct Heard(Arc<Mutex<Vec<DbError>>>);
 
-impl Cluster {
-    /// Connects, or returns the error.
-    pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
-        Config::new()
-            .host_path(self.socket_directory())
-            .user(role)
-            .dbname(database)
-            .application_name("hilo-tests")
-            .connect_timeout(Duration::from_secs(30))
-            .connect(NoTls)
+impl Heard {
+    pub(crate) fn add(&self, report: DbError) {
+        self.0.lock().unwrap().push(report);
     }
 
-    /// Connects as superuser as soon as the server, which may be down or recovering, allows it.
-    #[track_caller]
-    pub fn connect_when_up(&self, database: &str) -> Client {
-        let mut client = None;
-        wait_until("the server is up again", LONG, || {
-            client = self.try_connect("postgres", database).ok();
-            client.is_some()
-        });
-        client.expect("it is connected")
+    /// What has arrived since the last call, in order. All that a statement causes arrives before its end.
+    pub fn take(&self) -> Vec<DbError> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// The messages of these.
+    pub fn messages(&self) -> Vec<String> {
+        self.take().iter().map(|report| report.message().to_owned()).collect()
     }
 }
 

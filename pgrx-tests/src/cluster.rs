@@ -1,22 +1,24 @@
 //! A cluster that belongs to one test: configuration, start and stop.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use postgres::Client;
+use postgres::{Client, Config, Error, NoTls};
 
-use crate::client::ClientExt;
-use crate::faults;
+use crate::client::{ClientExt, Heard};
+use crate::clock::Clock;
 use crate::files::{initialise, new_data_directory, new_directory};
-use crate::log::Tolerance;
+use crate::log::Log;
+use crate::process::{exit_of, signal};
 use crate::server::{SERVER, Server};
-use crate::wait::{LONG, came_true, wait_until};
+use crate::wait::{LONG, wait_until};
 
 /// How to stop a server, as in `pg_ctl stop --mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +40,11 @@ pub struct Cluster {
     directory: PathBuf,
     settings: Mutex<BTreeMap<String, String>>,
     postmaster: Mutex<Option<Child>>,
-    pub(crate) tolerance: Mutex<Tolerance>,
-    /// The library that sets the server's wall clock, if any.
-    pub(crate) clock: OnceLock<PathBuf>,
+    pub(crate) log: Log,
+    /// The server's own wall clock, if it has one.
+    clock: OnceLock<Clock>,
+    /// Variables of the server's environment.
+    environment: OnceLock<Vec<(String, String)>>,
 }
 
 /// The options of a new cluster.
@@ -48,6 +52,7 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     own_identity: bool,
     clock: Option<PathBuf>,
+    environment: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -76,6 +81,12 @@ impl Builder {
         Builder { clock: Some(library), ..self }
     }
 
+    /// Sets a variable of the server's environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Builder {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -86,8 +97,10 @@ impl Builder {
             false => new_data_directory(&cluster.data_directory()),
         }
         if let Some(library) = self.clock {
-            cluster.clock.set(library).expect("it has none yet");
+            let clock = Clock::new(library, cluster.file("clock"));
+            assert!(cluster.clock.set(clock).is_ok(), "it has none yet");
         }
+        cluster.environment.set(self.environment).expect("it has none yet");
         cluster.start();
         cluster
     }
@@ -120,6 +133,7 @@ impl Cluster {
             settings: settings.into_iter().map(own).collect(),
             own_identity: false,
             clock: None,
+            environment: Vec::new(),
         }
     }
 
@@ -138,6 +152,7 @@ impl Cluster {
         let name = format!("hilo_{number}");
         let mut settings = settings;
         settings.insert("cluster_name".to_owned(), name.clone());
+        let log = Log::at(directory.join("log"));
         let socket = directory.to_str().expect("the path is ASCII").to_owned();
         settings.insert("unix_socket_directories".to_owned(), socket);
         Cluster {
@@ -146,8 +161,9 @@ impl Cluster {
             directory,
             settings: Mutex::new(settings),
             postmaster: Mutex::new(None),
-            tolerance: Mutex::new(Tolerance::default()),
+            log,
             clock: OnceLock::new(),
+            environment: OnceLock::new(),
         }
     }
 
@@ -160,8 +176,35 @@ impl Cluster {
         self.directory.join("data")
     }
 
-    pub(crate) fn log_file(&self) -> PathBuf {
-        self.directory.join("log")
+    /// A file for the test, beside the data directory; it is removed with the cluster.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// All that the servers on this cluster have logged so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// How often the log contains `text`.
+    pub fn logged(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
+    /// From now on a process that ends by signal 9 does not fail the test, which does that itself.
+    pub fn expect_crash(&self) {
+        self.log.tolerate_crash();
+    }
+
+    /// From now on log lines with `text` do not fail the test.
+    pub fn expect_in_log(&self, text: &str) {
+        self.log.tolerate(text);
+    }
+
+    /// Sets the server's own wall clock to the real time plus `offset`, such as `-1h`. Its monotonic clock is
+    /// not changed.
+    pub fn set_clock(&self, offset: &str) {
+        self.clock.get().expect("the server has its own clock").set(offset);
     }
 
     pub(crate) fn settings(&self) -> BTreeMap<String, String> {
@@ -186,7 +229,7 @@ impl Cluster {
 
     /// Makes the server read its configuration again.
     pub fn reload(&self) {
-        faults::signal(self.postmaster_pid(), Signal::SIGHUP);
+        signal(self.postmaster_pid(), Signal::SIGHUP);
     }
 
     /// Starts the server and waits until it accepts connections.
@@ -211,10 +254,12 @@ impl Cluster {
     }
 
     fn spawn(&self) -> Child {
-        let log = File::options().create(true).append(true).open(self.log_file());
-        let log = log.expect("cannot open the log");
+        let log = self.log.open();
         let mut postgres = self.server.command("postgres");
-        self.give_clock(&mut postgres);
+        if let Some(clock) = self.clock.get() {
+            clock.give_to(&mut postgres);
+        }
+        postgres.envs(self.environment.get().into_iter().flatten().cloned());
         postgres
             .arg("-D")
             .arg(self.data_directory())
@@ -239,13 +284,13 @@ impl Cluster {
     /// the test.
     #[track_caller]
     pub fn stop(&self, mode: Mode) {
-        let signal = match mode {
+        let how = match mode {
             Mode::Smart => Signal::SIGTERM,
             Mode::Fast => Signal::SIGINT,
             Mode::Immediate => Signal::SIGQUIT,
         };
         let mut child = self.postmaster().take().expect("the server is not running");
-        faults::signal(child.id() as i32, signal);
+        signal(child.id() as i32, how);
         let status = exit_of(&mut child);
         let clean = status.is_some_and(|status| mode == Mode::Immediate || status.success());
         if !clean {
@@ -274,6 +319,35 @@ impl Cluster {
     pub(crate) fn postmaster(&self) -> MutexGuard<'_, Option<Child>> {
         // A test that failed while it started or stopped the server still has to clean up.
         self.postmaster.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Connects, or returns the error.
+    pub fn try_connect(&self, role: &str, database: &str) -> Result<Client, Error> {
+        self.connection(role, database).connect(NoTls)
+    }
+
+    fn connection(&self, role: &str, database: &str) -> Config {
+        let mut config = Config::new();
+        config
+            .host_path(self.socket_directory())
+            .user(role)
+            .dbname(database)
+            .application_name("hilo-tests")
+            .connect_timeout(Duration::from_secs(30));
+        config
+    }
+
+    /// Connects as `role`, and keeps the warnings and notices that arrive.
+    #[track_caller]
+    pub fn connect_listening(&self, role: &str, database: &str) -> (Client, Heard) {
+        let heard = Heard::default();
+        let kept = heard.clone();
+        let client = self
+            .connection(role, database)
+            .notice_callback(move |report| kept.add(report))
+            .connect(NoTls)
+            .unwrap_or_else(|error| panic!("cannot connect to {database} as {role}: {error:?}"));
+        (client, heard)
     }
 
     /// Connects as superuser.
@@ -305,27 +379,17 @@ impl Drop for Cluster {
         if let Some(mut child) = self.postmaster().take() {
             let gone = matches!(child.try_wait(), Ok(Some(_)));
             if !gone {
-                faults::signal(child.id() as i32, Signal::SIGQUIT);
+                signal(child.id() as i32, Signal::SIGQUIT);
             }
             if exit_of(&mut child).is_none() {
                 let _ = child.kill();
             }
         }
         if failed {
-            eprintln!("the end of the log of {}:\n{}", self.name, self.log_tail());
+            eprintln!("the end of the log of {}:\n{}", self.name, self.log.tail());
         }
-        let complaints = self.complaints();
+        let complaints = self.log.complaints();
         let _ = fs::remove_dir_all(&self.directory);
         assert!(failed || complaints.is_empty(), "the log of {} holds\n{complaints}", self.name);
     }
-}
-
-/// The postmaster's exit status; none if it does not end.
-fn exit_of(child: &mut Child) -> Option<ExitStatus> {
-    let mut status = None;
-    came_true(LONG, || {
-        status = child.try_wait().expect("cannot wait for the postmaster");
-        status.is_some()
-    });
-    status
 }

@@ -1,28 +1,15 @@
 //! Accidents: kills, crashes, terminated workers and full disks.
 
-use std::fs;
 use std::path::Path;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
+use crate::process::{parent, signal};
 use crate::server::run;
 use crate::wait::{LONG, wait_until};
-
-pub(crate) fn signal(pid: i32, signal: Signal) {
-    kill(Pid::from_raw(pid), signal)
-        .unwrap_or_else(|error| panic!("cannot send {signal} to {pid}: {error}"));
-}
-
-/// The parent of process `pid`, if there is such a process.
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; state and parent follow it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
 
 impl Cluster {
     /// Kills the process `pid` of this cluster with -9. If it is not the postmaster, the whole server
@@ -60,6 +47,17 @@ impl Cluster {
     #[track_caller]
     pub fn kill9_postmaster(&self) {
         self.kill9(self.postmaster_pid());
+    }
+
+    /// Connects as superuser as soon as the server, which may be down or recovering, allows it.
+    #[track_caller]
+    pub fn connect_when_up(&self, database: &str) -> Client {
+        let mut client = None;
+        wait_until("the server is up again", LONG, || {
+            client = self.try_connect("postgres", database).ok();
+            client.is_some()
+        });
+        client.expect("it is connected")
     }
 
     /// hilo's worker in `database`, if one is running.

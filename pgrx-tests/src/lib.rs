@@ -4,17 +4,20 @@
 //! operator or an accident would do. A cluster that goes out of scope stops, removes its files, and
 //! fails its test if the server's log contains a crash that the test did not expect.
 
+mod accounting;
 pub mod bench;
-mod books;
 mod client;
 mod clock;
 mod cluster;
+pub mod example;
 pub mod extension;
 mod faults;
 mod files;
+pub mod front;
 mod load;
 mod log;
 mod oracle;
+mod process;
 mod publish;
 pub mod recipe;
 mod regress;
@@ -25,8 +28,8 @@ pub mod torture;
 mod upgrade;
 mod wait;
 
-pub use books::{assert_accounted, assert_unique, taken, write_free_ranges};
-pub use client::{ClientExt, Refusal};
+pub use accounting::{assert_accounted, assert_unique, taken, write_free_ranges};
+pub use client::{ClientExt, Heard, Refusal};
 pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
 pub use load::{Load, Source};

@@ -1,12 +1,12 @@
 //! The server's log, and the messages in it that fail a test.
 
-use std::fs;
-
-use crate::cluster::Cluster;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
 
 /// What a test does on purpose, and may therefore be in the log.
 #[derive(Default)]
-pub struct Tolerance {
+struct Tolerance {
     crash: bool,
     texts: Vec<String>,
 }
@@ -21,42 +21,57 @@ impl Tolerance {
 /// Messages that are always wrong: a crash, a failed assertion, a Rust panic, an internal error.
 const WRONG: [&str; 5] = ["PANIC:", "TRAP:", "was terminated by signal", "panicked at", " XX000 "];
 
-impl Cluster {
-    /// All that the servers on this cluster have logged so far.
-    pub fn log(&self) -> String {
-        fs::read(self.log_file())
+/// The log of all servers that ran on a cluster.
+pub struct Log {
+    file: PathBuf,
+    tolerance: Mutex<Tolerance>,
+}
+
+impl Log {
+    pub fn at(file: PathBuf) -> Log {
+        Log { file, tolerance: Mutex::default() }
+    }
+
+    /// The file, open for a server to append to.
+    pub fn open(&self) -> File {
+        let log = File::options().create(true).append(true).open(&self.file);
+        log.expect("cannot open the log")
+    }
+
+    /// All that was logged so far.
+    pub fn text(&self) -> String {
+        fs::read(&self.file)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 
-    /// How often the log contains `text`.
-    pub fn logged(&self, text: &str) -> usize {
-        self.log().matches(text).count()
-    }
-
-    /// The log's last lines, for a failing test to print.
-    pub(crate) fn log_tail(&self) -> String {
-        let log = self.log();
+    /// The last lines, for a failing test to print.
+    pub fn tail(&self) -> String {
+        let log = self.text();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    /// From now on a process that ends by signal 9 does not fail the test, which does that itself.
-    pub fn expect_crash(&self) {
-        self.tolerance.lock().unwrap().crash = true;
+    /// From now on a process that ends by signal 9 does not fail the test.
+    pub fn tolerate_crash(&self) {
+        self.tolerance().crash = true;
     }
 
-    /// From now on log lines with `text` do not fail the test.
-    pub fn expect_in_log(&self, text: &str) {
-        self.tolerance.lock().unwrap().texts.push(text.to_owned());
+    /// From now on lines with `text` do not fail the test.
+    pub fn tolerate(&self, text: &str) {
+        self.tolerance().texts.push(text.to_owned());
     }
 
-    /// The log's lines that fail the test.
-    pub(crate) fn complaints(&self) -> String {
-        let tolerance = self.tolerance.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let log = self.log();
+    /// The lines that fail the test.
+    pub fn complaints(&self) -> String {
+        let tolerance = self.tolerance();
+        let log = self.text();
         let wrong =
             |line: &&str| WRONG.iter().any(|text| line.contains(text)) && !tolerance.covers(line);
         log.lines().filter(wrong).collect::<Vec<_>>().join("\n")
+    }
+
+    fn tolerance(&self) -> MutexGuard<'_, Tolerance> {
+        self.tolerance.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -96,6 +96,6 @@ impl Cluster {
     pub fn promote(&self) {
         let mut client = self.connect("postgres");
         let done: bool = client.one("SELECT pg_promote(true, 60)");
-        assert!(done, "{} was not promoted\n{}", self.name, self.log_tail());
+        assert!(done, "{} was not promoted\n{}", self.name, self.log.tail());
     }
 }

@@ -1,7 +1,6 @@
 //! The command line tools of the installation, pointed at a cluster.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::cluster::Cluster;
@@ -52,10 +51,5 @@ impl Cluster {
         run(psql
             .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "--output=/dev/null", "--file"])
             .arg(file));
-    }
-
-    /// A file for the test, beside the data directory; it is removed with the cluster.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.socket_directory().join(name)
     }
 }

@@ -1,14 +1,22 @@
 //! Every reserved number was seen, is free, or is in a gap, and only one of these: no number without a row, no
 //! row without a number.
 
+use std::process::Command;
 use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_accounted, assert_unique, wait_until};
 
-/// Promise 5: more sessions leave than a sequence has room for what they give back, while the worker waits
+/// How many numbers of a sequence lie below its position and are neither free nor in a gap. Ends with its name.
+const REST: &str = "SELECT count(*) FROM hilo.sequence s JOIN hilo.position p ON p.sequence = s.id,
+     generate_series(0, p.next_index - 1) i
+     WHERE NOT EXISTS (SELECT FROM hilo.free_range f WHERE f.sequence = s.id AND i >= f.first_index AND i < f.end_index)
+       AND NOT EXISTS (SELECT FROM hilo.gap g WHERE g.sequence = s.id AND p.base + i >= g.first_value AND p.base + i <= g.last_value)
+       AND s.name = ";
+
+/// Promise 5: more sessions leave than a sequence has room for what they return, while the worker waits
 /// for a synchronous standby that is silent. Each leaves at once, and every number is found.
 #[test]
-fn of_what_many_give_back_while_the_standby_is_silent() {
+fn of_what_many_return_while_the_standby_is_silent() {
     const SESSIONS: usize = 60;
     let cluster = Cluster::builder()
         .config("max_connections", "100")
@@ -32,7 +40,7 @@ fn of_what_many_give_back_while_the_standby_is_silent() {
         let waiting = scope.spawn(|| cluster.connect("postgres").draw("other", 1));
         cluster.wait_for_worker_awaiting_standby();
         drop(sessions);
-        wait_until("all have left", LONG, || {
+        wait_until("all sessions have left", LONG, || {
             client
                 .query("SELECT FROM pg_stat_activity WHERE pid = ANY ($1)", &[&pids])
                 .expect("it can be asked")
@@ -184,5 +192,98 @@ fn of_a_used_up_pool_of_a_former_node_beside_an_open_renumbering() {
     let mut client = cluster.connect("postgres");
     assert_eq!(client.draw("s", 1), [11]);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
+/// Promise 5: a transaction that has set a sequence skips numbers to reach a block: they are recorded.
+#[test]
+fn what_a_block_skips_is_recorded() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('plain', block_size => 64), hilo_create('ordered', block_size => 64, ordered => true)",
+    );
+    for name in ["plain", "ordered"] {
+        for undone in ["", "; SAVEPOINT s; SELECT hilo_next_hi('NAME'); ROLLBACK TO s"] {
+            let undone = undone.replace("NAME", name);
+            client.run(&format!(
+                "BEGIN; SELECT hilo_setval('{name}', 6401, false), hilo_nextval('{name}'), hilo_next_hi('{name}'){undone};
+                 COMMIT"
+            ));
+            let blocks = if undone.is_empty() { 1 } else { 2 };
+            assert_eq!(client.one::<i64>(&format!("{REST}'{name}'")), 1 + blocks * 64, "{name}");
+        }
+    }
+    drop(client);
+    cluster.finish();
+}
+
+/// Promise 5: sessions that leave several slices of one sequence behind while it has no place in memory: a clean stop
+/// has nothing left in any memory.
+#[test]
+fn slices_left_behind_are_free_after_a_clean_stop() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", "4")
+        .config("hilo.worker_idle_timeout", "60s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 20) i");
+    let mut sessions: Vec<_> = (0..6).map(|_| cluster.connect("postgres")).collect();
+    for number in 1..=20 {
+        for session in &mut sessions {
+            session.run(&format!("SELECT hilo_nextval('n{number}') FROM generate_series(1, 25)"));
+        }
+    }
+    let worker = cluster.worker_pid("postgres").expect("a worker");
+    let signal = |name: &str| {
+        let done = Command::new("kill").args([name, &worker.to_string()]).status();
+        assert!(done.expect("kill").success());
+    };
+    signal("-STOP");
+    drop(sessions);
+    let alone = "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    wait_until("the sessions have left", LONG, || client.one(alone));
+    signal("-CONT");
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    for table in ["position", "free_range"] {
+        let sql = format!("SELECT count(*) FROM hilo.{table} WHERE incarnation <> 0");
+        assert_eq!(client.one::<i64>(&sql), 0, "{table}");
+    }
+    drop(client);
+    cluster.finish();
+}
+
+/// Promise 5: what was served to its last number leaves no gap after a clean stop.
+#[test]
+fn a_pool_that_is_used_up_leaves_no_gap() {
+    let cluster = Cluster::builder()
+        .config("hilo.max_sequences", "3")
+        .config("hilo.worker_idle_timeout", "60s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('ten', max_value => 10), hilo_create('slice', block_size => 1000, slice_size => 100)",
+    );
+    client.run("SELECT hilo_create('n' || i) FROM generate_series(1, 9) i");
+    client.run("SELECT hilo_nextval('ten') FROM generate_series(1, 10)");
+    // Its place goes to others while this session holds a slice, which it then uses up.
+    client.draw("slice", 50);
+    let mut other = cluster.connect("postgres");
+    for number in 1..=9 {
+        other.run(&format!("SELECT hilo_nextval('n{number}')"));
+    }
+    for _ in 0..5 {
+        client.draw("slice", 50);
+    }
+    drop((client, other));
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('ten')").is("2200H");
+    client.run("SELECT hilo_nextval(name::text) FROM hilo_sequences WHERE name <> 'ten'");
+    let gaps: Vec<String> = client.all("SELECT g::text FROM hilo_gaps g");
+    assert!(gaps.is_empty(), "{gaps:#?}");
+    drop(client);
     cluster.finish();
 }

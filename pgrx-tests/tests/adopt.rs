@@ -299,7 +299,7 @@ fn what_is_refused() {
         ("hilo_adopt('v', 'id')", "42809"),
         ("hilo_adopt('temporary', 'id')", "42809"),
         ("hilo_adopt('foreign_table', 'id')", "42809"),
-        ("hilo_adopt('pg_class', 'oid')", "55000"),
+        ("hilo_adopt('pg_class', 'relpages')", "55000"),
         ("hilo_adopt('two', 'a')", "55000"),
         ("hilo_adopt('copied', 'a')", "55000"),
         ("hilo_adopt('mine', 'id')", "55000"),

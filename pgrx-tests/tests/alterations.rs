@@ -43,7 +43,7 @@ fn altering(cluster: &Cluster) -> Vec<(Client, Vec<i64>)> {
 }
 
 /// Every sequence continues with the number after the last that was drawn of it, and nothing is lost.
-fn assert_all_go_on(cluster: &Cluster, altered: &[Vec<i64>]) {
+fn assert_all_continue(cluster: &Cluster, altered: &[Vec<i64>]) {
     let mut client = cluster.connect("postgres");
     for (number, drawn) in altered.iter().enumerate() {
         let change = KEEPING[number];
@@ -59,7 +59,7 @@ fn left_open_at_a_fast_stop() {
     let cluster = with_a_sequence_for_each();
     let (_open, drawn): (Vec<Client>, Vec<_>) = altering(&cluster).into_iter().unzip();
     cluster.restart();
-    assert_all_go_on(&cluster, &drawn);
+    assert_all_continue(&cluster, &drawn);
     cluster.finish();
 }
 
@@ -89,7 +89,7 @@ fn rolled_back_before_the_worker_is_terminated() {
         drawn.push(values);
     }
     cluster.terminate_worker("postgres");
-    assert_all_go_on(&cluster, &drawn);
+    assert_all_continue(&cluster, &drawn);
     cluster.finish();
 }
 
@@ -315,20 +315,20 @@ fn wider_bounds_hold_from_the_commit_on() {
 }
 
 /// Alterations that renumber, with how the sequence is created and what comes behind its 3.
-const ANEW: [(&str, &str, i64); 4] = [
+const RENUMBERING: [(&str, &str, i64); 4] = [
     ("increment => 10", "max_value => 100", 13),
     ("cycle => true", "max_value => 100", 4),
     ("cycle => false", "max_value => 100, cycle => true", 4),
     ("max_value => 50", "max_value => 100, cycle => true", 4),
 ];
 
-/// An alteration that renumbers is served from its commit on, behind the last number served, and after
+/// An alteration that renumbers is served from its commit on, after the last number served, and after
 /// a rollback as before.
 #[test]
-fn that_number_anew_are_served_from_the_commit_on() {
+fn that_renumber_are_served_from_the_commit_on() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    for (number, (change, options, next)) in ANEW.into_iter().enumerate() {
+    for (number, (change, options, next)) in RENUMBERING.into_iter().enumerate() {
         let name = format!("s{number}");
         client.run(&format!("SELECT hilo_create('{name}', {options})"));
         assert_eq!(client.draw(&name, 2), [1, 2]);
@@ -336,9 +336,9 @@ fn that_number_anew_are_served_from_the_commit_on() {
             client.run(&format!("BEGIN; SELECT hilo_alter('{name}', {change})"));
             for call in ["nextval('{}')", "nextvals('{}', 2)", "nextrange('{}', 2)"] {
                 let call = call.replace("{}", &name);
-                client.run("SAVEPOINT anew");
+                client.run("SAVEPOINT before");
                 client.refusal(&format!("SELECT hilo_{call}")).is("55000").helps();
-                client.run("ROLLBACK TO anew");
+                client.run("ROLLBACK TO before");
             }
             client.run(end);
             assert_eq!(client.draw(&name, 1), [next], "{change}, after {end}");
@@ -350,7 +350,7 @@ fn that_number_anew_are_served_from_the_commit_on() {
 /// Promises 1 and 5: whatever becomes of an alteration that renumbers, no number is served twice while others
 /// draw.
 #[test]
-fn that_number_anew_beside_others_that_draw() {
+fn that_renumber_beside_others_that_draw() {
     let cluster = Cluster::builder().config("hilo.reserve_timeout", "60s").start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 16)");

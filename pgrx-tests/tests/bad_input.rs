@@ -165,3 +165,42 @@ fn read_only() {
     cluster.restart();
     check(&cluster, "BEGIN");
 }
+
+/// What counts values takes every integer type, a parameter without a type and an expression such as count(*),
+/// and a number beyond the maximum is refused as what it is.
+#[test]
+fn counts_of_every_integer_type() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client
+        .run("SELECT hilo_create('orders'); CREATE TABLE t AS SELECT generate_series(1, 3) AS id");
+    for n in ["3", "'3'", "3::smallint", "3::integer", "3::bigint", "(SELECT count(*) FROM t)"] {
+        let call = format!("SELECT count(*) FROM hilo_nextvals('orders', {n})");
+        assert_eq!(client.one::<i64>(&call), 3, "{n}");
+        let named = format!("SELECT count(*) FROM hilo_nextvals(n => {n}, name => 'orders')");
+        assert_eq!(client.one::<i64>(&named), 3, "{n}");
+        client.run(&format!("SELECT hilo_alter('orders', slice_size => {n})"));
+        client.run(&format!("SELECT hilo_create('orders ' || random(), slice_size => {n})"));
+    }
+    let rows = client.query("SELECT * FROM hilo_nextvals($1::text, $2)", &[&"orders", &3i64]);
+    assert_eq!(rows.expect("a parameter without a type").len(), 3);
+    client.run("PREPARE draw AS SELECT count(*) FROM hilo_nextvals('orders', $1); EXECUTE draw(3)");
+    let beyond = "SELECT hilo_nextvals('orders', 3000000000) LIMIT 2";
+    let refusal = client.refusal("SELECT hilo_nextvals('orders', -3000000000)");
+    refusal.is("22023").says("-3000000000").helps();
+    client.run(beyond);
+    for size in ["65537", "3000000000", "9223372036854775807", "-3000000000"] {
+        for call in
+            ["hilo_create('more', slice_size => {})", "hilo_alter('orders', slice_size => {})"]
+        {
+            let refusal = client.refusal(&format!("SELECT {}", call.replace("{}", size)));
+            refusal
+                .is("22023")
+                .says(&format!("slice_size ({size}) must be between 1 and 65536"))
+                .helps();
+        }
+    }
+    let refusal = client.refusal("SELECT hilo_nextvals('orders', 9223372036854775808)").is("42883");
+    drop(refusal);
+    cluster.finish();
+}

@@ -9,7 +9,9 @@ fn cancel_when_waiting(cluster: &Cluster, pid: i32) -> std::thread::JoinHandle<(
     std::thread::spawn(move || {
         let waits =
             format!("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = {pid}");
-        wait_until("it waits", LONG, || admin.one::<Option<bool>>(&waits) == Some(true));
+        wait_until("the call waits for the lock", LONG, || {
+            admin.one::<Option<bool>>(&waits) == Some(true)
+        });
         admin.run(&format!("SELECT pg_cancel_backend({pid})"));
     })
 }
@@ -75,7 +77,9 @@ fn a_wait_for_a_name_that_is_being_created() {
         waiting
     });
     let waits = format!("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = {pid}");
-    wait_until("it waits", LONG, || admin.one::<Option<bool>>(&waits) == Some(true));
+    wait_until("the call waits for the lock", LONG, || {
+        admin.one::<Option<bool>>(&waits) == Some(true)
+    });
     other.run("COMMIT");
     let mut waiting = waiter.join().expect("it is told that the sequence exists");
     is_sound(&mut waiting, &mut admin, "the other was first");

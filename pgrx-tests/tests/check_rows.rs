@@ -80,7 +80,7 @@ fn values_that_never_come() {
     cluster.finish();
 }
 
-/// Dealt among several nodes, a row is a danger where its number is this node's to deal.
+/// Where several nodes serve a sequence, a row is a danger if this node is yet to serve its number.
 #[test]
 fn on_one_node_of_several() {
     let cluster = Cluster::builder()

@@ -29,10 +29,10 @@ fn found(client: &mut Client) -> Vec<String> {
     client.all("SELECT object || ': ' || what FROM hilo_check() WHERE object NOT LIKE 'setting f%' AND severity <> 'note'")
 }
 
-/// Sequences that are dealt as by a server alone are found; those in ranges of each node's own, and their
+/// Sequences that each node serves as if it were alone are found; those in ranges of each node's own, and their
 /// columns with the rows of all nodes, are not.
 #[test]
-fn sequences_that_every_node_deals_alike_are_found() {
+fn sequences_that_every_node_serves_alike_are_found() {
     let (cluster, mut client) = node(1, &[("hilo.node_id", "0")]);
     client.refusal("SELECT hilo_nextval('none')").is("42704").hints("on every node of Citus");
     client.run(
@@ -69,7 +69,7 @@ fn stripes_are_as_they_should_be() {
     cluster.finish();
 }
 
-/// Nobody is led into `hilo.auto_create` who has several servers deal.
+/// With several servers, no hint leads to `hilo.auto_create`.
 #[test]
 fn the_hint_knows_of_other_nodes() {
     let cluster = Cluster::builder().node(0, 2).start_with_hilo();

@@ -6,7 +6,7 @@ use hilo_tests::{ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
 /// A base backup that was promoted knows it by its timeline: it skips what the original may have
 /// reserved since, says so in its log, and hilo_check says it before the first use.
 #[test]
-fn a_promoted_copy_passes_over_what_the_original_may_serve() {
+fn a_promoted_copy_skips_what_the_original_may_serve() {
     let original = Cluster::builder().config("hilo.failover_skip", "50000").start_with_hilo();
     let mut there = original.connect("postgres");
     there.run("SELECT hilo_create('copied'), hilo_create('unused')");
@@ -81,7 +81,7 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     there.draw("copied", 20_000);
     original.wait_for_apply("own");
     let warning = "another server reserves values as node 0, which is the node of this server";
-    wait_until("it is said", LONG, || twin.logged(warning) > 0);
+    wait_until("the copy logs the warning", LONG, || twin.logged(warning) > 0);
     let found = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'node 0'";
     let found = here.one::<String>(found);
     assert!(found.starts_with("error: ") && found.contains("serves the same values"), "{found}");
@@ -93,7 +93,7 @@ fn a_twin_is_recognised_by_what_it_replicates() {
 /// A standby that pg_createsubscriber has made a server of its own knows it too, by its system identifier,
 /// and says so until each sequence was used. From pg_upgrade it can be told by its timeline.
 #[test]
-fn a_converted_standby_passes_over_what_the_original_may_serve() {
+fn a_converted_standby_skips_what_the_original_may_serve() {
     let original =
         Cluster::builder().logical().config("hilo.failover_skip", "50000").start_with_hilo();
     if original.version() < 17 {
@@ -129,7 +129,7 @@ fn a_converted_standby_passes_over_what_the_original_may_serve() {
 /// A dump of a replica brings positions that lack what its publisher has reserved since: hilo_check says
 /// so, and the first use skips it.
 #[test]
-fn a_restored_replica_passes_over_what_the_publisher_may_serve() {
+fn a_restored_replica_skips_what_the_publisher_may_serve() {
     let start = || Cluster::builder().logical().config("hilo.failover_skip", "50000");
     let (publisher, replica) = (start().start_with_hilo(), start().start_with_hilo());
     let restored = start().own_identity().preload(true).start();

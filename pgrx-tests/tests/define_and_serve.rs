@@ -66,7 +66,7 @@ fn savepoints_take_back_definitions_and_no_values() {
 /// What a transaction has drawn from a sequence of its own counts when it alters that: also under
 /// savepoints, and when they are rolled back.
 #[test]
-fn altering_ones_own_goes_on_behind_what_was_drawn() {
+fn altering_ones_own_continues_after_what_was_drawn() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("BEGIN; SELECT hilo_create('own')");

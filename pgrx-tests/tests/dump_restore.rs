@@ -182,7 +182,7 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
     let mut before = BTreeSet::new();
     thread::scope(|scope| {
         let running = scope.spawn(|| load.run(&cluster, &sources));
-        hilo_tests::wait_until("the load is on", hilo_tests::LONG, || {
+        hilo_tests::wait_until("2,000 numbers are drawn", hilo_tests::LONG, || {
             Source::seen_of(&sources) > 2_000
         });
         // A session of the test's own knows what it saw before the dump began.
@@ -203,7 +203,7 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
 /// A restored database skips nothing by itself; but an asynchronous standby of it that is promoted may
 /// lack what was reserved since, as any other.
 #[test]
-fn a_standby_of_a_restored_database_passes_over_what_it_may_lack() {
+fn a_standby_of_a_restored_database_skips_what_it_may_lack() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 100)");

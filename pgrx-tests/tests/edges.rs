@@ -86,7 +86,7 @@ fn names_are_swapped_in_one_transaction() {
 /// REINDEX CONCURRENTLY, which puts other indexes in the place of the catalog's own, is noticed by
 /// sessions and by the worker.
 #[test]
-fn indexes_are_built_anew_while_they_are_used() {
+fn indexes_are_rebuilt_while_they_are_used() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let mut admin = cluster.connect("postgres");

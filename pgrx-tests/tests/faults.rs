@@ -14,7 +14,7 @@ fn stat(cluster: &Cluster, column: &str, name: &str) -> i64 {
 
 /// While a row is locked, its callers wait and are served when it is free; the others notice nothing.
 #[test]
-fn a_locked_row_is_waited_for_and_others_go_on() {
+fn a_locked_row_is_waited_for_and_others_are_served() {
     let cluster = Cluster::builder().config("hilo.reserve_timeout", "60s").start_with_hilo();
     let mut holder = cluster.connect("postgres");
     let mut client = cluster.connect("postgres");

@@ -47,7 +47,7 @@ fn many_keep_nobody_waiting_after_a_crash() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     assert_eq!(client.draw("s", 1), [1]);
-    // As if every other ten numbers had been given back.
+    // As if every other ten numbers had been returned.
     write_free_ranges(&mut client, "SELECT id FROM hilo.sequence", 1_000_000, 10, RANGES);
     client.run(
         "ALTER TABLE hilo.position DISABLE TRIGGER ALL;

@@ -70,7 +70,9 @@ fn reports_a_crash_that_nobody_expected() {
         let mut victim = cluster.connect("postgres");
         let pid = victim.backend_pid();
         kill(Pid::from_raw(pid), Signal::SIGSEGV).unwrap();
-        wait_until("the log says so", LONG, || cluster.logged("was terminated by signal 11") == 1);
+        wait_until("the log reports the signal", LONG, || {
+            cluster.logged("was terminated by signal 11") == 1
+        });
     });
     let report = outcome.expect_err("the cluster found the crash");
     let report = report.downcast_ref::<String>().expect("it says what it found");
@@ -152,7 +154,7 @@ fn runs_tools_and_reads_errors() {
         .hints("H.")
         .helps();
     let waited = std::panic::catch_unwind(|| {
-        wait_until("pigs fly", Duration::from_millis(20), || false);
+        wait_until("what never happens", Duration::from_millis(20), || false);
     });
     assert!(waited.is_err());
 }

@@ -76,7 +76,7 @@ fn keys_that_could_be_mistaken_are_refused() {
     client.run("RESET hilo.server_prefix; SELECT hilo_create('late')");
     cluster.configure("hilo.server_prefix", "A1");
     cluster.reload();
-    wait_until("the prefix is taken up", LONG, || {
+    wait_until("the session has the new prefix", LONG, || {
         client.one::<String>("SELECT current_setting('hilo.server_prefix')") == "A1"
     });
     client.refusal("SELECT hilo_nextkey('late')").is("22023").says("prefix").helps();
@@ -104,8 +104,12 @@ fn the_prefix_is_per_server_and_per_database() {
 
     cluster.configure("hilo.server_prefix", "N/");
     cluster.reload();
-    wait_until("it is taken up", LONG, || key(&mut somebody, "k").starts_with("k/N/"));
-    wait_until("it is taken up", LONG, || key(&mut client, "k").starts_with("k/N/"));
+    wait_until("the session has the new prefix", LONG, || {
+        key(&mut somebody, "k").starts_with("k/N/")
+    });
+    wait_until("the session has the new prefix", LONG, || {
+        key(&mut client, "k").starts_with("k/N/")
+    });
     assert!(key(&mut other, "k").starts_with("k/O/"), "the database has its own");
     cluster.finish();
 }
@@ -189,7 +193,7 @@ fn a_prefix_in_another_encoding_gets_into_no_key() {
     );
     cluster.configure("hilo.server_prefix", "€/");
     cluster.reload();
-    wait_until("the prefix is taken up", LONG, || {
+    wait_until("the session has the new prefix", LONG, || {
         admin.one::<bool>("SELECT current_setting('hilo.server_prefix') = '€/'")
     });
     admin.run("SELECT hilo_create('s')");
@@ -224,7 +228,9 @@ fn a_first_use_waits_for_who_is_creating_it() {
             });
             let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active'
                           AND query LIKE 'SELECT hilo!_nextval%' ESCAPE '!' AND now() - query_start > '1 s')";
-            wait_until("it has waited", LONG, || user.is_finished() || admin.one::<bool>(waits));
+            wait_until("the call has waited for a second", LONG, || {
+                user.is_finished() || admin.one::<bool>(waits)
+            });
             let other = format!("SELECT hilo_nextval('beside {end}')");
             assert_eq!(admin.one::<i64>(&other), 1, "meanwhile others are served");
             creator.run(end);

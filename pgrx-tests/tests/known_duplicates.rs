@@ -17,7 +17,7 @@ fn a_cache_shared_by_two_databases() {
         .connect("one")
         .run("CREATE EXTENSION hilo; SELECT hilo_create('s', block_size => 1000)");
     cluster.connect("one").draw("s", 7);
-    wait_until("the template is free", LONG, || {
+    wait_until("no session is in the template", LONG, || {
         admin.batch_execute("CREATE DATABASE two TEMPLATE one").is_ok()
     });
     let (mut one, mut two) = (cluster.connect("one"), cluster.connect("two"));
@@ -131,7 +131,7 @@ fn two_masters_at_once() {
     let mut rest = Vec::new();
     while let Ok(row) = client.query_one("SELECT hilo_nextval('s')", &[]) {
         rest.push(row.get::<_, i64>(0));
-        assert!(rest.len() < 5_000, "the old primary goes on and on");
+        assert!(rest.len() < 5_000, "the old primary does not stop serving");
     }
     seen.extend(&rest);
     let new = standby.connect("postgres").draw("s", 1_000);

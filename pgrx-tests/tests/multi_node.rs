@@ -11,7 +11,7 @@ const FOUND: &str = "SELECT what FROM hilo_check() WHERE severity <> 'note' AND 
 fn servers_that_replicate_to_each_other() {
     let mut servers = Servers::default();
     let mut blocks_of_two = blocks("Two servers that replicate to each other");
-    let anew = blocks_of_two.pop().expect("the change of the numbers");
+    let renumber = blocks_of_two.pop().expect("the change of the numbers");
     servers.start(&blocks_of_two[0]);
     if servers.0["north"].version() < 16 {
         println!("SKIPPED: two-way replication needs PostgreSQL 16");
@@ -24,7 +24,7 @@ fn servers_that_replicate_to_each_other() {
         assert_eq!(servers.all::<String>(name, keys), ["invoice/North/1", "invoice/South/1025"]);
         assert_eq!(servers.all::<String>(name, FOUND), Vec::<String>::new());
     }
-    servers.run(vec![anew]);
+    servers.run(vec![renumber]);
     let insert =
         "INSERT INTO customer (name) SELECT 'n' FROM generate_series(1, 2000) RETURNING id";
     assert_eq!(servers.all::<i64>("south", insert)[0], 100_000 + 10_240);

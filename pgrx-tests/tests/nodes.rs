@@ -19,8 +19,26 @@ fn reload(cluster: &Cluster, client: &mut Client, settings: &[(&str, &str)]) {
     cluster.reload();
     for (name, value) in settings {
         let taken = format!("SELECT current_setting('{name}') = '{value}'");
-        wait_until("the settings are taken up", LONG, || client.one::<bool>(&taken));
+        wait_until("sessions have the settings", LONG, || client.one::<bool>(&taken));
     }
+}
+
+/// Draws one number at a time until one `is_new`, and returns that, or until a call is refused. A server whose
+/// settings have changed serves as the node that it was until its worker has applied them too.
+fn as_new_node(
+    client: &mut Client,
+    name: &str,
+    seen: &Seen,
+    is_new: impl Fn(i64) -> bool,
+) -> Option<i64> {
+    let (mut session, mut last) = (seen.session(), None);
+    let call = format!("SELECT hilo_nextval('{name}')");
+    wait_until("the server is the new node", LONG, || {
+        last = client.query_one(&call, &[]).ok().map(|row| row.get(0));
+        last.inspect(|value| session.saw(&[*value]));
+        last.is_none_or(&is_new)
+    });
+    last
 }
 
 /// Draws until `stop` is set.
@@ -36,7 +54,7 @@ fn load(cluster: &Cluster, name: &str, seen: &Seen, stop: &AtomicBool) {
 /// Without any connection between them, three nodes never serve the same number, rising or falling, by
 /// rate or in fixed blocks, one by one, as ranges or as hi.
 #[test]
-fn nodes_deal_disjoint_numbers() {
+fn nodes_serve_disjoint_numbers() {
     let clusters = nodes(3);
     let seen = [Seen::new(Way::Rising), Seen::new(Way::Falling), Seen::new(Way::Rising)];
     let blocks = Seen::new(Way::Rising);
@@ -106,9 +124,9 @@ fn a_node_joins_the_numbering_that_is_there() {
 
     reload(&cluster, &mut client, &[("hilo.node_count", "9"), ("hilo.node_id", "1")]);
     let mut fresh = cluster.connect("postgres");
-    let second = fresh.draw("joined", 300);
-    assert_eq!(second[0], 1001 + 1024, "the second stripe of the first one's numbering");
-    seen.session().saw(&second);
+    let second = as_new_node(&mut fresh, "joined", &seen, |value| value > 1000 + 1024);
+    assert_eq!(second, Some(1001 + 1024), "the second stripe of the first one's numbering");
+    seen.session().saw(&fresh.draw("joined", 300));
     seen.session().saw(&client.draw("joined", 300));
 
     reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
@@ -120,6 +138,7 @@ fn a_node_joins_the_numbering_that_is_there() {
             .hints("restart_with");
     };
     let mut fresh = cluster.connect("postgres");
+    assert_eq!(as_new_node(&mut fresh, "joined", &seen, |_| false), None);
     refused(&mut fresh, "hilo_nextval('joined')");
     refused(&mut fresh, "hilo_alter('joined', increment => 2)");
 
@@ -137,9 +156,11 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
     let cluster = node(0, 1);
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('alone')");
-    let before = client.draw("alone", 100);
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&client.draw("alone", 100));
     reload(&cluster, &mut client, &[("hilo.node_count", "2"), ("hilo.node_id", "1")]);
     let mut fresh = cluster.connect("postgres");
+    assert_eq!(as_new_node(&mut fresh, "alone", &seen, |_| false), None);
     fresh.refusal("SELECT hilo_nextval('alone')").is("55000").says("hilo.node_count = 1").helps();
     fresh
         .refusal("SELECT hilo_setval('alone', 50)")
@@ -148,7 +169,8 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
         .helps();
     fresh.run("SELECT hilo_setval('alone', 1000)");
     assert_eq!(fresh.draw("alone", 1), [1001 + 1024]);
-    assert_eq!(before, (1..=100).collect::<Vec<_>>());
+    assert_eq!(seen.sorted()[..100], (1..=100).collect::<Vec<_>>());
+    seen.assert_unique();
     cluster.finish();
 }
 
@@ -167,7 +189,7 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
     seen.session().saw(&cluster.connect("postgres").draw("created", 100));
     seen.assert_unique();
-    assert_eq!(seen.sorted()[100], 101, "the first node goes on where its transaction stood");
+    assert_eq!(seen.sorted()[100], 101, "the first node continues where its transaction stood");
     cluster.finish();
 }
 
@@ -200,7 +222,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
                 session.saw(&other.draw("s", 20));
                 (other, session)
             });
-            wait_until("it has drawn, or waits", LONG, || {
+            wait_until("the call waits or is served", LONG, || {
                 drawn.is_finished() || witness.sees_waiting(pid)
             });
             client.run("COMMIT");
@@ -233,40 +255,40 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
 fn a_change_of_the_numbers_says_where_they_begin() {
     let cluster = node(1, 2);
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('dealt')");
+    client.run("SELECT hilo_create('shared')");
     let seen = Seen::new(Way::Rising);
     let mut session = seen.session();
-    session.saw(&client.draw("dealt", 100));
+    session.saw(&client.draw("shared", 100));
     for change in ["increment => 2", "cycle => true"] {
-        let call = format!("SELECT hilo_alter('dealt', {change})");
+        let call = format!("SELECT hilo_alter('shared', {change})");
         client.refusal(&call).is("55000").says("several nodes").hints("restart_with");
     }
-    client.run("SELECT hilo_alter('dealt', max_value => 2000)");
-    session.saw(&client.draw("dealt", 100));
-    client.run("SELECT hilo_alter('dealt', max_value => 1000000, ordered => true)");
-    session.saw(&client.draw("dealt", 1_000));
+    client.run("SELECT hilo_alter('shared', max_value => 2000)");
+    session.saw(&client.draw("shared", 100));
+    client.run("SELECT hilo_alter('shared', max_value => 1000000, ordered => true)");
+    session.saw(&client.draw("shared", 1_000));
     assert_eq!(seen.count(), 1_200);
     let own = |value: &i64| (value - 1) / 1024 % 2 == 1;
     drop(session);
     assert!(seen.sorted().iter().all(own), "all of the second stripes, as before");
 
     for call in [
-        "hilo_setval('dealt', 1500)",
-        "hilo_setval('dealt', 1, false)",
-        "hilo_alter('dealt', restart_with => 1500)",
-        "hilo_alter('dealt', increment => -1, restart_with => 5000)",
+        "hilo_setval('shared', 1500)",
+        "hilo_setval('shared', 1, false)",
+        "hilo_alter('shared', restart_with => 1500)",
+        "hilo_alter('shared', increment => -1, restart_with => 5000)",
     ] {
         client.refusal(&format!("SELECT {call}")).is("55000").says("node 1 has reserved").helps();
     }
-    client.run("SELECT hilo_alter('dealt', increment => 10, restart_with => 20000)");
-    assert_eq!(client.draw("dealt", 2), [20000 + 10240, 20000 + 10250]);
-    client.run("SELECT hilo_setval('dealt', 100000)");
-    assert_eq!(client.draw("dealt", 1), [100010 + 10240]);
-    client.run("SELECT hilo_setval('dealt', 200000, false)");
-    let back = "SELECT hilo_alter('dealt', restart_with => 20000)";
+    client.run("SELECT hilo_alter('shared', increment => 10, restart_with => 20000)");
+    assert_eq!(client.draw("shared", 2), [20000 + 10240, 20000 + 10250]);
+    client.run("SELECT hilo_setval('shared', 100000)");
+    assert_eq!(client.draw("shared", 1), [100010 + 10240]);
+    client.run("SELECT hilo_setval('shared', 200000, false)");
+    let back = "SELECT hilo_alter('shared', restart_with => 20000)";
     client.refusal(back).is("55000").says("node 1 has reserved up to 200000");
-    client.run("SELECT hilo_setval('dealt', 200000, false)");
-    assert_eq!(client.draw("dealt", 1), [200000 + 10240]);
+    client.run("SELECT hilo_setval('shared', 200000, false)");
+    assert_eq!(client.draw("shared", 1), [200000 + 10240]);
     cluster.finish();
 }
 
@@ -313,7 +335,7 @@ fn node_count_is_raised_under_load() {
     };
     let more = |count: usize| {
         let before = seen.count();
-        wait_until("more was drawn", LONG, || seen.count() >= before + count);
+        wait_until("more numbers are drawn", LONG, || seen.count() >= before + count);
     };
     thread::scope(|scope| {
         for cluster in &clusters[..2] {
@@ -328,15 +350,15 @@ fn node_count_is_raised_under_load() {
             reload(cluster, &mut cluster.connect("postgres"), &[("hilo.node_count", "3")]);
         }
         more(20_000);
-        let anew = format!(
+        let renumber = format!(
             "SELECT hilo_alter('raised', restart_with => {BEYOND}, max_value => 9223372036854775807)"
         );
-        all(&clusters[..1], &anew);
+        all(&clusters[..1], &renumber);
         more(20_000);
         all(&clusters[2..], &format!("SELECT hilo_create('raised', start_value => {BEYOND})"));
         scope.spawn(|| load(&clusters[2], "raised", &seen, &stop));
         more(20_000);
-        all(&clusters[1..2], &anew);
+        all(&clusters[1..2], &renumber);
         more(20_000);
         stop.store(true, Relaxed);
     });

@@ -83,7 +83,7 @@ fn nor_from_another_database() {
     other.refusal("DROP ROLE anna").is("2BP01").details("in database shop");
     other.refusal("DROP ROLE bert").is("2BP01").details("1 object in database shop");
     // A database made of it knows them too.
-    wait_until("nobody is in shop", LONG, || {
+    wait_until("no session is in the template", LONG, || {
         admin.batch_execute("CREATE DATABASE copy TEMPLATE shop").is_ok()
     });
     other.refusal("DROP ROLE bert").is("2BP01").details("1 object in database copy");
@@ -337,7 +337,9 @@ fn rows_without_dependencies() {
     cluster.restart();
     let mut admin = cluster.connect("postgres");
     assert_eq!(admin.one::<i64>("SELECT hilo_nextval('annas')"), 2);
-    wait_until("the worker has settled", LONG, || known_roles(&mut admin) == ["anna", "carl"]);
+    wait_until("the worker has recorded the roles", LONG, || {
+        known_roles(&mut admin) == ["anna", "carl"]
+    });
     assert_eq!(
         admin.all::<String>("SELECT owner::text FROM hilo.sequence ORDER BY name"),
         ["anna", "-"]

@@ -34,7 +34,7 @@ fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
 /// each continues with the very next number: the old one flushed everything when it stopped. This also holds
 /// if the old one was on another timeline.
 #[test]
-fn the_new_server_goes_on_where_the_old_one_stopped() {
+fn the_new_server_continues_where_the_old_one_stopped() {
     for (mode, promoted) in [("--copy", false), ("--link", true)] {
         let Some(mut old) = Cluster::builder().start_older() else {
             println!("skipped: there is no older server");

@@ -24,7 +24,7 @@ fn databases_come_and_go(used: impl Fn(&Cluster, Client), drop: &str) {
     admin.run("CREATE DATABASE template");
     cluster.connect("template").run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
     for _ in 0..PLACES + 4 {
-        wait_until("nobody is in the template", LONG, || {
+        wait_until("no session is in the template", LONG, || {
             admin.batch_execute("CREATE DATABASE shop TEMPLATE template").is_ok()
         });
         used(&cluster, cluster.connect("shop"));

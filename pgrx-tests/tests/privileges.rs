@@ -262,7 +262,7 @@ fn revoked_by_another_session() {
     let active = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'PgSleep'"
     );
-    wait_until("it draws", LONG, || admin.one::<i64>(&active) == 1);
+    wait_until("the session draws", LONG, || admin.one::<i64>(&active) == 1);
     admin.run("SELECT hilo_revoke('orders', 'allowed', 'USAGE')");
     let error = drawing.join().unwrap();
     assert_eq!(error.code().unwrap().code(), "42501", "{error:?}");

@@ -20,7 +20,7 @@ fn a_promoted_synchronous_standby_repeats_nothing() {
 /// An asynchronous standby may lack reservations that were served from. It has a timeline of its own
 /// after its promotion, so hilo.failover_skip values are skipped, once, and recorded.
 #[test]
-fn a_promoted_asynchronous_standby_passes_over_what_it_may_lack() {
+fn a_promoted_asynchronous_standby_skips_what_it_may_lack() {
     let primary = Cluster::builder().config("hilo.failover_skip", "5000").start_with_hilo();
     let mut client = primary.connect("postgres");
     client.run("SELECT hilo_create('lagging', block_size => 100)");
@@ -148,4 +148,37 @@ fn a_standby_does_not_serve() {
     }
     assert_eq!(standby.worker_pid("postgres"), None);
     assert_eq!(client.all::<String>("SELECT name::text FROM hilo_sequences"), ["refused"]);
+}
+
+/// What was free when a standby last heard of it may have been taken and served since.
+#[test]
+fn a_promoted_standby_serves_nothing_that_was_free() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('lagging')");
+    let mut first = primary.connect("postgres");
+    let mut second = primary.connect("postgres");
+    for _ in 0..3 {
+        for session in [&mut first, &mut second] {
+            session.run("SELECT hilo_nextval('lagging') FROM generate_series(1, 300)");
+        }
+    }
+    drop(first);
+    drop((second, client));
+    primary.restart();
+    let mut client = primary.connect("postgres");
+    let free: i64 = client.one("SELECT count(*) FROM hilo.free_range WHERE incarnation = 0");
+    assert!(free > 0, "nothing is free");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    standby.connect("postgres").run("ALTER SYSTEM SET primary_conninfo = ''");
+    standby.restart();
+    let served = client.draw("lagging", 2_000);
+    primary.kill9_postmaster();
+    standby.promote();
+    let again = standby.connect("postgres").draw("lagging", 2_000);
+    let twice: Vec<&i64> = again.iter().filter(|value| served.contains(value)).collect();
+    assert!(twice.is_empty(), "{} values twice, such as {}", twice.len(), twice[0]);
+    standby.finish();
+    primary.finish();
 }

@@ -8,7 +8,7 @@ fn logical(id: usize, count: usize) -> Cluster {
 }
 
 /// A definition that is here before any position, as while tables are being copied, is not served from
-/// the start: nobody here knows yet what was dealt.
+/// the start: nobody here knows yet what was served.
 #[test]
 fn a_definition_without_a_position_is_not_served() {
     let (publisher, subscriber) = (logical(0, 1), logical(1, 2));

@@ -3,16 +3,27 @@
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
+use hilo_tests::{Builder, ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 /// What docs/multi-node.md has published of hilo's own.
 const OWN_TABLES: &str = "hilo.sequence, hilo.position, hilo.privilege";
 
-/// A server and one that subscribes to it, with hilo's own tables.
-fn publisher_and_subscriber(own_identity: bool) -> (Cluster, Cluster) {
+type Pair = (Cluster, Cluster);
+
+/// A server, and one that is to subscribe to it, each with its own system identifier.
+fn publisher_and_subscriber() -> Pair {
+    started(Builder::own_identity)
+}
+
+/// The same from one image: they have the same system identifier.
+fn publisher_and_subscriber_from_one_image() -> Pair {
+    started(|builder| builder)
+}
+
+fn started(identity: fn(Builder) -> Builder) -> Pair {
     let start = || {
         let builder = Cluster::builder().logical().config("hilo.failover_skip", "5000");
-        if own_identity { builder.own_identity() } else { builder }.start_with_hilo()
+        identity(builder).start_with_hilo()
     };
     let (publisher, subscriber) = (start(), start());
     publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {OWN_TABLES}"));
@@ -34,23 +45,29 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
 /// recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
-    take_over(true, false);
+    take_over(publisher_and_subscriber(), Origin::Empty);
 }
 
 /// The same where both servers were made from one image, and cannot be distinguished by their identifiers.
 #[test]
 fn a_subscriber_from_the_same_image_takes_over_and_repeats_nothing() {
-    take_over(false, false);
+    take_over(publisher_and_subscriber_from_one_image(), Origin::Empty);
 }
 
 /// The same where the subscriber was made from a dump: what it copies takes the place of what was restored.
 #[test]
 fn a_restored_subscriber_takes_over_and_repeats_nothing() {
-    take_over(false, true);
+    take_over(publisher_and_subscriber_from_one_image(), Origin::Dump);
 }
 
-fn take_over(own_identity: bool, restored: bool) {
-    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+/// What a subscriber begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Empty,
+    Dump,
+}
+
+fn take_over((publisher, subscriber): Pair, origin: Origin) {
     let mut client = publisher.connect("postgres");
     client.run(
         "SELECT hilo_create('busy'), hilo_create('blocks', block_size => 500),
@@ -62,7 +79,7 @@ fn take_over(own_identity: bool, restored: bool) {
         _ => Seen::new(Way::Rising),
     });
     seen[3].session().saw(&client.draw("idle", 10));
-    if restored {
+    if origin == Origin::Dump {
         subscriber.connect("postgres").run("DROP EXTENSION hilo");
         subscriber.restore("postgres", &publisher.pg_dump("postgres", &[]));
     }
@@ -77,11 +94,11 @@ fn take_over(own_identity: bool, restored: bool) {
             }
         }
         let total = || seen.iter().map(Seen::count).sum::<usize>();
-        wait_until("there is load", LONG, || total() > 20_000);
+        wait_until("20,000 numbers are drawn", LONG, || total() > 20_000);
         // What is reserved now may not arrive any more.
         subscriber.connect("postgres").run("ALTER SUBSCRIPTION own DISABLE");
         let before = total();
-        wait_until("there is more load", LONG, || total() > before + 2_000);
+        wait_until("2,000 more numbers are drawn", LONG, || total() > before + 2_000);
         seen[4].session().saw(&client.draw("unused", 3));
         publisher.kill9_postmaster();
     });
@@ -197,7 +214,7 @@ fn what_would_do_harm_is_kept_out() {
     assert_eq!(
         here.one::<i64>("SELECT count(*) FROM hilo.free_range WHERE node = 0"),
         0,
-        "what the other gave back is for it to serve"
+        "what the other returned is for it to serve"
     );
     drop(session);
     seen.assert_unique();
@@ -226,13 +243,11 @@ fn triggers_that_were_enabled_for_all_are_found() {
 /// hilo_check say it.
 #[test]
 fn two_servers_with_the_same_id_are_recognised() {
-    for own_identity in [true, false] {
-        recognise(own_identity);
-    }
+    recognise(publisher_and_subscriber());
+    recognise(publisher_and_subscriber_from_one_image());
 }
 
-fn recognise(own_identity: bool) {
-    let (publisher, subscriber) = publisher_and_subscriber(own_identity);
+fn recognise((publisher, subscriber): Pair) {
     let mut there = publisher.connect("postgres");
     there.run("SELECT hilo_create('twice'), hilo_nextval('twice')");
     subscriber.subscribe("own", &publisher, "own", "");
@@ -272,19 +287,15 @@ fn pair(prefixes: [&str; 2], nodes: usize) -> Option<[Cluster; 2]> {
     Some(clusters)
 }
 
-/// Creates the table on both, the sequence on the first, and has them replicate to each other.
-fn connect(clusters: &[Cluster; 2], column: &str, own_tables: bool) {
+/// Creates the table on both, the sequence on the first, and has them replicate `tables` to each other.
+fn connect(clusters: &[Cluster; 2], column: &str, tables: &str) {
     let [first, second] = clusters;
     for cluster in clusters {
         cluster.connect("postgres").run(&format!("CREATE TABLE items ({column}, node int)"));
     }
-    let tables = if own_tables { format!("items, {OWN_TABLES}") } else { "items".to_owned() };
     let publish = format!("CREATE PUBLICATION ours FOR TABLE {tables}");
     first.connect("postgres").run(&format!("SELECT hilo_create('items'); {publish}"));
     second.connect("postgres").run(&publish);
-    if !own_tables {
-        second.connect("postgres").run("SELECT hilo_create('items')");
-    }
     second.subscribe("from_first", first, "ours", "WITH (origin = none)");
     first.subscribe("from_second", second, "ours", "WITH (origin = none, copy_data = false)");
 }
@@ -314,12 +325,12 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
             .collect();
         let count = "SELECT count(*) FROM items";
         let mut client = first.connect("postgres");
-        wait_until("there are rows", LONG, || client.one::<i64>(count) > 10_000);
+        wait_until("10,000 rows are inserted", LONG, || client.one::<i64>(count) > 10_000);
         stop.store(true, Relaxed);
         let inserted: i64 = loads.into_iter().map(|(_, load)| load.join().unwrap()).sum();
         for cluster in [&first, &second] {
             let mut client = cluster.connect("postgres");
-            wait_until("all rows are on both", LONG, || client.one::<i64>(count) == inserted);
+            wait_until("both servers have all rows", LONG, || client.one::<i64>(count) == inserted);
         }
     });
     for cluster in [&first, &second] {
@@ -338,10 +349,12 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
         });
         let mut client = second.connect("postgres");
         let count = "SELECT count(*) FROM items WHERE node = 7";
-        wait_until("there are more rows", LONG, || client.one::<i64>(count) > 1_000);
+        wait_until("node 7 has inserted 1,000 rows", LONG, || client.one::<i64>(count) > 1_000);
         first.kill9_postmaster();
         let before: i64 = client.one("SELECT count(*) FROM items WHERE node = 7");
-        wait_until("the other goes on", LONG, || client.one::<i64>(count) > before + 2_000);
+        wait_until("the other server inserts 2,000 more rows", LONG, || {
+            client.one::<i64>(count) > before + 2_000
+        });
         stop.store(true, Relaxed);
         let [_, left] = going_on.map(|load| load.join().unwrap());
         assert!(left > 2_000);
@@ -352,7 +365,8 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
 #[test]
 fn two_way_with_text_keys_and_prefixes() {
     let Some(clusters) = pair(["North/", "South/"], 1) else { return };
-    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", false);
+    clusters[1].connect("postgres").run("SELECT hilo_create('items')");
+    connect(&clusters, "id text PRIMARY KEY DEFAULT hilo_nextkey('items')", "items");
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     for prefix in ["North", "South"] {
@@ -365,7 +379,8 @@ fn two_way_with_text_keys_and_prefixes() {
 #[test]
 fn two_way_with_striped_numbers() {
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    let tables = format!("items, {OWN_TABLES}");
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", &tables);
     let left = both_insert(clusters);
     let mut client = left.connect("postgres");
     let strays = "SELECT count(*) FROM items WHERE node < 2 AND (id - 1) / 1024 % 2 <> node";
@@ -379,7 +394,7 @@ fn two_way_with_striped_numbers() {
 
 /// A node that is lost and rebuilt learns from another one how far it had come.
 #[test]
-fn a_node_that_is_built_anew_repeats_nothing() {
+fn a_node_that_is_rebuilt_repeats_nothing() {
     let start = |id| {
         let builder = Cluster::builder().logical().node(id, 2).own_identity();
         builder.config("hilo.failover_skip", "5000").start_with_hilo()
@@ -397,15 +412,15 @@ fn a_node_that_is_built_anew_repeats_nothing() {
     lost.wait_for_apply("to_other");
     drop(client);
     lost.kill9_postmaster();
-    let anew = start(0);
-    anew.subscribe("to_anew", &other, "own", "");
-    for cluster in [&anew, &other] {
+    let rebuilt = start(0);
+    rebuilt.subscribe("to_rebuilt", &other, "own", "");
+    for cluster in [&rebuilt, &other] {
         seen.session().saw(&cluster.connect("postgres").draw("rebuilt", 10_000));
     }
     seen.assert_unique();
     let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position";
-    assert_eq!(anew.connect("postgres").one::<i64>(nodes), 1);
-    anew.finish();
+    assert_eq!(rebuilt.connect("postgres").one::<i64>(nodes), 1);
+    rebuilt.finish();
     other.finish();
 }
 
@@ -424,14 +439,15 @@ fn draw_until(cluster: &Cluster, seen: &Seen, stop: &AtomicBool) {
 fn two_way_becomes_three_way_under_load() {
     const BEYOND: i64 = 10_000_000;
     let Some(clusters) = pair(["", ""], 2) else { return };
-    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", true);
+    let tables = format!("items, {OWN_TABLES}");
+    connect(&clusters, "id bigint PRIMARY KEY DEFAULT hilo_nextval('items')", &tables);
     let [first, second] = &clusters;
     let third = Cluster::builder().logical().node(2, 3).start_with_hilo();
     let seen = Seen::new(Way::Rising);
     let stop = AtomicBool::new(false);
     let more = || {
         let before = seen.count();
-        wait_until("more was drawn", LONG, || seen.count() >= before + 10_000);
+        wait_until("10,000 more numbers are drawn", LONG, || seen.count() >= before + 10_000);
     };
     let alter = |cluster: &Cluster, change: &str| {
         cluster.connect("postgres").run(&format!("SELECT hilo_alter('items', {change})"));
@@ -461,12 +477,12 @@ fn two_way_becomes_three_way_under_load() {
         }
         let mut client = third.connect("postgres");
         client.refusal("SELECT hilo_nextval('items')").is("55000").says("hilo.node_count = 2");
-        let anew = format!("restart_with => {BEYOND}, max_value => 9223372036854775807");
-        alter(second, &anew);
-        alter(&third, &anew);
+        let renumber = format!("restart_with => {BEYOND}, max_value => 9223372036854775807");
+        alter(second, &renumber);
+        alter(&third, &renumber);
         scope.spawn(|| draw_until(&third, &seen, &stop));
         more();
-        alter(first, &anew);
+        alter(first, &renumber);
         stop.store(true, Relaxed);
     });
     seen.assert_unique();
@@ -474,7 +490,9 @@ fn two_way_becomes_three_way_under_load() {
         let mut client = cluster.connect("postgres");
         let alike =
             "SELECT count(*) = 3 AND count(DISTINCT (base, nodes, stripe)) = 1 FROM hilo.position";
-        wait_until("all know all", LONG, || client.one::<bool>(alike));
+        wait_until("each server has the positions of all three", LONG, || {
+            client.one::<bool>(alike)
+        });
         assert_eq!(cluster.logged("another server reserves"), 0);
     }
 }

@@ -76,7 +76,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
         let before = (stat(&mut client, "blocks_reserved"), stat(&mut client, "waits"));
         let written_before = written(&mut client);
         prepared.wait();
-        wait_until("all stand at the lock", LONG, || {
+        wait_until("all sessions wait for the lock", LONG, || {
             let waiting =
                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
             client.one::<i64>(waiting) == count as i64
@@ -89,7 +89,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
         values.dedup();
         assert_eq!(values.len(), count, "a value was served twice");
         // It may still be on its way when no session waits for it.
-        wait_until("the block is there", LONG, || {
+        wait_until("the block is published", LONG, || {
             stat(&mut client, "blocks_reserved") > before.0
                 && client.one("SELECT NOT bool_or(refill_wanted) FROM hilo_stat_sequences")
         });

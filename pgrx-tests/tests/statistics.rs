@@ -54,7 +54,7 @@ fn counts_every_value_once() {
     );
 
     drop(sessions);
-    wait_until("the sessions have given back", LONG, || {
+    wait_until("the sessions have returned their slices", LONG, || {
         stat(&mut client, "in_slices", "counted") == 0
     });
     assert_eq!(stat(&mut client, "served", "counted"), SESSIONS * 5127);
@@ -233,9 +233,11 @@ fn every_gap_is_explained_once() {
     client.run("DELETE FROM told WHERE id IN (2, 3)");
     assert_told(&mut client, &["slice", "current", "rolled back, deleted or unknown"]);
 
-    // Given back in the middle: kept in memory, and over a restart in the catalog.
+    // Returned in the middle: kept in memory, and over a restart in the catalog.
     drop(other);
-    wait_until("it has given back", LONG, || reasons(&mut client).contains(&"returned".to_owned()));
+    wait_until("the session has returned its slice", LONG, || {
+        reasons(&mut client).contains(&"returned".to_owned())
+    });
     assert_told(&mut client, &["returned"]);
     cluster.restart();
     client = cluster.connect("postgres");
@@ -365,7 +367,9 @@ fn checks_the_server() {
         .start_with_hilo();
     let mut client = crowded.connect("postgres");
     let workers = "SELECT count(*) FROM hilo_check() WHERE object = 'setting max_worker_processes'";
-    wait_until("the launcher is found to be there", LONG, || client.one::<i64>(workers) == 1);
+    wait_until("hilo_check finds that the launcher has the only place", LONG, || {
+        client.one::<i64>(workers) == 1
+    });
     client.run("SELECT hilo_create('waits')");
     client.refusal("SELECT hilo_nextval('waits')").is("53400");
     assert_eq!(client.one::<i64>(workers), 2);

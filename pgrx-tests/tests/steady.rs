@@ -132,7 +132,7 @@ fn nobody_waits_at_full_speed() {
     let on = Run::of(&cluster, "on");
     cluster.configure("hilo.prefetch", "off");
     cluster.reload();
-    wait_until("the setting is taken up", LONG, || {
+    wait_until("sessions have the setting", LONG, || {
         cluster.connect("postgres").one::<String>("SHOW hilo.prefetch") == "off"
     });
     let off = Run::of(&cluster, "off");
@@ -184,7 +184,7 @@ fn ten_thousand_sequences_are_active() {
         began.elapsed() - first
     );
     assert_eq!(client.one::<i64>("SELECT count(*) FROM seen"), 2 * SEQUENCES);
-    // Nothing was set aside for anybody on the way: what one gave back, the next got.
+    // Nothing was set aside for anybody on the way: what one session returned, the next took.
     assert_eq!(client.one::<i64>("SELECT max(value) FROM seen"), 2);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), SEQUENCES);
     assert_eq!(

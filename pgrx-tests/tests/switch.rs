@@ -51,7 +51,7 @@ impl Book {
 }
 
 #[test]
-fn sequences_go_on_with_the_very_next_number() {
+fn sequences_continue_with_the_very_next_number() {
     let mut servers = Servers::default();
     let older = Cluster::builder().logical().start_older();
     let old = older.unwrap_or_else(|| Cluster::builder().logical().preload(true).start());
@@ -88,7 +88,7 @@ fn sequences_go_on_with_the_very_next_number() {
             let (book, old) = (&book, &servers.0["old"]);
             scope.spawn(move || book.write_until_shut_out(old, number));
         }
-        wait_until("there is load", LONG, || book.count.load(Relaxed) > 20_000);
+        wait_until("20,000 rows are written", LONG, || book.count.load(Relaxed) > 20_000);
         for block in &switch {
             servers.run_block(block, |_| {});
         }
@@ -116,7 +116,7 @@ fn sequences_go_on_with_the_very_next_number() {
         let (top, last) = (before.iter().max().unwrap(), all.last().unwrap());
         let missing = last + 1 - all.len() as i64;
         println!("{name}: {top} before, first {}, {missing} of {lost} missing", now[0]);
-        assert!(now[0] <= top + 1 + lost, "{name}: goes on with {} after {top}", now[0]);
+        assert!(now[0] <= top + 1 + lost, "{name}: continues with {} after {top}", now[0]);
         assert!((0..=lost).contains(&missing), "{name}: {missing} missing, {lost} lost");
     }
     assert_eq!(new.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);

@@ -62,7 +62,7 @@ impl Book {
 
     fn wait_for_more(&self) {
         let before = self.numbers.count();
-        wait_until("there is load", LONG, || self.numbers.count() > before + 200);
+        wait_until("200 more numbers are drawn", LONG, || self.numbers.count() > before + 200);
     }
 
     /// Everything that was inserted is on each server, and no client saw anything twice.
@@ -207,7 +207,7 @@ impl Drop for Over<'_> {
 
 /// Clients write to north and south all the time.
 #[test]
-fn writers_go_on() {
+fn a_constant_load_loses_nothing() {
     a_third_server_joins(Lag::Load);
 }
 

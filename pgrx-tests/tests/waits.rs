@@ -116,7 +116,7 @@ fn every_wait_can_be_left() {
                 let worker = Pid::from_raw(cluster.wait_for_worker("postgres"));
                 kill(worker, Signal::SIGSTOP).expect("the worker stands");
                 leave(&cluster, call);
-                kill(worker, Signal::SIGCONT).expect("the worker goes on");
+                kill(worker, Signal::SIGCONT).expect("the worker continues");
             }
         }
         let mut next = client(&cluster);

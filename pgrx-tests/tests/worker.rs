@@ -91,7 +91,7 @@ fn a_worker_slot_that_becomes_free_is_taken() {
     thread::scope(|scope| {
         let call = scope.spawn(|| first.draw("turns", 1));
         let mut watch = cluster.connect("second");
-        wait_until("the call waits, or need not", LONG, || {
+        wait_until("the call waits or is served", LONG, || {
             call.is_finished() || is_waiting(&mut watch, waiter)
         });
         drop(second);

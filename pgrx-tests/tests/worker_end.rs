@@ -186,7 +186,7 @@ fn before_the_sessions_leave() {
     let cluster = Cluster::with_hilo();
     hold_and_leave(&cluster);
     let mut watcher = cluster.connect("postgres");
-    wait_until("somebody cares for what was given back", LONG, || {
+    wait_until("a worker is running, or has written what was returned", LONG, || {
         cluster.worker_pid("postgres").is_some() || taken(&mut watcher, "s") == 100
     });
     cluster.restart();
@@ -224,7 +224,7 @@ fn before_the_sessions_leave_a_server_that_stays() {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "100ms").start_with_hilo();
     hold_and_leave(&cluster);
     let mut watcher = cluster.connect("postgres");
-    wait_until("everything is put back", LONG, || taken(&mut watcher, "s") == 100);
+    wait_until("all that was returned is in the catalog", LONG, || taken(&mut watcher, "s") == 100);
     wait_until("the worker has left", LONG, || cluster.worker_pid("postgres").is_none());
     assert_eq!(watcher.one::<i64>("SELECT count(*) FROM hilo_blocks"), 0);
     cluster.finish();
@@ -254,7 +254,7 @@ fn that_cannot_come_yet_is_no_reason_to_hurry() {
         let before = naps(worker).expect("it is there");
         let woken = || naps(worker).map_or(0, |naps| naps - before);
         let began = Instant::now();
-        wait_until("it has been watched", LONG, || {
+        wait_until("five seconds have passed, or the worker has woken 400 times", LONG, || {
             woken() > 400 || began.elapsed() > Duration::from_secs(5)
         });
         assert!(woken() <= 400, "{open}: {} wake-ups in {:?}", woken(), began.elapsed());

@@ -25,7 +25,7 @@ pub enum Judged {
     /// It is the value that the search looks for.
     Wanted,
     /// It is not, nor is any value that comes before this one in the direction of the search.
-    GoOn(i64),
+    Continue(i64),
     /// It is not, and no further value can be.
     Enough,
 }
@@ -338,7 +338,7 @@ impl Scan {
             match judge(value) {
                 Judged::Wanted => return Some(value),
                 // Without progress the loop would not end.
-                Judged::GoOn(next) if self.direction.is_beyond(value, next) => bound = next,
+                Judged::Continue(next) if self.direction.is_beyond(value, next) => bound = next,
                 _ => return None,
             }
         }

@@ -68,3 +68,10 @@ pub mod privilege {
     pub const PRIVILEGE: i16 = 3;
     pub const GRANTOR: i16 = 4;
 }
+
+pub mod default_privilege {
+    pub const OWNER: i16 = 1;
+    pub const PATTERN: i16 = 2;
+    pub const GRANTEE: i16 = 3;
+    pub const PRIVILEGE: i16 = 4;
+}

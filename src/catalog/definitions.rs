@@ -7,9 +7,9 @@ use hilo_core::options::{DataType, Definition};
 
 use super::column_ref::ColumnRef;
 use super::columns::sequence as column;
-use super::name::{Name, escape_for_message};
+use super::name::Name;
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
-use super::{CatalogOids, catalog_oids, roles};
+use super::{CatalogOids, catalog_oids, default_privileges, missing, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
@@ -37,7 +37,7 @@ impl Sequence {
             cycle: row.bool(column::CYCLE),
             ordered: row.bool(column::ORDERED),
             block_size: row.datum(column::BLOCK_SIZE).map(|_| row.int8(column::BLOCK_SIZE)),
-            slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE)),
+            slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE).into()),
             key_format: row.text(column::KEY_FORMAT),
         };
         Sequence {
@@ -66,7 +66,8 @@ impl Sequence {
             Some(def.cycle.into()),
             Some(def.ordered.into()),
             def.block_size.map(Into::into),
-            def.slice_size.map(Into::into),
+            // It fits: a definition is checked against `MAX_SLICE_SIZE`.
+            def.slice_size.map(|size| (size as i32).into()),
             def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
             Some(self.owner.into()),
             Some(self.created_at.0.into()),
@@ -112,12 +113,7 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
 /// # Errors
 /// `NoSuchSequence`.
 pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
-    by_name(name)?.ok_or_else(|| missing(name))
-}
-
-/// The error for a name that no sequence has.
-pub fn missing(name: &[u8]) -> HiloError {
-    HiloError::NoSuchSequence(escape_for_message(name))
+    by_name(name)?.ok_or_else(|| missing::to_use(name))
 }
 
 /// The sequence that has this id now.
@@ -156,15 +152,20 @@ pub fn owned_by_column(
 pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| visit(Sequence::from_row(&row)));
+    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| {
+        let sequence = Sequence::from_row(&row);
+        row.free();
+        visit(sequence)
+    });
     Ok(())
 }
 
-/// Adds a sequence. If its name is taken, a unique violation is raised.
+/// Adds a sequence, with the privileges that new sequences of its owner start with. If its name is taken, a
+/// unique violation is raised.
 pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
     Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
-    Ok(())
+    default_privileges::apply(sequence)
 }
 
 /// The `created_at` of a new row.

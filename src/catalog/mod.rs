@@ -10,7 +10,10 @@ pub mod column_defaults;
 pub mod column_ref;
 pub mod column_values;
 pub mod columns;
+pub mod core_sequences;
+pub mod default_privileges;
 pub mod definitions;
+pub mod missing;
 pub mod name;
 pub mod numbering;
 pub mod positions;
@@ -31,10 +34,12 @@ use pgrx::prelude::*;
 use crate::backend::Global;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its tables and their indexes, and of its type `hilo.role`.
+/// The OIDs of the extension, of its schema and tables and their indexes, and of its type `hilo.role`.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
+    /// The schema `hilo`.
+    pub schema: pg_sys::Oid,
     pub sequence: pg_sys::Oid,
     pub sequence_pkey: pg_sys::Oid,
     pub sequence_name_key: pg_sys::Oid,
@@ -49,13 +54,23 @@ pub struct CatalogOids {
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: pg_sys::Oid,
     pub privilege_grantee_idx: pg_sys::Oid,
+    pub default_privilege: pg_sys::Oid,
+    pub default_privilege_pkey: pg_sys::Oid,
+    pub default_privilege_grantee_idx: pg_sys::Oid,
     /// The type `hilo.role`.
     pub role_type: pg_sys::Oid,
 }
 
 impl CatalogOids {
-    fn tables(&self) -> [pg_sys::Oid; 5] {
-        [self.sequence, self.position, self.free_range, self.gap, self.privilege]
+    fn tables(&self) -> [pg_sys::Oid; 6] {
+        [
+            self.sequence,
+            self.position,
+            self.free_range,
+            self.gap,
+            self.privilege,
+            self.default_privilege,
+        ]
     }
 }
 
@@ -99,6 +114,7 @@ fn look_up() -> Result<CatalogOids, HiloError> {
     };
     Ok(CatalogOids {
         extension,
+        schema,
         sequence: of(c"sequence")?,
         sequence_pkey: of(c"sequence_pkey")?,
         sequence_name_key: of(c"sequence_name_key")?,
@@ -113,6 +129,9 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         privilege: of(c"privilege")?,
         privilege_pkey: of(c"privilege_pkey")?,
         privilege_grantee_idx: of(c"privilege_grantee_idx")?,
+        default_privilege: of(c"default_privilege")?,
+        default_privilege_pkey: of(c"default_privilege_pkey")?,
+        default_privilege_grantee_idx: of(c"default_privilege_grantee_idx")?,
         role_type: type_named(c"role", schema)?,
     })
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use pgrx::pg_sys;
 
 /// The name of a sequence.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
 
 impl From<&[u8]> for Name {

@@ -46,6 +46,8 @@ pub struct Position {
 }
 
 impl Position {
+    const FIRST_EPOCH: Epoch = Epoch(1);
+
     pub fn from_row(row: &Row) -> Position {
         Position {
             sequence: SequenceId(row.int8(column::SEQUENCE)),
@@ -70,7 +72,7 @@ impl Position {
         Position {
             sequence: sequence.id,
             node,
-            epoch: Epoch(1),
+            epoch: Self::FIRST_EPOCH,
             base: sequence.definition.start_value,
             next_index: Index::ZERO,
             settled_index: Index::ZERO,
@@ -131,9 +133,14 @@ impl Position {
             mapping: self.mapping(definition),
             start_value: definition.start_value,
             ordered: definition.ordered,
-            slice_size: definition.slice_size.unwrap_or(0),
+            slice_size: definition.slice_size.unwrap_or(0) as i32,
             block_size: definition.block_size.unwrap_or(0),
         }
+    }
+
+    /// Whether this is the numbering that the sequence was created with.
+    pub fn is_first(&self) -> bool {
+        self.epoch == Self::FIRST_EPOCH
     }
 
     /// Maps the indexes of this position to values, for a sequence with this definition.

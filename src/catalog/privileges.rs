@@ -1,16 +1,19 @@
 //! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege` and core's
 //! predefined roles allow.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
 use super::columns::privilege as column;
 use super::definitions::Sequence;
+use super::name::escape_for_message;
 use super::roles::PUBLIC;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::{Denied, HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
 
@@ -29,6 +32,11 @@ impl Privileges {
         Privileges(self.0 | other.0)
     }
 
+    /// The set without the privileges of `others`.
+    pub const fn without(self, others: Privileges) -> Privileges {
+        Privileges(self.0 & !others.0)
+    }
+
     /// Whether the set has one of `others`.
     #[inline(always)]
     pub const fn any_of(self, others: Privileges) -> bool {
@@ -43,6 +51,20 @@ impl Privileges {
             "UPDATE" => Self::UPDATE,
             "ALL" | "ALL PRIVILEGES" => Self::ALL,
             _ => return None,
+        })
+    }
+
+    /// The privileges in a list such as `USAGE, select`.
+    ///
+    /// # Errors
+    /// `NoSuchPrivilege` for the first that does not exist.
+    pub fn listed(list: &str) -> Result<Privileges, HiloError> {
+        list.split(',').try_fold(Self::NONE, |set, name| {
+            let name = name.trim();
+            match Self::named(&name.to_ascii_uppercase()) {
+                Some(privilege) => Ok(set.or(privilege)),
+                None => Err(HiloError::NoSuchPrivilege(name.to_owned())),
+            }
         })
     }
 
@@ -67,6 +89,27 @@ impl Privileges {
             _ => "a privilege",
         }
     }
+
+    /// The privilege to ask for where any of the set is enough: the one that allows least.
+    const fn least(self) -> &'static str {
+        match self.0 {
+            4 => "UPDATE",
+            2 | 7 => "SELECT",
+            _ => "USAGE",
+        }
+    }
+}
+
+/// The error for the current user, who has only the privileges `held` where one of `needs` is required.
+pub fn denied(name: &[u8], needs: Privileges, held: Privileges) -> HiloError {
+    let held: Vec<_> = held.names().collect();
+    HiloError::Permission(Box::new(Denied {
+        name: escape_for_message(name),
+        user: roles::name_of(ffi::current_user()),
+        needs: needs.needed(),
+        held: if held.is_empty() { String::new() } else { format!("only {}", held.join(" and ")) },
+        wanted: needs.least(),
+    }))
 }
 
 /// Whether `user` has the rights of `role`: is that role, inherits from it, or is a superuser.
@@ -111,6 +154,30 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(held)
 }
 
+/// Whether the views show `sequence` to `user`.
+pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
+    Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
+}
+
+/// What was granted on a sequence, by grantee.
+pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
+    let ids = catalog_oids()?;
+    let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    Table::read(ids.privilege)?.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+        let grantee = row.oid(column::GRANTEE);
+        let name = row.text(column::PRIVILEGE).unwrap_or_default();
+        let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
+        match granted.last_mut().filter(|(last, _)| *last == grantee) {
+            Some((_, held)) => *held = held.or(privilege),
+            None => granted.grow((grantee, privilege)).or_raise(),
+        }
+        true
+    });
+    Ok(granted)
+}
+
 /// Gives `grantee` those privileges of `set` that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
@@ -131,23 +198,6 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     }
     next_command();
     Ok(())
-}
-
-/// The privileges on a sequence, each with the role that has it.
-pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, String)>, HiloError> {
-    let ids = catalog_oids()?;
-    let mut found = Vec::new();
-    Table::read(ids.privilege)?.scan(
-        ids.privilege_pkey,
-        &[(column::SEQUENCE, Match::Int8(sequence.0))],
-        Snapshot::Catalog,
-        |row| {
-            let privilege = row.text(column::PRIVILEGE).unwrap_or_default();
-            found.grow((row.oid(column::GRANTEE), privilege)).or_raise();
-            true
-        },
-    );
-    Ok(found)
 }
 
 /// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever its
@@ -232,7 +282,7 @@ pub fn may_create() -> Result<(), HiloError> {
 /// schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = extension_schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. The name is null, which is checked, or
+    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is checked, or
     // a C string in the current memory context.
     unsafe {
         #[cfg(feature = "pg15")]
@@ -247,9 +297,16 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
         if result == pg_sys::AclResult::ACLCHECK_OK {
             return Ok(());
         }
-        let name = pg_sys::get_namespace_name(schema);
-        let name = if name.is_null() { c"" } else { std::ffi::CStr::from_ptr(name) };
-        Err(HiloError::NoCreate(name.to_string_lossy().into_owned()))
+        let quoted = |name: *const std::ffi::c_char| {
+            if name.is_null() {
+                return String::new();
+            }
+            CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
+        };
+        Err(HiloError::NoCreate {
+            schema: quoted(pg_sys::get_namespace_name(schema)),
+            user: quoted(pg_sys::GetUserNameFromId(user, true)),
+        })
     }
 }
 

@@ -1,15 +1,15 @@
-//! Which sequences mention a role, as their owner or in their privileges.
+//! Which sequences mention a role, as their owner or in their privileges, and the default privileges that do.
 
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use super::catalog_oids;
-use super::columns::{privilege, sequence};
+use super::columns::{default_privilege, privilege, sequence};
 use super::definitions::{self, Sequence};
 use super::privileges::{self, Privileges};
 use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
 use super::table::{Match, Snapshot, Table};
+use super::{catalog_oids, default_privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 
@@ -98,6 +98,17 @@ pub fn reconcile() -> Result<(), HiloError> {
                 if let Some(locked) = definitions::lock_existing(sequence.id)? {
                     privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
                 }
+            }
+        }
+    }
+    for (index, column) in [
+        (ids.default_privilege_pkey, default_privilege::OWNER),
+        (ids.default_privilege_grantee_idx, default_privilege::GRANTEE),
+    ] {
+        for role in mentioned(ids.default_privilege, index, column)? {
+            match is_lasting(role) || exists(role) {
+                true => depend_on(role)?,
+                false => default_privileges::forget(role)?,
             }
         }
     }

@@ -123,6 +123,12 @@ impl Row {
         }
     }
 
+    /// Frees the memory of the tuple, for loops over many rows. Whatever was read from it must be a copy.
+    pub fn free(self) {
+        // SAFETY: `of` has allocated the tuple, and nothing refers to it after the row.
+        unsafe { pg_sys::heap_freetuple(self.tuple) }
+    }
+
     /// A column by its attribute number; `None` if it is NULL.
     pub fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
         let at = column as usize - 1;

@@ -10,6 +10,7 @@ use pgrx::pg_sys;
 
 use super::table::{Match, Row, Snapshot, Table};
 use crate::errors::HiloError;
+use crate::shared;
 
 /// The version of the library.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
@@ -42,16 +43,40 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
     difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
-/// Refuses `extension`, which is being created or updated, if it would become newer than the library.
-pub fn refuse_newer(extension: pg_sys::Oid) -> Result<(), HiloError> {
+/// Called when an extension has been created or updated, before its script runs. Refuses ours if it would
+/// become newer than the library, and warns if it becomes what the library serves and the server has not
+/// preloaded the library.
+pub fn changed(extension: pg_sys::Oid) -> Result<(), HiloError> {
     let row = row(extension, Snapshot::SelfSnapshot)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which `row` keeps,
     // and ends with a zero byte.
     let ours = row
         .datum(NAME)
         .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
+    if !ours {
+        return Ok(());
+    }
     match difference(&row) {
-        Some(error @ HiloError::Version { newer: true, .. }) if ours => Err(error),
-        _ => Ok(()),
+        Some(error @ HiloError::Version { newer: true, .. }) => Err(error),
+        Some(_) => Ok(()),
+        None => {
+            // SAFETY: reads a static. pg_upgrade starts its servers without the library's shared memory.
+            if !unsafe { pg_sys::IsBinaryUpgrade }
+                && let Err(error) = shared::get()
+            {
+                error.warn();
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Does the same for the extension whose script has just loaded the library, because its creation or update
+/// was not noticed by a hook.
+pub fn loaded() -> Result<(), HiloError> {
+    // SAFETY: both are statics of core, of which the second is set while the first is true.
+    match unsafe { pg_sys::creating_extension.then_some(pg_sys::CurrentExtensionObject) } {
+        Some(extension) => changed(extension),
+        None => Ok(()),
     }
 }

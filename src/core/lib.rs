@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod cursor;
 pub mod direction;
+pub mod document;
 pub mod hi;
 pub mod key_format;
 pub mod mapping;

@@ -87,6 +87,37 @@ impl Run {
     }
 }
 
+/// The values, first and last, that a sequence may serve again if it continues with index `new_next` of `new`
+/// instead of index `old_next` of `old`. `None`: it continues beyond all that `old` has served, or it cycles,
+/// and so repeats its values anyway.
+pub fn served_again(
+    old: &Mapping,
+    old_next: Index,
+    new: &Mapping,
+    new_next: Index,
+) -> Option<(i64, i64)> {
+    if old.cycle || new.cycle {
+        return None;
+    }
+    let first = new.value(new_next)? as i128;
+    // A bound that was narrowed since hides no value that was served.
+    let old = Mapping { min_value: i64::MIN, max_value: i64::MAX, ..*old };
+    let reached = match old_next {
+        Index::ZERO => old.base as i128 - old.increment as i128,
+        next => old.value(next.min(old.limit()) - 1)? as i128,
+    };
+    let rising = new.increment > 0;
+    let (from, to) = match rising == (old.increment > 0) {
+        true => (first, reached),
+        // Back over the values that the other direction has served.
+        false if old_next == Index::ZERO => return None,
+        false if rising => (first.max(reached), old.base as i128),
+        false => (first.min(reached), old.base as i128),
+    };
+    let repeats = if rising { from <= to } else { from >= to };
+    repeats.then_some((from as i64, to as i64))
+}
+
 impl Mapping {
     /// The value of `index`; `Some` exactly for 0 ≤ index < [`limit`](Self::limit).
     #[inline]

@@ -5,10 +5,11 @@ use crate::direction::Direction;
 use crate::key_format::{KeyFormat, KeyFormatError};
 
 /// The maximum of `slice_size`.
-pub const MAX_SLICE_SIZE: i32 = 65_536;
+pub const MAX_SLICE_SIZE: i64 = 65_536;
 
 /// The type that bounds a sequence's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum DataType {
     SmallInt,
     Integer,
@@ -72,7 +73,7 @@ pub struct Options {
     /// 1 or more; in alter 0 makes it adaptive again
     pub block_size: Option<i64>,
     /// 1 to [`MAX_SLICE_SIZE`]; in alter 0 makes it adaptive again
-    pub slice_size: Option<i32>,
+    pub slice_size: Option<i64>,
     pub key_format: Option<String>,
 }
 
@@ -89,7 +90,7 @@ pub struct Definition {
     /// None: by rate
     pub block_size: Option<i64>,
     /// None: up to the server's maximum
-    pub slice_size: Option<i32>,
+    pub slice_size: Option<i64>,
     /// None: the default format
     pub key_format: Option<String>,
 }
@@ -124,9 +125,9 @@ pub enum OptionError {
     )]
     BlockSizeTooLarge { block_size: i64, values: i128 },
     #[error("slice_size ({0}) must be between 1 and {MAX_SLICE_SIZE}")]
-    SliceSizeOutOfRange(i32),
+    SliceSizeOutOfRange(i64),
     #[error("slice_size ({slice_size}) cannot be greater than block_size ({block_size})")]
-    SliceLargerThanBlock { slice_size: i32, block_size: i64 },
+    SliceLargerThanBlock { slice_size: i64, block_size: i64 },
     #[error("slice_size cannot be set for an ordered sequence")]
     OrderedWithSlice,
     #[error(transparent)]
@@ -359,7 +360,7 @@ impl Definition {
                 return Err(OptionError::OrderedWithSlice);
             }
             if let Some(block_size) = self.block_size
-                && slice_size as i64 > block_size
+                && slice_size > block_size
             {
                 return Err(OptionError::SliceLargerThanBlock { slice_size, block_size });
             }

@@ -167,7 +167,7 @@ fn whole_blocks(count: i64, block: i64) -> i64 {
     blocks.saturating_mul(block)
 }
 
-/// How many values per second to be ready for: the mean, unless what was handed out since the last refill
+/// How many values per second to be ready for: the mean, unless what was taken since the last refill
 /// shows clearly that the rate has risen above it.
 fn expected_rate(demand: &Demand) -> f64 {
     if demand.recent > 2.0 * demand.per_second { demand.recent } else { demand.per_second }

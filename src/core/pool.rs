@@ -105,10 +105,10 @@ pub struct Pool {
     bounds: Range,
     /// Nothing is served; what was left of the cursor's segment is at the head of the queue.
     frozen: bool,
-    /// Where the cursor's segment began, and (`dealt_before`) how much had been taken before it.
+    /// Where the cursor's segment began, and (`taken_before`) how much had been taken before it.
     segment_start: Index,
-    dealt_before: i64,
-    given_back: i64,
+    taken_before: i64,
+    returned_count: i64,
     recycled: i64,
 }
 
@@ -120,8 +120,8 @@ impl Default for Pool {
             bounds: Range::ALL,
             frozen: false,
             segment_start: Index::ZERO,
-            dealt_before: 0,
-            given_back: 0,
+            taken_before: 0,
+            returned_count: 0,
             recycled: 0,
         }
     }
@@ -137,9 +137,9 @@ impl Pool {
     }
 
     /// How many indexes have been taken so far and not returned. It falls only by what is returned.
-    pub fn dealt(&self, cursor: &Cursor) -> i64 {
-        self.dealt_before + (cursor.peek().0.start - self.segment_start).max(0) + self.recycled
-            - self.given_back
+    pub fn taken(&self, cursor: &Cursor) -> i64 {
+        self.taken_before + (cursor.peek().0.start - self.segment_start).max(0) + self.recycled
+            - self.returned_count
     }
 
     /// How many indexes were returned and taken again.
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// The first index that has not been taken in order, if the pool holds any.
-    pub fn undealt(&self, cursor: &Cursor) -> Option<Index> {
+    pub fn first_untaken(&self, cursor: &Cursor) -> Option<Index> {
         let rest = cursor.peek().0;
         let first = if rest.is_empty() { self.queue.first() } else { Some(rest) };
         first.map(|range| range.start)
@@ -236,7 +236,7 @@ impl Pool {
     }
 
     fn count_taken(&mut self, rest: Range) {
-        self.dealt_before += (rest.start - self.segment_start).max(0);
+        self.taken_before += (rest.start - self.segment_start).max(0);
         self.segment_start = rest.start;
     }
 
@@ -247,7 +247,7 @@ impl Pool {
         }
         let kept = self.returned.push(range);
         if kept {
-            self.given_back += range.len();
+            self.returned_count += range.len();
         }
         kept
     }
@@ -256,14 +256,14 @@ impl Pool {
     pub fn restore(&mut self, range: Range) -> bool {
         let kept = self.returned.push(range);
         if kept {
-            self.given_back += range.len();
-            self.dealt_before += range.len();
+            self.returned_count += range.len();
+            self.taken_before += range.len();
         }
         kept
     }
 
     /// The part of a returned range that may be served to a caller who is served nothing below `floor`.
-    fn dealable(&self, range: &Range, floor: Index) -> Range {
+    fn servable(&self, range: &Range, floor: Index) -> Range {
         match self.frozen {
             true => Range::EMPTY,
             false => range.intersection(&self.bounds).from(floor),
@@ -278,7 +278,7 @@ impl Pool {
     /// The first `want` indexes of a returned range that may be served to a caller who is served nothing
     /// below `floor`. `None` also if there is no place for what would be left over.
     fn part(&self, range: &Range, want: i64, floor: Index) -> Option<Range> {
-        let part = self.dealable(range, floor).take(want);
+        let part = self.servable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
         let stuck = splits && self.returned.is_full();
         (!part.is_empty() && !stuck).then_some(part)
@@ -335,10 +335,10 @@ impl Pool {
     fn claim_queued(&mut self, fit: &mut impl FnMut(Range) -> Option<Range>) -> Option<Range> {
         let runs = self.queue;
         let runs = runs.as_slice();
-        let dealable = |run: &Range| run.intersection(&self.bounds);
+        let servable = |run: &Range| run.intersection(&self.bounds);
         let (at, part) = runs
             .iter()
-            .map(dealable)
+            .map(servable)
             .take_while(|run| !run.is_empty())
             .enumerate()
             .find_map(|(at, run)| Some((at, fit(run)?)))?;
@@ -352,8 +352,8 @@ impl Pool {
         }
         let count: i64 = skipped().map(|range| range.len()).sum();
         self.returned = returned;
-        self.given_back += count;
-        self.dealt_before += count + part.len();
+        self.returned_count += count;
+        self.taken_before += count + part.len();
         self.queue = Ranges::default();
         let after = run.from(part.end);
         for rest in [after].iter().chain(&runs[at + 1..]) {
@@ -375,7 +375,7 @@ impl Pool {
         let part = returned
             .as_slice()
             .iter()
-            .map(|range| self.dealable(range, floor))
+            .map(|range| self.servable(range, floor))
             .filter(|range| !range.is_empty())
             .find_map(fit)?;
         self.cut_returned(part).then_some(part)

@@ -12,7 +12,7 @@ const PARTS: i64 = MARKS as i64 - 1;
 const SECOND: i64 = 1_000_000;
 /// A rate over a shorter time would be noise. µs
 const LEAST_SPAN: i64 = SECOND;
-/// The same for what was handed out since the last refill. µs
+/// The same for what was taken since the last refill. µs
 const LEAST_REFILL_SPAN: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ const LEAST_REFILL_SPAN: i64 = 1_000;
 struct Mark {
     /// µs on the caller's clock
     at: i64,
-    dealt: i64,
+    taken: i64,
 }
 
 /// What the policy needs to know about a sequence's use.
@@ -30,7 +30,7 @@ pub struct Demand {
     pub per_second: f64,
     /// values per second since the last refill; 0 except at a refill
     pub recent: f64,
-    /// the most values handed out within a quarter of the window, if that is more than twice the mean; else 0
+    /// the most values taken within a quarter of the window, if that is more than twice the mean; else 0
     pub burst: i64,
 }
 
@@ -48,18 +48,18 @@ pub struct Rate {
 
 impl Rate {
     pub const fn new() -> Self {
-        const ZERO: Mark = Mark { at: 0, dealt: 0 };
+        const ZERO: Mark = Mark { at: 0, taken: 0 };
         Rate { marks: [ZERO; MARKS], len: 0, last: ZERO, refill: ZERO }
     }
 
-    /// Records that `dealt` values had been handed out by `now` . A clock or a counter that went back
+    /// Records that `taken` values had been taken by `now`. A clock or a counter that went back
     /// counts as standing still.
-    pub fn sample(&mut self, now: Timestamp, dealt: i64, window: Micros) {
-        let seen = Mark { at: now.0, dealt };
+    pub fn sample(&mut self, now: Timestamp, taken: i64, window: Micros) {
+        let seen = Mark { at: now.0, taken };
         if self.len == 0 {
             self.refill = seen;
         } else {
-            self.go_back(now.0.saturating_sub(self.last.at), dealt.saturating_sub(self.last.dealt));
+            self.go_back(now.0.saturating_sub(self.last.at), taken.saturating_sub(self.last.taken));
         }
         self.last = seen;
         let newest = self.marks().last().map(|mark| mark.at);
@@ -73,32 +73,32 @@ impl Rate {
         }
     }
 
-    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was handed out since
+    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was taken since
     /// the refill before, so that growth need not wait for the window.
-    pub fn refill(&mut self, now: Timestamp, dealt: i64, window: Micros) -> Demand {
-        self.sample(now, dealt, window);
+    pub fn refill(&mut self, now: Timestamp, taken: i64, window: Micros) -> Demand {
+        self.sample(now, taken, window);
         let span = now.0.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
-        let recent = per_second(dealt.saturating_sub(self.refill.dealt), span);
+        let recent = per_second(taken.saturating_sub(self.refill.taken), span);
         self.refill = self.last;
-        Demand { recent, ..self.demand(now, dealt, window) }
+        Demand { recent, ..self.demand(now, taken, window) }
     }
 
     /// The demand at `now`, without recording a sample.
-    pub fn demand(&self, now: Timestamp, dealt: i64, window: Micros) -> Demand {
-        let per_second = self.per_second(now, dealt, window);
-        let burst = self.most_in_two_parts(now, dealt, window);
+    pub fn demand(&self, now: Timestamp, taken: i64, window: Micros) -> Demand {
+        let per_second = self.per_second(now, taken, window);
+        let burst = self.most_in_two_parts(now, taken, window);
         let mean = per_second * (window.0 / PARTS * 2) as f64 / SECOND as f64;
         Demand { per_second, recent: 0.0, burst: if burst as f64 > 2.0 * mean { burst } else { 0 } }
     }
 
     /// Values per second, the mean over the window  until now.
-    pub fn per_second(&self, now: Timestamp, dealt: i64, window: Micros) -> f64 {
-        let (now, dealt) = (now.0.max(self.last.at), dealt.max(self.last.dealt));
+    pub fn per_second(&self, now: Timestamp, taken: i64, window: Micros) -> f64 {
+        let (now, taken) = (now.0.max(self.last.at), taken.max(self.last.taken));
         let Some(oldest) = self.marks().first() else { return 0.0 };
         let edge = now.saturating_sub(window.0).max(oldest.at);
         let span = now.saturating_sub(edge).max(LEAST_SPAN);
-        let until = self.dealt_until(edge, Mark { at: now, dealt });
-        per_second(dealt.saturating_sub(until), span)
+        let until = self.taken_until(edge, Mark { at: now, taken });
+        per_second(taken.saturating_sub(until), span)
     }
 
     fn marks(&self) -> &[Mark] {
@@ -107,48 +107,48 @@ impl Rate {
     }
 
     /// The interpolated count at `time`, which is not before the oldest mark and not after `now`.
-    fn dealt_until(&self, time: i64, now: Mark) -> i64 {
+    fn taken_until(&self, time: i64, now: Mark) -> i64 {
         let mut before = self.marks[0];
         for mark in self.marks()[1..].iter().chain([&self.last, &now]) {
             if mark.at > time {
                 let part = (time as f64 - before.at as f64) / (mark.at as f64 - before.at as f64);
-                let dealt = mark.dealt.saturating_sub(before.dealt) as f64 * part;
-                return before.dealt.saturating_add(dealt as i64);
+                let taken = mark.taken.saturating_sub(before.taken) as f64 * part;
+                return before.taken.saturating_add(taken as i64);
             }
             before = *mark;
         }
-        now.dealt
+        now.taken
     }
 
-    /// The most handed out between a mark and the next but one, so that a burst is not cut in two.
-    fn most_in_two_parts(&self, now: Timestamp, dealt: i64, window: Micros) -> i64 {
-        let end = Mark { at: now.0.max(self.last.at), dealt: dealt.max(self.last.dealt) };
+    /// The most taken between a mark and the next but one, so that a burst is not cut in two.
+    fn most_in_two_parts(&self, now: Timestamp, taken: i64, window: Micros) -> i64 {
+        let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
         let mut most = 0;
         let mut before = [None, None];
         for mark in self.marks().iter().chain([&end]) {
             if mark.at > end.at.saturating_sub(window.0)
                 && let Some(start) = before[0].or(before[1])
             {
-                most = most.max(mark.dealt.saturating_sub(start));
+                most = most.max(mark.taken.saturating_sub(start));
             }
-            before = [before[1], Some(mark.dealt)];
+            before = [before[1], Some(mark.taken)];
         }
         most
     }
 
     /// Moves all marks along with a clock or a counter that jumped back.
-    fn go_back(&mut self, time: i64, dealt: i64) {
-        let (time, dealt) = (time.min(0), dealt.min(0));
-        if time == 0 && dealt == 0 {
+    fn go_back(&mut self, time: i64, taken: i64) {
+        let (time, taken) = (time.min(0), taken.min(0));
+        if time == 0 && taken == 0 {
             return;
         }
         for mark in self.marks.iter_mut().chain([&mut self.refill]) {
             mark.at = mark.at.saturating_add(time);
-            mark.dealt = mark.dealt.saturating_add(dealt);
+            mark.taken = mark.taken.saturating_add(taken);
         }
     }
 }
 
-fn per_second(dealt: i64, span: i64) -> f64 {
-    dealt.max(0) as f64 * SECOND as f64 / span as f64
+fn per_second(taken: i64, span: i64) -> f64 {
+    taken.max(0) as f64 * SECOND as f64 / span as f64
 }

@@ -67,7 +67,7 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
     if !terms.ordered {
         entry.grown.set(1);
         slice_table::count_draw(entry);
-        slot.dealing.slices.fetch_add(1, Relaxed);
+        slot.taking.slices.fetch_add(1, Relaxed);
     }
     if left + slot.queued() < slot.threshold.load(Relaxed) {
         want(slot);
@@ -148,7 +148,7 @@ pub fn draw(
         return Ok(None);
     };
     if !entry.terms.get().ordered {
-        slot.dealing.slices.fetch_add(1, Relaxed);
+        slot.taking.slices.fetch_add(1, Relaxed);
     }
     if let Some(slice) = slice {
         return Ok(slice.take(entry.increment()));

@@ -14,6 +14,7 @@ use super::wait::Learned;
 use super::{auto_create, invalidation, slice_table, uncommitted, wait};
 use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::missing;
 use crate::catalog::privileges::{self, Privileges};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -32,11 +33,11 @@ pub fn look_up(
 ) -> Result<(&'static Memo, &'static Entry), HiloError> {
     let memo = match find(name) {
         Some(memo) if memo.is_good() => memo,
-        known => resolve(name, known)?,
+        known => resolve(name, known, needs)?,
     };
     match memo.entry() {
         Some(entry) if memo.allows(needs) => Ok((memo, entry)),
-        _ => Err(HiloError::Permission { name: memo.name(), needs: needs.needed() }),
+        _ => Err(privileges::denied(&memo.name, needs, memo.privileges())),
     }
 }
 
@@ -48,10 +49,14 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
         privileges::may_create()?;
         auto_create::create(name)?;
     }
-    definitions::existing(name)
+    definitions::by_name(name)?.ok_or_else(|| missing::to_create(name))
 }
 
-fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, HiloError> {
+fn resolve(
+    name: &[u8],
+    known: Option<&'static Memo>,
+    needs: Privileges,
+) -> Result<&'static Memo, HiloError> {
     let shared = shared::get()?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
@@ -64,10 +69,9 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
         let names_at = names_version();
         let user = ffi::current_user();
         let sequence = find_sequence(name)?;
-        let privileges = privileges::of(&sequence, user)?;
-        if privileges == Privileges::NONE {
-            let needs = Privileges::ALL.needed();
-            return Err(HiloError::Permission { name: sequence.name.to_string(), needs });
+        let held = privileges::of(&sequence, user)?;
+        if held == Privileges::NONE {
+            return Err(privileges::denied(&sequence.name, needs, held));
         }
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let (version_at, version, narrowed) =
@@ -92,7 +96,7 @@ fn resolve(name: &[u8], known: Option<&'static Memo>) -> Result<&'static Memo, H
             // A narrowed memo is good for this call only.
             names_version: if narrowed { 0 } else { names_at },
             user,
-            privileges,
+            privileges: held,
             key_format: sequence.definition.parsed_key_format(),
         });
         return Ok(memo);

@@ -99,6 +99,10 @@ impl Memo {
         self.privileges.get().any_of(needs)
     }
 
+    pub fn privileges(&self) -> Privileges {
+        self.privileges.get()
+    }
+
     pub fn name(&self) -> String {
         escape_for_message(&self.name)
     }

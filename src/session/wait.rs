@@ -10,7 +10,7 @@ use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use super::memo::Memo;
 use crate::backend::Global;
-use crate::errors::{Cause, HiloError};
+use crate::errors::{Cause, HiloError, Meant};
 use crate::ffi;
 use crate::gucs;
 use crate::shared::key::Key;
@@ -207,7 +207,8 @@ pub fn for_terms(
         let version = locked.slot.version.load(Relaxed);
         Some(Some(Learned { terms, epoch: locked.epoch, serial, version }))
     };
-    until(shared, slot, name, read)?.ok_or_else(|| HiloError::NoSuchSequence(name.into()))
+    until(shared, slot, name, read)?
+        .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: Meant::New })
 }
 
 /// Waits until a pinned slot has something to take under `serial`, or has another serial or no terms. The

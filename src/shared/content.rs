@@ -1,4 +1,4 @@
-//! What a slot holds and how it moves: what is handed out, what is returned and what leaves for the catalog.
+//! What a slot holds and how it moves: what is taken, what is returned and what leaves for the catalog.
 
 use hilo_core::numbers::Index;
 use hilo_core::pool::Ranges;
@@ -91,7 +91,7 @@ impl Locked {
         any
     }
 
-    /// Takes back a range that was handed out and not served. `false`: there is no place for it.
+    /// Takes back a range that was taken and not served. `false`: there is no place for it.
     pub fn return_range(&mut self, range: Range) -> bool {
         let (slot, serial) = (self.slot, self.serial());
         let kept = self.pool.return_range(slot.cursor(), serial, range);
@@ -99,10 +99,10 @@ impl Locked {
         kept
     }
 
-    /// Counts a range that was handed out under an earlier epoch as lost, not as served.
+    /// Counts a range that was taken under an earlier epoch as lost, not as served.
     pub fn discard(&mut self, range: Range) {
         self.lost += range.len();
-        self.dealt_at_reset += range.len();
+        self.taken_at_reset += range.len();
     }
 
     /// See [`Pool::restore`].
@@ -190,19 +190,19 @@ impl Locked {
         self.mirror();
     }
 
-    /// How many indexes have been handed out so far. See [`Pool::dealt`].
-    pub fn dealt(&self) -> i64 {
-        self.pool.dealt(self.slot.cursor())
+    /// How many indexes have been taken so far. See [`Pool::taken`].
+    pub fn taken(&self) -> i64 {
+        self.pool.taken(self.slot.cursor())
     }
 
-    /// How many indexes can still be handed out in order. See [`Pool::available`].
+    /// How many indexes can still be taken in order. See [`Pool::available`].
     pub fn available(&self) -> i64 {
         self.pool.available(self.slot.cursor())
     }
 
-    /// The first index that has not been handed out in order, if the pool holds any.
-    pub fn undealt(&self) -> Option<Index> {
-        self.pool.undealt(self.slot.cursor())
+    /// The first index that has not been taken in order, if the pool holds any.
+    pub fn first_untaken(&self) -> Option<Index> {
+        self.pool.first_untaken(self.slot.cursor())
     }
 }
 

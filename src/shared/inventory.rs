@@ -14,8 +14,8 @@ use super::{Shared, slot};
 pub struct InMemory {
     /// Sorted and disjoint.
     pub ranges: Vec<Range>,
-    /// The first index that has not been handed out in order, if the pool holds any.
-    pub undealt: Option<Index>,
+    /// The first index that has not been taken in order, if the pool holds any.
+    pub first_untaken: Option<Index>,
     /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not know.
     pub reserved_to: Option<Index>,
     /// Whether the sequence has a slot.
@@ -51,8 +51,12 @@ impl Shared {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more room.
         let mut ranges = Vec::with_capacity(slices + self.slices_per_backend + slot::HELD);
-        let mut held =
-            InMemory { ranges: Vec::new(), undealt: None, reserved_to: None, has_slot: false };
+        let mut held = InMemory {
+            ranges: Vec::new(),
+            first_untaken: None,
+            reserved_to: None,
+            has_slot: false,
+        };
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other way is seen
         // in the pool, or afterwards in the session's slice, or the slice says that it is being filled.
@@ -61,7 +65,8 @@ impl Shared {
             held.has_slot = true;
             if locked.counts(index_space) {
                 ranges.extend_from_slice(locked.held().as_slice());
-                (held.undealt, held.reserved_to) = (locked.undealt(), locked.reserved_to);
+                (held.first_untaken, held.reserved_to) =
+                    (locked.first_untaken(), locked.reserved_to);
             }
         }
         let mut told = true;

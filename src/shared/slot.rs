@@ -73,7 +73,7 @@ pub struct Slot {
     returned: AtomicU32,
     /// The database of the slot's key, by which a worker finds its slots; 0: the slot is free.
     pub database: AtomicU32,
-    pub dealing: Dealing,
+    pub taking: Taking,
     pub pins: AtomicU32,
     /// Not 0: the worker is in the middle of a reservation, and what it has committed may not be here yet.
     pub reserving: AtomicU32,
@@ -94,7 +94,7 @@ pub struct Slot {
 
 /// The cache line that every taker writes.
 #[repr(C, align(64))]
-pub struct Dealing {
+pub struct Taking {
     pub cursor: Cursor,
     /// How many slices were taken.
     pub slices: AtomicU64,
@@ -151,14 +151,13 @@ pub struct Inner {
     pub block: i64,
     /// When a block was last reserved.
     pub block_at: Timestamp,
-    /// When it was last seen that something had been handed out, and (`seen_dealt`) how much had been by
-    /// then.
+    /// When it was last seen that something had been taken, and (`seen_taken`) how much had been by then.
     pub active_at: Timestamp,
-    seen_dealt: i64,
+    seen_taken: i64,
     pub blocks_reserved: u64,
     pub blocks_prefetched: u64,
     pub lost: i64,
-    pub dealt_at_reset: i64,
+    pub taken_at_reset: i64,
     pub recycled_at_reset: i64,
     pub errors: u64,
     pub fault: Fault,
@@ -218,7 +217,7 @@ impl Slot {
 
     #[inline]
     pub fn cursor(&self) -> &Cursor {
-        &self.dealing.cursor
+        &self.taking.cursor
     }
 
     /// Whether the pool has returned ranges.
@@ -257,7 +256,7 @@ impl Slot {
     }
 
     pub fn reset_counters(&self) {
-        for counter in [&self.waits, &self.wait_total, &self.wait_max, &self.dealing.slices] {
+        for counter in [&self.waits, &self.wait_total, &self.wait_max, &self.taking.slices] {
             counter.store(0, Relaxed);
         }
     }
@@ -283,11 +282,11 @@ impl Inner {
             block: 0,
             block_at: Timestamp(0),
             active_at: crate::ffi::now(),
-            seen_dealt: 0,
+            seen_taken: 0,
             blocks_reserved: 0,
             blocks_prefetched: 0,
             lost: 0,
-            dealt_at_reset: 0,
+            taken_at_reset: 0,
             recycled_at_reset: 0,
             errors: 0,
             fault: Fault::NONE,
@@ -333,10 +332,10 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Counts from zero again. What was handed out so far becomes the starting point, except for what the
+    /// Counts from zero again. What was taken so far becomes the starting point, except for what the
     /// sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
-        self.dealt_at_reset = self.dealt() - in_slices;
+        self.taken_at_reset = self.taken() - in_slices;
         self.recycled_at_reset = self.pool.recycled();
         self.blocks_reserved = 0;
         self.blocks_prefetched = 0;
@@ -474,12 +473,12 @@ impl Locked {
             && !self.pool.is_frozen()
     }
 
-    /// Notes at `now` whether anything was handed out since the last call, and returns that.
+    /// Notes at `now` whether anything was taken since the last call, and returns that.
     pub fn see_activity(&mut self, now: Timestamp) -> bool {
-        let dealt = self.dealt();
-        let active = dealt != self.seen_dealt;
+        let taken = self.taken();
+        let active = taken != self.seen_taken;
         if active {
-            self.seen_dealt = dealt;
+            self.seen_taken = taken;
             self.active_at = now;
         }
         active

@@ -43,10 +43,6 @@ impl Args {
         self.datum(at).map(|datum| datum.value() as i64)
     }
 
-    pub fn int4(&self, at: usize) -> Option<i32> {
-        self.datum(at).map(|datum| datum.value() as i32)
-    }
-
     pub fn bool(&self, at: usize) -> Option<bool> {
         self.datum(at).map(|datum| datum.value() & 0xff != 0)
     }

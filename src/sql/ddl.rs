@@ -1,4 +1,4 @@
-//! Definitions: create, rename, drop, grant, revoke. Ordinary transactional writes to the catalog.
+//! Definitions: create, rename, drop. Ordinary transactional writes to the catalog.
 
 use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
@@ -11,11 +11,12 @@ use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
 use super::owned_by;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges;
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults, privileges};
@@ -27,7 +28,7 @@ use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::subtransaction;
 
-sql_functions!(hilo_create, hilo_rename, hilo_drop, hilo_grant, hilo_revoke);
+sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
 pub(super) fn begin_write(what: &CStr) {
@@ -63,25 +64,23 @@ pub(super) fn options(args: Args) -> Options {
         cycle: args.bool(6),
         ordered: args.bool(7),
         block_size: args.int8(8),
-        slice_size: args.int4(9),
+        slice_size: args.int8(9),
         key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
     }
 }
 
 /// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
 fn key_format(bytes: &[u8]) -> String {
-    name::utf8(bytes)
-        .ok_or_else(|| {
-            HiloError::Argument(
-                format!(
-                    "key_format \"{}\" contains non-ASCII characters",
-                    escape_for_message(bytes)
-                ),
-                "Use ASCII only, or a database whose encoding is UTF8.",
-            )
-        })
-        .or_raise()
-        .to_owned()
+    checked_key_format(bytes).or_raise().to_owned()
+}
+
+pub(super) fn checked_key_format(bytes: &[u8]) -> Result<&str, HiloError> {
+    name::utf8(bytes).ok_or_else(|| {
+        HiloError::Argument(
+            format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
+            "Use ASCII only, or a database whose encoding is UTF8.",
+        )
+    })
 }
 
 pub(super) fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
@@ -103,20 +102,33 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     let result = required(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
-    check_key_format(&definition, &name).or_raise();
-    privileges::may_create().or_raise();
-    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
-    if let Some(column) = owned_by {
-        owned_by::check(column, ffi::current_user()).or_raise();
-    }
-    numbering::node().or_raise();
     let duplicate = match args.bool(11) {
         Some(true) => Duplicate::Skip,
         _ => Duplicate::Refuse,
     };
-    if definitions::by_name(&name).or_raise().is_some() {
+    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
+    if create(name.clone(), definition, owned_by, duplicate).is_none() {
         exists(name, duplicate);
-        return result;
+    }
+    result
+}
+
+/// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
+/// it, [`insert`] decides.
+pub(super) fn create(
+    name: Name,
+    definition: Definition,
+    owned_by: Option<ColumnRef>,
+    duplicate: Duplicate,
+) -> Option<Sequence> {
+    check_key_format(&definition, &name).or_raise();
+    privileges::may_create().or_raise();
+    if let Some(column) = owned_by {
+        owned_by::check(column, ffi::current_user()).or_raise();
+    }
+    numbering::node().or_raise();
+    if definitions::by_name(&name).or_raise().is_some() {
+        return None;
     }
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
@@ -126,12 +138,11 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         owned_by,
         definition,
     };
-    if insert(&sequence, duplicate) {
-        invalidation::begin();
-    } else {
-        exists(sequence.name, duplicate);
+    if !insert(&sequence, duplicate) {
+        return None;
     }
-    result
+    invalidation::begin();
+    Some(sequence)
 }
 
 fn exists(name: Name, duplicate: Duplicate) {
@@ -207,7 +218,7 @@ pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, 
 
 /// Locks a sequence that the current user owns.
 pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_named(name, By::Owner).or_raise().ok_or_else(|| definitions::missing(name)).or_raise()
+    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
 }
 
 /// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
@@ -234,7 +245,7 @@ fn hilo_rename(args: Args) {
             HiloError::Duplicate(new_name.to_string()).raise();
         }
     };
-    find_owned(name).or_raise().ok_or_else(|| definitions::missing(name)).or_raise();
+    find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
     free();
     let type_oid = name_type(args);
     let rename_defaults = || {
@@ -272,7 +283,7 @@ fn hilo_drop(args: Args) {
         (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let absent = || {
         if !if_exists {
-            definitions::missing(name).raise();
+            missing::to_use(name).raise();
         }
         let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
@@ -303,59 +314,4 @@ pub(super) fn remove(locked: LockedSequence) {
     ranges::forget(&ids, sequence.id).or_raise();
     locked.delete();
     invalidation::note(sequence.id, Change::Dropped).or_raise();
-}
-
-/// A role by name, or PUBLIC.
-fn role(name: &[u8]) -> pg_sys::Oid {
-    use crate::catalog::roles::PUBLIC;
-    match known_role(name) {
-        // A role may have this name in any other case than lower case; such a role comes first.
-        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => PUBLIC,
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
-    }
-}
-
-/// A role by name.
-pub(super) fn existing_role(name: &[u8]) -> pg_sys::Oid {
-    match known_role(name) {
-        pg_sys::InvalidOid => HiloError::NoSuchRole(escape_for_message(name)).raise(),
-        role => role,
-    }
-}
-
-/// A role by name, or InvalidOid.
-fn known_role(name: &[u8]) -> pg_sys::Oid {
-    let Ok(name) = std::ffi::CString::new(name) else { return pg_sys::InvalidOid };
-    // SAFETY: a catalog look-up inside a transaction; the name is a C string.
-    unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }
-}
-
-fn change_privileges(
-    args: Args,
-    change: impl Fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>,
-) {
-    let name = required_name(args);
-    required(args, 1, "grantee");
-    required(args, 2, "privilege");
-    let grantee = role(args.bytes(1));
-    let wanted = args.text(2).unwrap_or_default();
-    let Some(set) = Privileges::named(&wanted.trim().to_ascii_uppercase()) else {
-        HiloError::NoSuchPrivilege(wanted).raise()
-    };
-    let LockedSequence { sequence, .. } = lock_owned(name);
-    change(&sequence, grantee, set).or_raise();
-    invalidation::note(sequence.id, Change::Outdated).or_raise();
-}
-
-/// `hilo_grant(name, grantee, privilege)`.
-fn hilo_grant(args: Args) {
-    begin_write(c"hilo_grant()");
-    change_privileges(args, privileges::grant);
-}
-
-/// `hilo_revoke(name, grantee, privilege)`.
-fn hilo_revoke(args: Args) {
-    begin_write(c"hilo_revoke()");
-    change_privileges(args, privileges::revoke);
 }

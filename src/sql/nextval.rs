@@ -69,31 +69,39 @@ unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
 struct Series {
     name: &'static [u8],
     memo: Option<&'static Memo>,
-    left: i32,
+    left: i64,
 }
 
-/// `hilo_nextvals(name, n)`: the next n values, one row each. Values that a LIMIT does not read stay in the
+/// `hilo_nextvals(name, n)`: the next n values, one row each. `hilo.nextvals` of older versions passes an integer,
+/// which arrives like a bigint. Values that a LIMIT does not read stay in the
 /// session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: Postgres calls the function as a set-returning one, with the arguments that it was declared to
-    // take. What the call site remembers is null or the context of the series; its `user_fctx` is null until
-    // the series is complete.
+    // take.
+    unsafe { hit_of_series(fcinfo).unwrap_or_else(|| nextvals(fcinfo)) }
+}
+
+/// The next row of a series, if its value is a hit.
+///
+/// # Safety
+/// `fcinfo` must be a call of the function above.
+#[inline(always)]
+unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datum> {
+    // SAFETY: what the call site remembers is null or the context of the series; its `user_fctx` is null
+    // until the series is complete.
     unsafe {
         let args = Args::new(fcinfo);
-        if let Some(context) = args.extra::<pg_sys::FuncCallContext>().as_ref()
-            && let Some(series) = (context.user_fctx as *mut Series).as_mut()
-            && series.left > 0
-            && let Some(value) = series.memo.and_then(draw::hit_unguarded)
-        {
-            series.left -= 1;
-            let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
-            (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
-            return value.into();
-        }
-        nextvals(fcinfo)
+        let context = args.extra::<pg_sys::FuncCallContext>().as_ref()?;
+        let series =
+            (context.user_fctx as *mut Series).as_mut().filter(|series| series.left > 0)?;
+        let value = series.memo.and_then(draw::hit_unguarded)?;
+        series.left -= 1;
+        let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
+        (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
+        Some(value.into())
     }
 }
 
@@ -101,13 +109,22 @@ unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call as it came from Postgres; `begin_series` makes the series before
-    // it is used, in memory that the calls share.
+    // SAFETY: the caller hands on the call as it came from Postgres.
+    unsafe { row_of_series(Args::new(fcinfo), |args| args.int8(1).unwrap_or(0)) }
+}
+
+/// The next row of a series, or its end. `count` reads the number of values from the first call.
+///
+/// # Safety
+/// `args` must be those of a set-returning function.
+unsafe fn row_of_series(args: Args, count: impl Fn(Args) -> i64) -> pg_sys::Datum {
+    // SAFETY: the caller guarantees what kind of call it is; `begin_series` makes the series before it is
+    // used, in memory that the calls share.
     unsafe {
-        let args = Args::new(fcinfo);
+        let fcinfo = args.raw();
         memory::check().or_raise();
         let context = if args.extra::<u8>().is_null() {
-            begin_series(args)
+            begin_series(args, count(args))
         } else {
             pg_sys::per_MultiFuncCall(fcinfo)
         };
@@ -120,15 +137,14 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
             return pg_sys::Datum::null();
         }
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
-        let (memo, value) = draw::next_of_many(series.name, series.left as i64).or_raise();
+        let (memo, value) = draw::next_of_many(series.name, series.left).or_raise();
         series.memo = Some(memo);
         series.left -= 1;
         value.into()
     }
 }
 
-unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
-    let count = args.int4(1).unwrap_or(0);
+unsafe fn begin_series(args: Args, count: i64) -> *mut pg_sys::FuncCallContext {
     if count < 0 {
         HiloError::Argument(
             format!("number of values must not be negative: {count}"),
@@ -222,10 +238,11 @@ fn hilo_lastval(_args: Args) -> i64 {
 
 /// Checks that the current user has one of `needs`.
 pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), HiloError> {
-    if privileges::of(sequence, ffi::current_user())?.any_of(needs) {
+    let held = privileges::of(sequence, ffi::current_user())?;
+    if held.any_of(needs) {
         return Ok(());
     }
-    Err(HiloError::Permission { name: sequence.name.to_string(), needs: needs.needed() })
+    Err(privileges::denied(&sequence.name, needs, held))
 }
 
 /// `hilo_next_hi(name)`: the next block number of classic Hi/Lo.

@@ -246,12 +246,14 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
             };
             tables = pg_sys::list_concat_unique_oid(tables, all);
         }
-        while (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE {
-            let referencing = pg_sys::heap_truncate_find_FKs(tables);
-            if referencing.is_null() {
-                break;
+        if (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE {
+            loop {
+                let referencing = pg_sys::heap_truncate_find_FKs(tables);
+                if referencing.is_null() {
+                    break;
+                }
+                tables = pg_sys::list_concat_unique_oid(tables, referencing);
             }
-            tables = pg_sys::list_concat_unique_oid(tables, referencing);
         }
         (0..pg_sys::list_length(tables))
             .map(|at| pg_sys::list_nth_oid(tables, at))

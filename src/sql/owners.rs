@@ -7,14 +7,14 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::args::{Args, sql_functions};
-use super::ddl;
 use super::raw_function::raw_functions;
+use super::{ddl, grants};
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
-use crate::catalog::{self, catalog_oids, role_references, roles};
+use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -28,8 +28,12 @@ fn hilo_set_owner(args: Args) {
     ddl::begin_write(c"hilo_set_owner()");
     let name = ddl::required_name(args);
     ddl::required(args, 1, "new owner");
-    let new_owner = ddl::existing_role(args.bytes(1));
-    let owned = ddl::lock_owned(name);
+    let new_owner = grants::existing_role(args.bytes(1)).or_raise();
+    set_owner(ddl::lock_owned(name), new_owner);
+}
+
+/// Gives a sequence that the current user owns to another role, if core's rules allow it.
+pub(super) fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
     if owned.sequence.owner == new_owner {
         return;
     }
@@ -215,6 +219,7 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
                 invalidation::note(sequence.id, Change::Outdated)?;
             }
         }
+        default_privileges::forget(*role)?;
     }
     Ok(())
 }
@@ -268,7 +273,8 @@ pub fn role_dropped(role: pg_sys::Oid) {
     let granted = role_references::granted_to(role).or_raise();
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
-    let dependents = memory::collected(own.chain(may)).or_raise();
+    let defaults = default_privileges::mentioning(role).or_raise();
+    let dependents = memory::collected(own.chain(may).chain(defaults)).or_raise();
     if !dependents.is_empty() {
         HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
     }

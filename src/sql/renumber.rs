@@ -10,9 +10,10 @@ use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
 use super::unserved::index_space;
-use super::{nextval, owned_by};
+use super::{nextval, owned_by, served_again};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
@@ -59,11 +60,11 @@ fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
-fn undealt(sequence: &Sequence, position: &Position) -> Index {
+fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
-    held.and_then(|held| held.undealt).unwrap_or(position.next_index)
+    held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
 }
 
 /// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
@@ -97,7 +98,7 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
                     lost.push(Range::new(known, position.next_index));
                 }
                 // Nothing from this index on has left the pool, so it counts as not reserved.
-                let next = held.undealt.or(held.reserved_to);
+                let next = held.first_untaken.or(held.reserved_to);
                 position.next_index = next.unwrap_or(position.next_index);
             }
         }
@@ -155,15 +156,24 @@ fn hilo_alter(args: Args) {
     let (options, restart) = (options(args), args.int8(11));
     let owned_by = args.optional(12).map(|_| owned_by::parse(args.bytes(12)).or_raise());
     let owned = lock_owned(name);
+    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart);
+}
+
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if `restart` says where.
+pub(super) fn alter(
+    owned: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    restart: Option<i64>,
+) {
     let old = owned.sequence.clone();
-    let owned_by = owned_by.unwrap_or(old.owned_by);
     if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
         owned_by::check(column, old.owner).or_raise();
     }
     // An error in the options is raised before the pool is frozen.
-    old.definition.alter(&options, None, restart).or_raise();
-    if !renumbers(&old.definition, &options) && restart.is_none() {
-        return redefine(&owned, &options, owned_by);
+    old.definition.alter(options, None, restart).or_raise();
+    if !renumbers(&old.definition, options) && restart.is_none() {
+        return redefine(owned, options, owned_by);
     }
     let mut new = Sequence { owned_by, ..old.clone() };
     let start = if restart.is_some() { Start::Restarts } else { Start::Continues };
@@ -171,7 +181,7 @@ fn hilo_alter(args: Args) {
     let position = close(&locked, &old, start);
     let last = position.last_value(&old.definition);
     new.definition =
-        old.definition.alter(&options, last.or(Some(position.base)), restart).or_raise();
+        old.definition.alter(options, last.or(Some(position.base)), restart).or_raise();
     check_key_format(&new.definition, &new.name).or_raise();
     let (numbering, next_index) = match restart {
         Some(base) => {
@@ -181,6 +191,10 @@ fn hilo_alter(args: Args) {
     };
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
+    if start == Start::Restarts {
+        let mapping = numbered(&position, numbering).mapping(&new.definition);
+        served_again::notice(&old, &position, &mapping, next_index);
+    }
     renumber(&locked, &old, &position, numbering, next_index, start);
 }
 
@@ -193,10 +207,10 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
             Some(reached) => reached,
-            None => undealt(old, &position),
+            None => first_untaken(old, &position),
         };
-        let dealt = Position { next_index, ..position };
-        dealt.last_value(&old.definition).unwrap_or(position.base)
+        let taken = Position { next_index, ..position };
+        taken.last_value(&old.definition).unwrap_or(position.base)
     });
     let mut new = Sequence { owned_by, ..old.clone() };
     new.definition = old.definition.alter(options, current, None).or_raise();
@@ -302,7 +316,7 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || definitions::missing(name);
+    let missing = || missing::to_create(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
@@ -313,6 +327,8 @@ fn hilo_setval(args: Args) -> i64 {
     let position = close(&locked, &sequence, Start::Restarts);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
+    let mapping = numbered(&position, numbering).mapping(&sequence.definition);
+    served_again::notice(&sequence, &position, &mapping, next_index);
     renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
     if called {
         memo::set_last(sequence.id, value);
@@ -359,7 +375,11 @@ fn after(
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
+    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+}
+
+/// `position` in another numbering.
+fn numbered(position: &Position, numbering: Numbering) -> Position {
     let Numbering { base, nodes, stripe } = numbering;
-    let whole = Position { base, nodes, stripe, ..*position };
-    Ok((numbering, whole.mapping(definition).limit()))
+    Position { base, nodes, stripe, ..*position }
 }

@@ -28,7 +28,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
 use crate::catalog::table::{LockWait, Row, RowLock};
-use crate::catalog::{CatalogOids, catalog_oids, privileges, ranges, roles};
+use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, ranges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::{ffi, gucs, shared};
@@ -37,6 +37,7 @@ raw_functions!(
     hilo_replicated_sequence,
     hilo_replicated_position,
     hilo_replicated_privilege,
+    hilo_replicated_default_privilege,
     hilo_replicated_free_range,
 );
 
@@ -68,6 +69,16 @@ unsafe extern "C-unwind" fn hilo_replicated_privilege(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"privilege") }.answer(privilege)
+}
+
+/// `hilo.replicated_default_privilege() RETURNS trigger`
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_default_privilege(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call to a trigger function.
+    unsafe { Fired::new(fcinfo, c"default_privilege") }.answer(default_privilege)
 }
 
 /// `hilo.replicated_free_range() RETURNS trigger`: keeps the row out. What another server returned is for
@@ -411,4 +422,19 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     }
     invalidation::note(SequenceId(row.int8(columns::privilege::SEQUENCE)), Change::Outdated)?;
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
+}
+
+/// A row of `hilo.default_privilege`.
+fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
+    if fired.event == Event::Delete {
+        return Ok(Verdict::Accept);
+    }
+    let row = fired.new_row();
+    if default_privileges::is_recorded(&row)? {
+        return Ok(Verdict::KeepOut);
+    }
+    for column in [columns::default_privilege::OWNER, columns::default_privilege::GRANTEE] {
+        roles::depend_on(row.oid(column))?;
+    }
+    Ok(Verdict::Accept)
 }

@@ -22,6 +22,7 @@ raw_functions!(
     hilo_role_out,
     hilo_role_send,
     hilo_role_skip_row,
+    hilo_role_skip_default,
     hilo_role_own_row,
 );
 
@@ -75,6 +76,17 @@ unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> 
 unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { row_being_inserted(fcinfo, c"privilege") };
+    pg_sys::Datum::null()
+}
+
+/// The same for a row of `hilo.default_privilege`.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_role_skip_default(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call to a trigger function.
+    unsafe { row_being_inserted(fcinfo, c"default_privilege") };
     pg_sys::Datum::null()
 }
 

@@ -13,6 +13,7 @@ use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
+use super::sight::Sight;
 use crate::catalog::{catalog_oids, definitions, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
@@ -50,7 +51,7 @@ fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 struct Stat {
     number: usize,
     index_space: IndexSpace,
-    dealt: i64,
+    taken: i64,
     current: i64,
     standby: i64,
     returned: i64,
@@ -64,12 +65,12 @@ struct Stat {
 }
 
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
-    let dealt = locked.dealt();
+    let taken = locked.taken();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        dealt: dealt - locked.dealt_at_reset,
+        taken: taken - locked.taken_at_reset,
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned().total(),
@@ -78,7 +79,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
         reserved: locked.blocks_reserved,
         prefetched: locked.blocks_prefetched,
         errors: locked.errors,
-        rate: locked.rate.per_second(ffi::now(), dealt, gucs::window().into()),
+        rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
         fault: locked.fault,
     })
 }
@@ -139,15 +140,17 @@ fn stat_slots() -> TableIterator<
     let slots = each_slot(stat);
     let now = memory::collected(slots.iter().map(|stat| stat.index_space)).or_raise();
     let held = in_slices(shared, &now);
-    TableIterator::new(slots.into_iter().map(move |stat| {
+    let mut sight = Sight::of_caller();
+    let shown = slots.into_iter().filter(move |stat| sight.shows(stat.index_space.key.sequence));
+    TableIterator::new(shown.map(move |stat| {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
         let faulty = stat.fault.at.0 != 0;
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
-            (stat.dealt - in_slices.good - in_slices.void).max(0),
-            slot.dealing.slices.load(Relaxed) as i64,
+            (stat.taken - in_slices.good - in_slices.void).max(0),
+            slot.taking.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
             shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,
@@ -216,7 +219,9 @@ fn stat_slices() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let mut mappings = Mappings::new();
-    let slices = slices(shared);
+    let mut sight = Sight::of_caller();
+    let mut slices = slices(shared);
+    slices.retain(|(_, index_space, _)| sight.shows(index_space.key.sequence));
     TableIterator::new(slices.into_iter().filter_map(move |(pid, index_space, rest)| {
         let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
@@ -262,6 +267,8 @@ fn stat_ranges() -> TableIterator<
         rows.grow_by(all).or_raise();
     }
     apart(&mut rows);
+    let mut sight = Sight::of_caller();
+    rows.retain(|(sequence, ..)| sight.shows(*sequence));
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
         let (first, last) = (mapping.value(range.start)?, mapping.value(range.last())?);
         Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
@@ -357,11 +364,7 @@ fn hilo_stat_reset(args: Args) {
     });
     // SAFETY: a catalog look-up inside a transaction.
     if one.is_none() && !unsafe { pg_sys::superuser() } {
-        HiloError::Permission {
-            name: "*".into(),
-            needs: "superuser rights, because no sequence is named",
-        }
-        .raise();
+        HiloError::ResetAll.raise();
     }
     let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
     for number in each_slot(|number, locked| {

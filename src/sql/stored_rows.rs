@@ -50,8 +50,18 @@ impl StoredRows {
     ///
     /// # Safety
     /// `values` must have a value for each declared column, of its type.
-    pub unsafe fn add<const N: usize>(&mut self, mut values: [pg_sys::Datum; N]) {
-        let mut nulls = [false; N];
+    pub unsafe fn add<const N: usize>(&mut self, values: [pg_sys::Datum; N]) {
+        // SAFETY: the caller guarantees the same.
+        unsafe { self.add_some(values.map(Some)) }
+    }
+
+    /// The same, where values may be NULL.
+    ///
+    /// # Safety
+    /// As for [`add`](Self::add).
+    pub unsafe fn add_some<const N: usize>(&mut self, values: [Option<pg_sys::Datum>; N]) {
+        let mut nulls = values.map(|value| value.is_none());
+        let mut values = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
         // SAFETY: the caller guarantees that the values are those of the columns; the store copies them.
         unsafe {
             pg_sys::tuplestore_putvalues(

@@ -64,7 +64,7 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
         return of(position, position.next_index, None);
     };
-    let next_index = memory.undealt.unwrap_or(position.next_index);
+    let next_index = memory.first_untaken.unwrap_or(position.next_index);
     let held = memory.ranges.iter().chain(&free).map(|range| range.until(next_index));
     of(position, next_index, Some(held.filter(|range| !range.is_empty()).collect()))
 }

@@ -24,8 +24,8 @@ pub enum LentRows {
 ///
 /// `settled_index` follows the lowest range that is held. A range that a session keeps for long would hold it
 /// back, and a crash would then write off all that was served since. In that case `settled_index` rises to
-/// the first index that the pool has not handed out, and the ranges below that get rows of their own. With
-/// [`LentRows::Always`] this is done in any case.
+/// the first index that no session has taken from the pool, and the ranges below that get rows of their own.
+/// With [`LentRows::Always`] this is done in any case.
 pub fn account(
     ids: &CatalogOids,
     incarnation: i64,
@@ -34,7 +34,7 @@ pub fn account(
     rows: LentRows,
 ) -> Result<(), HiloError> {
     let end = position.next_index;
-    let dealt_to = held.undealt.unwrap_or(end).min(end).max(position.settled_index);
+    let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
     let lowest = held
         .ranges
         .iter()
@@ -42,9 +42,9 @@ pub fn account(
         .map(|range| range.start.max(position.settled_index))
         .min()
         .unwrap_or(end);
-    let held_back = lowest == position.settled_index && lowest < dealt_to;
+    let held_back = lowest == position.settled_index && lowest < taken_to;
     if rows == LentRows::Always || held_back {
-        position.settled_index = dealt_to;
+        position.settled_index = taken_to;
         ranges::write_lent(ids, position, incarnation, &held.ranges)
     } else {
         position.settled_index = lowest.min(end);
@@ -56,8 +56,9 @@ pub fn account(
 pub fn without(held: InMemory, leaving: &[Range]) -> InMemory {
     let leaving = Range::union(leaving.to_vec());
     let ranges = held.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
-    let undealt = held.undealt.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
-    InMemory { ranges, undealt, ..held }
+    let first_untaken =
+        held.first_untaken.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
+    InMemory { ranges, first_untaken, ..held }
 }
 
 /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never goes back, they

@@ -162,7 +162,7 @@ impl Worker {
         }
         let now = ffi::now();
         let window = gucs::window().into();
-        let (available, dealt) = (locked.available(), locked.dealt());
+        let (available, taken) = (locked.available(), locked.taken());
         let threshold = slot.threshold.load(Relaxed);
         let frozen = locked.pool.is_frozen();
         // A waiter that finds nothing to take needs at least one.
@@ -187,7 +187,7 @@ impl Worker {
             locked.clear_returned(KEPT);
         }
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
-        let demand = locked.rate.refill(now, dealt, window);
+        let demand = locked.rate.refill(now, taken, window);
         let returned = locked.pool.returned().len();
         let leaving = locked.leaving;
         let plan = Plan {

@@ -35,15 +35,15 @@ impl Worker {
             self.shared.want(number);
         }
         let mut locked = self.shared.lock_slot(number);
-        let dealt = locked.dealt();
+        let taken = locked.taken();
         if locked.see_activity(now) {
             self.busy_at = Instant::now();
         }
-        locked.rate.sample(now, dealt, window);
+        locked.rate.sample(now, taken, window);
         let active = now.since(locked.active_at) < window;
         if let Some((terms, _)) = locked.terms() {
             let settings = gucs::refill((terms.block_size > 0).then_some(terms.block_size));
-            let demand = locked.rate.demand(now, dealt, window);
+            let demand = locked.rate.demand(now, taken, window);
             let whole = terms.mapping.limit() - Index::ZERO;
             let left = if locked.is_at_end() { 0 } else { whole };
             let room = Remaining { whole, left };

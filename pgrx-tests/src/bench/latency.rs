@@ -96,7 +96,7 @@ fn percentile(histogram: &Histogram, fraction: f64) -> i64 {
 fn set_prefetch(bench: &Bench, value: &str) {
     bench.cluster.configure("hilo.prefetch", value);
     bench.cluster.reload();
-    wait_until("the setting is taken up", LONG, || {
+    wait_until("sessions have the setting", LONG, || {
         bench.connect().one::<String>("SHOW hilo.prefetch") == value
     });
 }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::figures::add;
 use super::ledger::{Kind, Sequence};
-use super::session::{ClientSession, Failure, Outcome};
+use super::session::{ClientSession, End, Failure, Outcome};
 
 impl ClientSession<'_> {
     pub(super) fn define(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
@@ -36,7 +36,7 @@ impl ClientSession<'_> {
             4 if sequence.uneven => self.undraw(sequence, &name, rng),
             10.. => {
                 let body = self.alter_openly(sequence, &name, rng);
-                self.end(body, rng.bool())
+                self.finish(body, End::any(rng))
             }
             _ => self.renumber(sequence, &name, rng),
         }
@@ -76,7 +76,7 @@ impl ClientSession<'_> {
         let rows = self.query(&sql)?;
         let Some(before) = rows.first().map(|row| row.get::<_, i64>(0)) else { return Ok(()) };
         let body = self.refused_until_undone(sequence, name, before, rng);
-        let done = self.end(body, rng.bool());
+        let done = self.finish(body, End::any(rng));
         self.settle(sequence, name, None);
         done
     }
@@ -123,7 +123,7 @@ impl ClientSession<'_> {
         let life = self.ledger().begin_life(sequence);
         let first = life.first;
         let create = sequence.create(name, &life);
-        let commit = rng.f32() < 0.7;
+        let end = if rng.f32() < 0.7 { End::Commit } else { End::RollBack };
         let mut expected = Some(life.key);
         // The start value of classic Hi/Lo stays: the client reads it separately from its block.
         let how =
@@ -143,13 +143,13 @@ impl ClientSession<'_> {
                 let body = self
                     .run(&format!("BEGIN; SELECT hilo_drop('{name}', if_exists => true); {create}"))
                     .and_then(|()| self.draw_some(sequence, rng));
-                expected = (commit && body.is_ok()).then_some(life.key);
-                self.end(body, commit)
+                expected = (end == End::Commit && body.is_ok()).then_some(life.key);
+                self.finish(body, end)
             }
             _ => {
                 let body = self.set_twice(sequence, name, first, rng);
-                expected = (commit && body.is_ok()).then_some(life.key);
-                self.end(body, commit)
+                expected = (end == End::Commit && body.is_ok()).then_some(life.key);
+                self.finish(body, end)
             }
         };
         let acknowledged = self.ledger().now();

@@ -9,6 +9,7 @@ use fastrand::Rng;
 
 use super::figures::Figures;
 use super::ledger::{Ledger, Life};
+use super::sequences::Servers;
 use super::{Plan, Torture, accidents, audit, one_server, sequences};
 use crate::client::ClientExt;
 
@@ -44,7 +45,8 @@ fn node(
     lives: &mut Vec<Arc<Life>>,
 ) -> Torture {
     let cluster = one_server::builder(plan).node(id, count).start_with_hilo();
-    let ledger = Arc::new(Ledger::new(sequences::lasting("postgres", true), figures.clone()));
+    let ledger =
+        Arc::new(Ledger::new(sequences::lasting("postgres", Servers::Several), figures.clone()));
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('probe')");
     for sequence in &ledger.sequences {

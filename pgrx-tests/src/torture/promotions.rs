@@ -9,6 +9,7 @@ use fastrand::Rng;
 
 use super::figures::Figures;
 use super::ledger::Ledger;
+use super::sequences::Servers;
 use super::{Plan, Torture, audit, one_server, sequences};
 use crate::client::ClientExt;
 use crate::cluster::{Cluster, Mode};
@@ -17,7 +18,8 @@ use crate::wait::{LONG, came_true};
 /// Nothing is served twice as long as the lag stays below the limit in the documents.
 pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
     let mut rng = Rng::with_seed(seed);
-    let ledger = Arc::new(Ledger::new(sequences::lasting("postgres", false), figures.clone()));
+    let ledger =
+        Arc::new(Ledger::new(sequences::lasting("postgres", Servers::One), figures.clone()));
     let mut primary = Arc::new(one_server::builder(plan).start_with_hilo());
     let mut client = primary.connect("postgres");
     client.run("SELECT hilo_create('probe')");

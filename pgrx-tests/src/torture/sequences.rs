@@ -89,8 +89,15 @@ pub fn in_each(databases: &[&'static str]) -> Vec<Sequence> {
     all.0
 }
 
-/// Sequences that are never renumbered; `multi_node`: several servers serve them at once.
-pub fn lasting(database: &'static str, multi_node: bool) -> Vec<Sequence> {
+/// How many servers serve a sequence at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Servers {
+    One,
+    Several,
+}
+
+/// Sequences that are never renumbered.
+pub fn lasting(database: &'static str, servers: Servers) -> Vec<Sequence> {
     let mut all = Sequences::default();
     for (name, increment, options) in [
         ("adaptive a", 1, ""),
@@ -104,7 +111,7 @@ pub fn lasting(database: &'static str, multi_node: bool) -> Vec<Sequence> {
             sequence.ordered = name == "ordered";
             sequence.options = options;
             sequence.mutable = false;
-            sequence.multi_node = multi_node;
+            sequence.multi_node = servers == Servers::Several;
         });
     }
     all.0

@@ -82,6 +82,19 @@ impl<'a> ClientSession<'a> {
     }
 }
 
+/// How a transaction ends if nothing in it fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Commit,
+    RollBack,
+}
+
+impl End {
+    pub fn any(rng: &mut Rng) -> End {
+        if rng.bool() { End::Commit } else { End::RollBack }
+    }
+}
+
 impl ClientSession<'_> {
     fn act(&mut self, rng: &mut Rng) -> Outcome<()> {
         let sequence = self.sequences[rng.usize(..self.sequences.len())];
@@ -103,7 +116,7 @@ impl ClientSession<'_> {
         let read_only = rng.usize(..begin.len());
         self.run(&format!("BEGIN{}", begin[read_only]))?;
         let body = self.draws(rng, read_only == 1);
-        self.finish(body, rng.bool())
+        self.finish(body, End::any(rng))
     }
 
     fn draws(&mut self, rng: &mut Rng, read_only: bool) -> Outcome<()> {
@@ -125,9 +138,9 @@ impl ClientSession<'_> {
     }
 
     /// Commits or rolls back; always rolls back what has failed.
-    fn finish(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
+    pub(super) fn finish(&mut self, body: Outcome<()>, end: End) -> Outcome<()> {
         match body {
-            Ok(()) if commit => self.run("COMMIT"),
+            Ok(()) if end == End::Commit => self.run("COMMIT"),
             Err(Failure::Gone) => body,
             _ => {
                 add(&self.ledger.figures.transactions_rolled_back, 1);
@@ -363,10 +376,6 @@ impl ClientSession<'_> {
 
     pub(super) fn ledger(&self) -> &Ledger {
         self.ledger
-    }
-
-    pub(super) fn end(&mut self, body: Outcome<()>, commit: bool) -> Outcome<()> {
-        self.finish(body, commit)
     }
 }
 

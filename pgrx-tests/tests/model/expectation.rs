@@ -224,7 +224,7 @@ impl Model {
         line
     }
 
-    /// The numbers of a line go on in another way.
+    /// The numbers of a line continue in another way.
     fn renumber(&mut self, who: usize, sequence: &Sequence, altered: &mut Sequence) {
         if altered.increment.signum() != sequence.increment.signum() {
             // What the other way serves is spent for this one, if that is rolled back.

@@ -172,6 +172,48 @@ pub const CASES: &[Case] = &[
         ["SELECT hilo_create('s')\n? SELECT hilo_grant('s', 'parity_role', 'DELETE')", "22023"],
     ),
     same(
+        "granted-on-all",
+        "CREATE SEQUENCE s
+         CREATE SEQUENCE t
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA parity TO parity_role
+         CREATE SEQUENCE later
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT nextval('t')
+         > SELECT nextval('later')",
+        "SELECT hilo_create('s')
+         SELECT hilo_create('t')
+         SELECT hilo_grant_all('parity_role', 'USAGE')
+         SELECT hilo_create('later')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_nextval('t')
+         > SELECT hilo_nextval('later')",
+        "1 1 42501",
+    ),
+    same(
+        "granted-by-default",
+        "CREATE SEQUENCE s
+         ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO parity_role
+         CREATE SEQUENCE t
+         ALTER DEFAULT PRIVILEGES REVOKE USAGE ON SEQUENCES FROM parity_role
+         CREATE SEQUENCE u
+         SET ROLE parity_role
+         > SELECT nextval('s')
+         > SELECT nextval('t')
+         > SELECT nextval('u')",
+        "SELECT hilo_create('s')
+         SELECT hilo_default_grant('parity_role', 'USAGE')
+         SELECT hilo_create('t')
+         SELECT hilo_default_revoke('parity_role', 'USAGE')
+         SELECT hilo_create('u')
+         SET ROLE parity_role
+         > SELECT hilo_nextval('s')
+         > SELECT hilo_nextval('t')
+         > SELECT hilo_nextval('u')",
+        "42501 1 42501",
+    ),
+    same(
         "default-asks-the-inserter",
         "CREATE SEQUENCE s
          CREATE TABLE t (id bigint DEFAULT nextval('s'), n integer)

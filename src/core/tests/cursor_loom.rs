@@ -173,7 +173,7 @@ fn a_new_serial_and_takers_of_both() {
 
 /// A taker of the old serial returns its indexes when the new serial serves the same ones.
 #[test]
-fn what_was_taken_under_the_old_serial_is_not_given_back_to_the_new() {
+fn what_was_taken_under_the_old_serial_is_not_returned_to_the_new() {
     check(6, || {
         let (old, new) = (range(0, 2), range(0, 2));
         let cursor = cursor(old, 1);

@@ -1,6 +1,6 @@
 //! The mapping against the definition of a sequence written out step by step.
 
-use hilo_core::mapping::{Mapping, Run, Stripes};
+use hilo_core::mapping::{Mapping, Run, Stripes, served_again};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use proptest::prelude::*;
@@ -103,7 +103,7 @@ fn own(mapping: &Mapping, count: usize) -> Vec<i64> {
 
 proptest! {
     #[test]
-    fn deals_what_a_counter_counts(mapping in small_mapping()) {
+    fn values_are_those_that_a_counter_counts(mapping in small_mapping()) {
         let expected = own(&mapping, 2000);
         for (index, value) in expected.iter().enumerate() {
             prop_assert_eq!(mapping.value(Index(index as i64)), Some(*value));
@@ -159,13 +159,13 @@ proptest! {
     #[test]
     fn nodes_share_all_values_and_none_twice(mapping in small_mapping()) {
         let mapping = Mapping { cycle: false, ..mapping };
-        let mut dealt = Vec::new();
+        let mut served = Vec::new();
         for node in 0..mapping.stripes.nodes {
             let own = Mapping { stripes: Stripes { node, ..mapping.stripes }, ..mapping };
-            dealt.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
+            served.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
         }
-        dealt.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
-        prop_assert_eq!(dealt, counted(&mapping, 2000));
+        served.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
+        prop_assert_eq!(served, counted(&mapping, 2000));
     }
 
     #[test]
@@ -275,6 +275,46 @@ fn indexes_are_those_within_the_bounds() {
                     assert_eq!(mapping.indexes().contains(index), within, "{mapping:?} {index}");
                 }
             }
+        }
+    }
+}
+
+/// Every value of a numbering, or those from one of its indexes on.
+fn values_from(mapping: &Mapping, index: i64) -> Vec<i64> {
+    (index..mapping.limit().0).map_while(|index| mapping.value(Index(index))).collect()
+}
+
+proptest! {
+    /// What a numbering may serve again lies between the two values, in the order of serving; without
+    /// nodes, there are such values exactly if it serves one of the other numbering's, or one before its
+    /// next.
+    #[test]
+    fn a_numbering_that_goes_back_is_found(
+        (old_base, new_base) in (0i64..50, 0i64..50),
+        (old_next, new_next) in (0i64..20, 0i64..2),
+        increment in prop_oneof![Just(1i64), Just(-1), Just(3), Just(-3)],
+        turns in any::<bool>(),
+    ) {
+        let one = |base, increment| Mapping {
+            base, increment, min_value: -200, max_value: 200, cycle: false, stripes: Stripes::ALL,
+        };
+        let (old, new) = (one(old_base, increment), one(new_base, if turns { -increment } else { increment }));
+        let old_next = old_next.min(old.limit().0);
+        let served: Vec<i64> = (0..old_next).filter_map(|index| old.value(Index(index))).collect();
+        let coming = values_from(&new, new_next);
+        let found = served_again(&old, Index(old_next), &new, Index(new_next));
+        if let Some((first, last)) = found {
+            prop_assert!(first == last || (first < last) == (new.increment > 0), "{first} {last}");
+        }
+        for value in served.iter().filter(|value| coming.contains(value)) {
+            let (first, last) = found.expect("a value comes again");
+            prop_assert!((first.min(last)..=first.max(last)).contains(value), "{value}: {first} {last}");
+        }
+        if !turns && coming.first().is_some_and(|first| {
+            let next = old_base + old_next * increment;
+            if increment > 0 { *first >= next } else { *first <= next }
+        }) {
+            prop_assert_eq!(found, None);
         }
     }
 }

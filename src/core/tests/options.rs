@@ -155,7 +155,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         Some(DataType::BigInt),
     ]);
     let flags = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
-    let sizes = (value(), prop::option::of(any::<i32>()));
+    let sizes = (value(), prop::option::of(any::<i64>()));
     (data_type, value(), value(), value(), value(), flags, sizes).prop_map(
         |(data_type, start_value, increment, min_value, max_value, flags, sizes)| Options {
             data_type,

@@ -21,7 +21,7 @@ enum Step {
         want: i64,
     },
     /// returns the part from `keep` on of one of the slices out
-    GiveBack {
+    Return {
         which: usize,
         keep: i64,
     },
@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1i64..60, prop_oneof![3 => Just(0i64), 1 => 1i64..5])
             .prop_map(|(len, skip)| Step::Publish { len, skip }),
         6 => (1i64..20).prop_map(|want| Step::Take { want }),
-        4 => (0usize..64, 0i64..12).prop_map(|(which, keep)| Step::GiveBack { which, keep }),
+        4 => (0usize..64, 0i64..12).prop_map(|(which, keep)| Step::Return { which, keep }),
         3 => (1i64..20, 0i64..400).prop_map(|(want, floor)| Step::TakeReturned { want, floor }),
         2 => (1i64..50, 1i64..16).prop_map(|(count, align)| Step::Claim { count, align }),
         1 => (0usize..8, 0usize..8).prop_map(|(back, keep)| Step::Overflow { back, keep }),
@@ -72,13 +72,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn deals_each_index_once_and_loses_none(steps in prop::collection::vec(step(), 1..120)) {
+    fn each_index_is_taken_once_and_none_is_lost(steps in prop::collection::vec(step(), 1..120)) {
         let (cursor, mut pool) = (Cursor::new(), Pool::default());
         let mut end = Index::ZERO;
         // Where each index is: in the pool, out in a slice, or permanently gone.
         let mut inside = BTreeSet::new();
         let mut out: Vec<Range> = Vec::new();
-        let mut dealt = 0;
+        let mut count_out = 0;
         let (mut frozen, mut limit) = (false, Index::MAX);
         for step in steps {
             let (given, taken) = (out.len(), limit);
@@ -92,7 +92,7 @@ proptest! {
                     frozen = false;
                 }
                 Step::Limit { ahead } => {
-                    limit = pool.undealt(&cursor).unwrap_or(end) + ahead;
+                    limit = pool.first_untaken(&cursor).unwrap_or(end) + ahead;
                     pool.set_bounds(&cursor, Range::below(limit));
                 }
                 Step::Publish { len, skip } => {
@@ -109,13 +109,13 @@ proptest! {
                     pool.promote(&cursor, SERIAL);
                     if let Taken::Range { range, .. } = cursor.take(want, SERIAL) {
                         for index in indexes(range) {
-                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                            prop_assert!(inside.remove(&index), "{index} taken twice");
                         }
-                        dealt += range.len();
+                        count_out += range.len();
                         out.push(range);
                     }
                 }
-                Step::GiveBack { which, keep } => {
+                Step::Return { which, keep } => {
                     if out.is_empty() {
                         continue;
                     }
@@ -123,16 +123,16 @@ proptest! {
                     range.take(keep);
                     if pool.return_range(&cursor, SERIAL, range) {
                         inside.extend(indexes(range));
-                        dealt -= range.len();
+                        count_out -= range.len();
                     }
                 }
                 Step::TakeReturned { want, floor } => {
                     if let Some(range) = pool.take_returned(want, Index(floor)) {
                         prop_assert!(range.start >= Index(floor) && !range.is_empty());
                         for index in indexes(range) {
-                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                            prop_assert!(inside.remove(&index), "{index} taken twice");
                         }
-                        dealt += range.len();
+                        count_out += range.len();
                         out.push(range);
                     }
                 }
@@ -144,9 +144,9 @@ proptest! {
                     if let Some(range) = claimed {
                         prop_assert_eq!(range.len(), count);
                         for index in indexes(range) {
-                            prop_assert!(inside.remove(&index), "{index} dealt twice");
+                            prop_assert!(inside.remove(&index), "{index} taken twice");
                         }
-                        dealt += count;
+                        count_out += count;
                         out.push(range);
                     }
                 }
@@ -171,13 +171,13 @@ proptest! {
                 }
             }
             if out.len() > given {
-                prop_assert!(!frozen && out[given].end <= taken, "dealt what is kept");
+                prop_assert!(!frozen && out[given].end <= taken, "took what is kept");
             }
             prop_assert_eq!(pool.lowest(&cursor), inside.first().copied());
             let queued = pool.queue().total() + cursor.peek().0.len();
             prop_assert_eq!(queued + pool.returned().total(), inside.len() as i64);
             prop_assert!(pool.available(&cursor) <= queued);
-            prop_assert_eq!(pool.dealt(&cursor), dealt);
+            prop_assert_eq!(pool.taken(&cursor), count_out);
         }
     }
 }

@@ -37,11 +37,11 @@ fn one_value_at_once_is_not_a_million_a_second() {
 #[test]
 fn it_fades_without_samples() {
     let rate = sampled((0..60).map(|s| s * SECOND), |time| time / SECOND * 100);
-    let dealt = 59 * 100;
-    assert_eq!(rate.per_second(Timestamp(59 * SECOND), dealt, WINDOW), 100.0);
-    let later = rate.per_second(Timestamp(89 * SECOND), dealt, WINDOW);
+    let taken = 59 * 100;
+    assert_eq!(rate.per_second(Timestamp(59 * SECOND), taken, WINDOW), 100.0);
+    let later = rate.per_second(Timestamp(89 * SECOND), taken, WINDOW);
     assert!((later - 50.0).abs() < 1.0, "{later}");
-    assert_eq!(rate.per_second(Timestamp(120 * SECOND), dealt, WINDOW), 0.0);
+    assert_eq!(rate.per_second(Timestamp(120 * SECOND), taken, WINDOW), 0.0);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_jump_is_seen_before_the_mean_has_followed() {
 }
 
 #[test]
-fn a_refill_counts_what_was_dealt_since_the_one_before() {
+fn a_refill_counts_what_was_taken_since_the_one_before() {
     let mut rate = sampled([0], |_| 0);
     assert_eq!(rate.refill(Timestamp(10_000), 32, WINDOW).recent, 3_200.0);
     assert_eq!(rate.refill(Timestamp(20_000), 96, WINDOW).recent, 6_400.0);
@@ -113,13 +113,13 @@ proptest! {
         window in 1i64..,
     ) {
         let mut rate = Rate::new();
-        for (now, dealt, refill) in samples {
+        for (now, taken, refill) in samples {
             if refill {
-                rate.refill(Timestamp(now), dealt, Micros(window));
+                rate.refill(Timestamp(now), taken, Micros(window));
             } else {
-                rate.sample(Timestamp(now), dealt, Micros(window));
+                rate.sample(Timestamp(now), taken, Micros(window));
             }
-            let demand = rate.demand(Timestamp(dealt), now, Micros(window));
+            let demand = rate.demand(Timestamp(taken), now, Micros(window));
             prop_assert!(demand.per_second >= 0.0 && demand.burst >= 0);
         }
     }

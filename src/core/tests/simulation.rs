@@ -24,7 +24,7 @@ struct World {
     block: i64,
     threshold: i64,
     available: i64,
-    dealt: i64,
+    taken: i64,
     due: f64,
     /// how many values can be waited for at once: a session that waits draws nothing more
     sessions: f64,
@@ -47,7 +47,7 @@ impl World {
             block: 0,
             threshold: 0,
             available: 0,
-            dealt: 0,
+            taken: 0,
             due: 0.0,
             sessions: 8.0,
             under_way: None,
@@ -79,7 +79,7 @@ impl World {
                     "{:>7} {:>10.2} {:>10.2} {:>9} {:>9} {:>10} {:>8} {:>6}",
                     now / SECOND,
                     speed,
-                    self.rate.per_second(Timestamp(now), self.dealt, WINDOW),
+                    self.rate.per_second(Timestamp(now), self.taken, WINDOW),
                     self.block,
                     self.threshold,
                     self.available,
@@ -95,7 +95,7 @@ impl World {
         self.due += values;
         let drawn = (self.due as i64).min(self.available);
         self.available -= drawn;
-        self.dealt += drawn;
+        self.taken += drawn;
         self.due = (self.due - drawn as f64).min(self.sessions);
         if self.due >= 1.0 && !self.dry {
             self.waits.push(now);
@@ -116,7 +116,7 @@ impl World {
         if !self.dry && self.available >= self.threshold {
             return;
         }
-        let demand = self.rate.refill(Timestamp(now), self.dealt, WINDOW);
+        let demand = self.rate.refill(Timestamp(now), self.taken, WINDOW);
         self.block = next_block(self.block, &demand, self.room, &self.settings);
         self.threshold = threshold(self.block, &demand, self.room, &self.settings);
         let need = if self.dry { 8 } else { 0 };
@@ -129,8 +129,8 @@ impl World {
     }
 
     fn sample(&mut self, now: i64) {
-        self.rate.sample(Timestamp(now), self.dealt, WINDOW);
-        let demand = self.rate.demand(Timestamp(now), self.dealt, WINDOW);
+        self.rate.sample(Timestamp(now), self.taken, WINDOW);
+        let demand = self.rate.demand(Timestamp(now), self.taken, WINDOW);
         self.block = shrunk_block(self.block, &demand, self.room, &self.settings);
         self.threshold = threshold(self.block, &demand, self.room, &self.settings);
     }
@@ -291,5 +291,5 @@ fn a_smallint_is_not_eaten_by_a_few_blocks() {
     assert_eq!(world.waits_after(2), 0);
     assert!(world.block <= 32_767 / 64);
     assert!(world.most_held_after(0) <= 32_767 / 16);
-    assert_eq!(world.dealt + world.available + world.room.left, 32_767);
+    assert_eq!(world.taken + world.available + world.room.left, 32_767);
 }

@@ -234,7 +234,7 @@ fn judge(mapping: &Mapping, ranges: &[Range], value: i64) -> Judged {
     }
     // The value has been served, or lies between two of this node's values, or in another node's stripe.
     match mapping.value(range.until(beyond).last()) {
-        Some(next) => Judged::GoOn(next),
+        Some(next) => Judged::Continue(next),
         None => Judged::Enough,
     }
 }

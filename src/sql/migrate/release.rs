@@ -180,7 +180,8 @@ fn set(oid: pg_sys::Oid, sequence: &Sequence, next: Option<i64>) {
 /// Grants on the new sequence what was granted on the old one.
 fn grant(oid: pg_sys::Oid, sequence: &Sequence) {
     let oid = oid.to_u32();
-    for (grantee, privilege) in privileges::granted(sequence.id).or_raise() {
+    for (grantee, granted) in privileges::granted(sequence.id).or_raise() {
+        let privilege = granted.names().collect::<Vec<_>>().join(", ");
         let role = if grantee == PUBLIC { b"PUBLIC".to_vec() } else { role_sql(grantee) };
         let name = spi::look_up(&format!("SELECT {oid}::regclass::text"), |row| {
             row.bytes(1).unwrap_or_default()

@@ -14,6 +14,7 @@ use hilo_core::range::Range;
 use super::adopt::column_name;
 use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::missing;
 use crate::catalog::numbering;
 use crate::catalog::privileges::Privileges;
 use crate::errors::OrRaise;
@@ -32,7 +33,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     ddl::required(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);
-    let missing = || definitions::missing(name);
+    let missing = || missing::to_use(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     let column = Column::find(relid, column_name, Use::Read).or_raise();

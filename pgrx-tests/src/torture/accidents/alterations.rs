@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::stops;
 use crate::torture::Torture;
 use crate::torture::ledger::Kind;
-use crate::torture::session::{ClientSession, Failure};
+use crate::torture::session::{ClientSession, End, Failure};
 
 const NAMES: [&str; 6] = [
     "alterations open at a fast stop",
@@ -42,7 +42,7 @@ pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
         torture.ledger.note(sequence, "altered, and left open".into());
         match session.alter_openly(sequence, &name, rng) {
             Err(Failure::Gone) => {}
-            Ok(()) if rng.u32(..3) == 0 => drop(session.end(Ok(()), false)),
+            Ok(()) if rng.u32(..3) == 0 => drop(session.finish(Ok(()), End::RollBack)),
             _ => open.push(session),
         }
         definers.push(definer);
@@ -53,7 +53,7 @@ pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
         thread::sleep(Duration::from_millis(pause));
         for mut session in open.into_inner().unwrap() {
             if late {
-                let _ = session.end(Ok(()), false);
+                let _ = session.finish(Ok(()), End::RollBack);
             }
         }
     });

@@ -1,0 +1,13 @@
+import os
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": os.environ.get("PGHOST", ""),
+        "PORT": os.environ.get("PGPORT", ""),
+        "USER": os.environ.get("PGUSER", ""),
+        "NAME": os.environ["PGDATABASE"],
+    }
+}
+INSTALLED_APPS = ["shop"]
+USE_TZ = True

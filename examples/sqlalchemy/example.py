@@ -1,0 +1,88 @@
+"""hilo with SQLAlchemy. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
+
+from sqlalchemy import BigInteger, create_engine, event, func, insert, select, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.schema import CreateSequence, DropSequence
+
+from hilo import HiloSequence
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+orders = HiloSequence("orders", metadata=Base.metadata)
+slow = HiloSequence("slow", metadata=Base.metadata)
+
+
+class Order(Base):
+    __tablename__ = "orders"
+
+    id: Mapped[int] = mapped_column(BigInteger, orders, primary_key=True)
+    customer: Mapped[str]
+
+
+class Slow(Base):
+    """The way that is right and slow: SQLAlchemy sends one INSERT for each row."""
+
+    __tablename__ = "slow"
+
+    id: Mapped[int] = mapped_column(BigInteger, server_default=text("hilo_nextval('slow')"), primary_key=True)
+    customer: Mapped[str]
+
+
+engine = create_engine("postgresql+psycopg://")
+statements = 0
+
+
+@event.listens_for(engine, "before_cursor_execute")
+def count(*_):
+    global statements
+    statements += 1
+
+
+def flush(session, model, rows):
+    """Inserts through the unit of work; returns the objects, and how many statements that took."""
+    global statements
+    objects = [model(customer=f"bulk {number}") for number in range(rows)]
+    session.add_all(objects)
+    statements = 0
+    session.flush()
+    return objects, statements
+
+
+Base.metadata.create_all(engine)
+Base.metadata.create_all(engine)  # changes nothing
+with Session(engine) as session, session.begin():
+    ada = Order(customer="Ada")
+    session.add(ada)
+    session.flush()
+
+    # 5,000 rows with their ids are a few statements, and each object has the id of its own row.
+    many, took = flush(session, Order, 5000)
+    assert took <= 10, f"{took} statements"
+    _, took = flush(session, Slow, 100)
+    assert took == 100, f"{took} statements"
+
+    # insert() in bulk, and a value by itself.
+    rows = [{"customer": f"core {number}"} for number in range(1000)]
+    returned = session.scalars(insert(Order).returning(Order.id, sort_by_parameter_order=True), rows).all()
+    drawn = session.scalar(select(orders.next_value()))
+
+    stored = dict(session.execute(text("SELECT id, customer FROM orders")).all())
+    assert all(stored[order.id] == order.customer for order in [ada, *many])
+    assert [stored[id] for id in returned] == [row["customer"] for row in rows]
+    ids = [ada.id, *(order.id for order in many), *returned, drawn]
+    assert len(ids) == len(set(ids)) == 6002
+
+# Any name will do. DropSequence drops it; drop_all leaves sequences of hilo alone.
+odd = HiloSequence("100% o'clock")
+with engine.begin() as connection:
+    connection.execute(CreateSequence(odd))
+    assert connection.scalar(select(odd.next_value())) == 1
+    named = select(func.count()).select_from(text("hilo_sequences WHERE name = :name")).params(name=odd.name)
+    assert connection.scalar(named) == 1
+    connection.execute(DropSequence(odd))
+    assert connection.scalar(named) == 0
+
+print("SQLAlchemy: 6001 rows, no id twice")

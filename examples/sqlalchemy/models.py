@@ -1,0 +1,27 @@
+"""The models that migrations/ creates the tables of."""
+
+from sqlalchemy import BigInteger, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from hilo import HiloSequence
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Order(Base):
+    __tablename__ = "orders"
+
+    id: Mapped[int] = mapped_column(BigInteger, HiloSequence("orders"), primary_key=True)
+    customer: Mapped[str]
+
+
+class Line(Base):
+    """A value that is no key. Its default is written exactly as the server prints it: see docs/clients.md."""
+
+    __tablename__ = "lines"
+
+    id: Mapped[int] = mapped_column(BigInteger, HiloSequence("lines"), primary_key=True)
+    item: Mapped[str]
+    number: Mapped[int] = mapped_column(BigInteger, server_default=text("hilo_nextval('numbers'::hilo_sequence)"))

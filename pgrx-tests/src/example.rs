@@ -1,0 +1,157 @@
+//! The programs in examples/, run with what scripts/clients has installed.
+//!
+//! An example runs in a copy of its folder, as an application that owns its database, while another connection
+//! draws from the same sequence. Whatever the client believes, no value may come twice.
+
+use std::collections::{BTreeMap, HashSet};
+use std::env::{var_os, vars};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use crate::client::ClientExt;
+use crate::cluster::Cluster;
+use crate::server::run;
+use crate::wait::{LONG, wait_until};
+
+/// The database of the examples, and the role that owns it.
+pub const DATABASE: &str = "shop";
+pub const OWNER: &str = "app";
+
+/// A folder of examples/ whose program can run here.
+pub struct Example {
+    name: &'static str,
+    /// Where scripts/clients has put what the example needs, as it says.
+    places: BTreeMap<String, PathBuf>,
+}
+
+impl Example {
+    /// The example in folder `name`. There is none if something that it needs is missing, which is printed, and fails
+    /// the test where the environment says `CI`.
+    #[track_caller]
+    pub fn find(name: &'static str) -> Option<Example> {
+        if var_os("HILO_CLIENTS").is_some_and(|choice| choice == "no") {
+            println!("skipped: HILO_CLIENTS is no");
+            return None;
+        }
+        let answer = Command::new(root().join("scripts/clients")).arg(name).output();
+        let answer = answer.expect("cannot run scripts/clients");
+        if !answer.status.success() {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let said = format!("{}; run scripts/clients", said.trim());
+            assert!(var_os("CI").is_none(), "{said}");
+            println!("skipped: {said}");
+            return None;
+        }
+        let said = String::from_utf8(answer.stdout).expect("it says paths");
+        let places = said.lines().filter_map(|line| line.split_once(' '));
+        let places = places.map(|(what, place)| (what.to_owned(), PathBuf::from(place))).collect();
+        Some(Example { name, places })
+    }
+
+    /// A file of the folder.
+    pub fn source(&self, file: &str) -> PathBuf {
+        root().join("examples").join(self.name).join(file)
+    }
+
+    /// The program of a pooler.
+    pub fn pooler(&self) -> &Path {
+        &self.places["pooler"]
+    }
+
+    /// Runs `commands` in turn, each a program with its arguments, in a copy of the folder. `environment` says more
+    /// than where `cluster` is, or something else.
+    #[track_caller]
+    pub fn run(&self, cluster: &Cluster, environment: &[(&str, &str)], commands: &[&[&str]]) {
+        let folder = cluster.file(self.name);
+        if !folder.exists() {
+            run(Command::new("cp").arg("-R").arg(self.source("")).arg(&folder));
+            if let Some(packages) = self.places.get("packages") {
+                let link = folder.join("node_modules");
+                run(Command::new("rm").arg("-rf").arg(&link));
+                symlink(packages.join("node_modules"), link).expect("cannot link the packages");
+            }
+        }
+        for words in commands {
+            let mut command = self.program(words[0]);
+            vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
+                command.env_remove(name);
+            });
+            command
+                .env("PGHOST", cluster.socket_directory())
+                .env("PGPORT", "5432")
+                .env("PGUSER", OWNER)
+                .env("PGDATABASE", DATABASE)
+                .envs(environment.iter().copied())
+                .args(&words[1..])
+                .current_dir(&folder);
+            print!("{}", run(&mut command));
+        }
+    }
+
+    /// Python is that which has the example's packages.
+    fn program(&self, name: &str) -> Command {
+        match self.places.get("packages") {
+            Some(packages) if name == "python3" => Command::new(packages.join("bin/python")),
+            _ => Command::new(name),
+        }
+    }
+}
+
+/// Creates the database of the examples, with hilo in `schema`.
+pub fn prepare(cluster: &Cluster, schema: &str) {
+    let mut client = cluster.connect("postgres");
+    client.run(&format!("CREATE ROLE {OWNER} LOGIN"));
+    client.run(&format!("CREATE DATABASE {DATABASE} OWNER {OWNER}"));
+    client.run(&format!("ALTER DATABASE {DATABASE} SET search_path = public, {schema}"));
+    let mut client = cluster.connect(DATABASE);
+    client.run(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
+    client.run(&format!("GRANT USAGE, CREATE ON SCHEMA {schema} TO {OWNER}"));
+    client.run(&format!("CREATE EXTENSION hilo SCHEMA {schema}"));
+}
+
+/// Does `work` while others draw from sequence `orders`, and then checks that neither they nor the table `orders`,
+/// which the work has filled, have a value twice.
+#[track_caller]
+pub fn while_others_draw(cluster: &Cluster, work: impl FnOnce()) {
+    let mut client = cluster.connect_as(OWNER, DATABASE);
+    client.run("SELECT hilo_create('orders')");
+    let [begun, done] = [const { AtomicBool::new(false) }; 2];
+    let drawn = thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let mut drawn = Vec::new();
+            while !done.load(Relaxed) {
+                // Each time in a new session, which takes a slice and returns the rest.
+                drawn.extend(cluster.connect_as(OWNER, DATABASE).draw("orders", 20));
+                begun.store(true, Relaxed);
+            }
+            drawn
+        });
+        let stop = Stop(&done);
+        wait_until("others draw", LONG, || begun.load(Relaxed));
+        work();
+        drop(stop);
+        others.join().expect("the others failed")
+    });
+    let ids: Vec<i64> = client.all("SELECT id::bigint FROM orders");
+    assert!(ids.len() >= 1000, "only {} rows", ids.len());
+    let mut seen = HashSet::new();
+    for id in drawn.iter().chain(&ids) {
+        assert!(seen.insert(id), "{id} came twice");
+    }
+}
+
+/// Ends the others even if the work fails: the scope waits for them.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

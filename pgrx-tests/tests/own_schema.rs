@@ -1,0 +1,178 @@
+//! The extension can be created in a schema of its own, even in one that is called hilo like that of its
+//! tables, and works there as in any other.
+
+use hilo_tests::{Client, ClientExt, Cluster};
+
+const SCHEMAS: [&str; 2] = ["numbers", "hilo"];
+
+/// The database `shop`, with the extension in `schema`, and a role that may use it.
+fn shop(cluster: &Cluster, schema: &str) -> Client {
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE clerk LOGIN");
+    admin.run("CREATE DATABASE shop");
+    let mut client = cluster.connect("shop");
+    client.run(&format!(
+        "CREATE SCHEMA {schema}; CREATE EXTENSION hilo SCHEMA {schema};
+         GRANT USAGE, CREATE ON SCHEMA {schema} TO clerk; GRANT CREATE ON SCHEMA public TO clerk;
+         SELECT {schema}.hilo_create('secret', block_size => 10)"
+    ));
+    client
+}
+
+/// Sequences are created, used and shown, with the name of the schema or a search_path; nothing is in public.
+#[test]
+fn it_is_used_with_a_qualified_name_or_a_search_path() {
+    for schema in SCHEMAS {
+        let cluster = Cluster::builder().preload(true).start();
+        let mut admin = shop(&cluster, schema);
+        let public = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+        assert_eq!(admin.one::<i64>(public), 0);
+        let mut clerk = cluster.connect_as("clerk", "shop");
+        clerk.run(&format!(
+            "SELECT {schema}.hilo_create('orders');
+             CREATE TABLE orders (id bigint DEFAULT {schema}.hilo_nextval('orders'));
+             INSERT INTO orders SELECT FROM generate_series(1, 5)"
+        ));
+        assert_eq!(clerk.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 6);
+        clerk.refusal("SELECT hilo_nextval('orders')").is("42883");
+        clerk.run(&format!("SET search_path = public, {schema}"));
+        assert_eq!(clerk.one::<i64>("SELECT hilo_nextval('orders')"), 7);
+        assert_eq!(clerk.all::<String>("SELECT name::text FROM hilo_sequences"), ["orders"]);
+        clerk.run("SELECT hilo_rename('orders', 'renamed')");
+        assert_eq!(clerk.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 8);
+        clerk.refusal("SELECT hilo_drop('renamed')").is("2BP01");
+        clerk.run("SELECT hilo_drop('renamed', cascade => true)");
+        admin.run(&format!("SET search_path = {schema}"));
+        assert_eq!(
+            admin.all::<String>("SELECT what FROM hilo_check() WHERE what NOT LIKE 'with f%'"),
+            [] as [&str; 0]
+        );
+        cluster.finish();
+    }
+}
+
+/// A role that may use schema hilo sees and changes no more than elsewhere: neither the tables nor, through
+/// the functions behind the views, the sequences that it may not read.
+#[test]
+fn usage_of_schema_hilo_shows_no_more_than_the_views() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = shop(&cluster, "hilo");
+    admin.run("SELECT hilo.hilo_create('open'); SELECT hilo.hilo_grant('open', 'clerk', 'SELECT')");
+    let draw =
+        "SELECT hilo.hilo_nextval('secret'), hilo.hilo_nextval('open') FROM generate_series(1, 3)";
+    admin.run(draw);
+    let mut clerk = cluster.connect_as("clerk", "shop");
+    for (function, most) in [("stat_slots", 1), ("stat_slices", 1), ("stat_ranges", 9)] {
+        let sequences = format!("SELECT DISTINCT sequence FROM hilo.{function}() ORDER BY 1");
+        let open = "SELECT id FROM hilo.sequence WHERE name = 'open'";
+        assert_eq!(clerk.all::<i64>(&sequences), admin.all::<i64>(open), "{function}");
+        assert_eq!(admin.all::<i64>(&sequences).len(), 2, "{function}");
+        assert!(clerk.all::<i64>(&sequences).len() <= most);
+    }
+    for table in ["sequence", "position", "free_range", "gap", "privilege", "readable"] {
+        clerk.refusal(&format!("SELECT * FROM hilo.{table}")).is("42501");
+        clerk.refusal(&format!("DELETE FROM hilo.{table}")).is("42501");
+    }
+    clerk.refusal("DROP TABLE hilo.position").is("42501");
+    clerk.refusal("ALTER SCHEMA hilo RENAME TO taken").is("42501");
+    cluster.finish();
+}
+
+/// A schema hilo that another role owned belongs to the creator of the extension from then on.
+#[test]
+fn schema_hilo_belongs_to_the_creator_of_the_extension() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE clerk LOGIN; CREATE SCHEMA hilo AUTHORIZATION clerk; CREATE EXTENSION hilo SCHEMA hilo");
+    let owner = "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'hilo'";
+    assert_eq!(admin.one::<String>(owner), "postgres");
+    cluster.connect_as("clerk", "postgres").refusal("DROP SCHEMA hilo CASCADE").is("42501");
+    cluster.finish();
+}
+
+/// A dump restores the schema, the extension in it, and the sequences.
+#[test]
+fn it_is_dumped_and_restored() {
+    for schema in SCHEMAS {
+        let cluster = Cluster::builder().preload(true).start();
+        let mut client = shop(&cluster, schema);
+        client.run(&format!(
+            "SET search_path = {schema}; SELECT hilo_grant('secret', 'clerk', 'USAGE'); SELECT hilo_create('orders');
+             CREATE TABLE public.orders (id bigint DEFAULT hilo_nextval('orders'));
+             INSERT INTO public.orders SELECT FROM generate_series(1, 5)"
+        ));
+        let dump = cluster.pg_dump("shop", &[]);
+        cluster.connect("postgres").run("CREATE DATABASE restored");
+        cluster.restore("restored", &dump);
+        let mut clerk = cluster.connect_as("clerk", "restored");
+        assert!(clerk.one::<i64>(&format!("SELECT {schema}.hilo_nextval('secret')")) >= 1);
+        let mut restored = cluster.connect("restored");
+        assert!(restored.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id") > 5);
+        let schema_only = |database: &str| -> Vec<String> {
+            let dump = cluster.pg_dump(database, &["--schema-only"]);
+            // The two keys against injected psql commands are random.
+            let lines = dump.lines().filter(|line| !line.contains("restrict "));
+            lines.map(str::to_owned).collect()
+        };
+        assert_eq!(schema_only("restored"), schema_only("shop"));
+        cluster.finish();
+    }
+}
+
+/// DROP EXTENSION leaves the schema that the user made, and the extension can be created there again; DROP
+/// SCHEMA … CASCADE drops both. Sessions that have drawn before draw from the new one.
+#[test]
+fn it_goes_with_its_schema_and_the_schema_stays_without_it() {
+    for schema in SCHEMAS {
+        let cluster = Cluster::builder().preload(true).start();
+        let mut client = shop(&cluster, schema);
+        let next = format!("SELECT {schema}.hilo_nextval('secret')");
+        let mut another = cluster.connect("shop");
+        another.run(&next);
+        client.refusal(&format!("DROP SCHEMA {schema}")).is("2BP01");
+        client.run("DROP EXTENSION hilo");
+        let left = "SELECT nspname::text FROM pg_namespace WHERE nspname IN ('hilo', 'numbers')";
+        assert_eq!(client.all::<String>(left), [schema]);
+        client.run(&format!(
+            "CREATE EXTENSION hilo SCHEMA {schema}; SELECT {schema}.hilo_create('secret')"
+        ));
+        assert_eq!(another.one::<i64>(&next), 1);
+        client.run(&format!("DROP SCHEMA {schema} CASCADE"));
+        assert_eq!(client.all::<String>(left), [] as [&str; 0]);
+        client.run("CREATE EXTENSION hilo SCHEMA public; SELECT hilo_create('secret')");
+        assert_eq!(another.one::<i64>("SELECT hilo_nextval('secret')"), 1);
+        cluster.finish();
+    }
+}
+
+/// Postgres creates no schema for an extension, and hilo uses none that it finds: not even an empty one.
+#[test]
+fn a_schema_is_neither_made_up_nor_adopted() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.connect("postgres");
+    client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("3F000");
+    client.run("CREATE SCHEMA hilo");
+    client.refusal("CREATE EXTENSION hilo").is("42P06").says("\"hilo\" already exists");
+    client.run("CREATE TABLE hilo.gap (id int)");
+    client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("42P07");
+    client.run("DROP TABLE hilo.gap; CREATE EXTENSION hilo SCHEMA hilo");
+    cluster.finish();
+}
+
+/// The commands of README.md lead to functions that every role finds, in every new session.
+#[test]
+fn it_is_created_as_the_readme_says() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(file).expect("cannot read README.md");
+    let block = readme.split("```text\n").find(|text| text.starts_with("CREATE SCHEMA hilo;"));
+    let commands = block.and_then(|text| text.split("```").next()).expect("the block is there");
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE ROLE clerk LOGIN");
+    admin.run("CREATE DATABASE shop");
+    cluster.connect("shop").run(commands);
+    let mut admin = cluster.connect("shop");
+    admin.run("SELECT hilo_create('orders'), hilo_grant('orders', 'clerk', 'USAGE')");
+    assert_eq!(cluster.connect_as("clerk", "shop").draw("orders", 2), [1, 2]);
+    cluster.finish();
+}

@@ -1,0 +1,189 @@
+//! `hilo.default_privilege`: the privileges that new sequences of a role start with, as those of ALTER DEFAULT
+//! PRIVILEGES.
+//!
+//! Writers of this table wait for each other (`lock`), so that none meets a row that another has just added or
+//! deleted.
+
+use pgrx::pg_sys;
+
+use super::columns::default_privilege as column;
+use super::definitions::Sequence;
+use super::privileges::{self, Privileges};
+use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
+use super::{CatalogOids, catalog_oids, roles};
+use crate::errors::{HiloError, OrRaise};
+
+/// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE compares them.
+#[derive(Clone, Copy)]
+pub struct Which<'a> {
+    pub owner: pg_sys::Oid,
+    pub pattern: &'a [u8],
+}
+
+/// A lock that only its own kind and changes of the table's definition wait for; it ends with the transaction.
+fn lock(ids: &CatalogOids) -> Result<Table, HiloError> {
+    // SAFETY: takes a lock inside a transaction; any OID can be locked.
+    unsafe {
+        pg_sys::LockRelationOid(ids.default_privilege, pg_sys::ShareUpdateExclusiveLock as _);
+    }
+    Table::write(ids.default_privilege)
+}
+
+fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 4] {
+    [
+        (column::OWNER, Match::Oid(which.owner)),
+        (column::PATTERN, Match::Text(which.pattern)),
+        (column::GRANTEE, Match::Oid(grantee)),
+        (column::PRIVILEGE, Match::Text(name.as_bytes())),
+    ]
+}
+
+/// Adds those privileges of `set` that are not there yet.
+pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    roles::depend_on(which.owner)?;
+    roles::depend_on(grantee)?;
+    let table = lock(&ids)?;
+    for name in set.names() {
+        let known =
+            table.find(ids.default_privilege_pkey, &keys(which, grantee, name), Snapshot::Catalog);
+        if known.is_none() {
+            table.insert(&mut [
+                Some(which.owner.into()),
+                Some(text_datum(which.pattern)),
+                Some(grantee.into()),
+                Some(text_datum(name.as_bytes())),
+            ]);
+        }
+    }
+    next_command();
+    Ok(())
+}
+
+/// Removes those privileges of `set` that are there.
+pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    let table = lock(&ids)?;
+    for name in set.names() {
+        let keys = keys(which, grantee, name);
+        if let Some(row) = table.find(ids.default_privilege_pkey, &keys, Snapshot::Catalog) {
+            table.delete(&row);
+        }
+    }
+    next_command();
+    Ok(())
+}
+
+/// Gives a new sequence the privileges that the sequences of its owner start with.
+pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    let table = Table::read(ids.default_privilege)?;
+    let keys = [(column::OWNER, Match::Oid(sequence.owner))];
+    let mut granted = false;
+    table.scan(ids.default_privilege_pkey, &keys, Snapshot::SelfSnapshot, |row| {
+        let grantee = row.oid(column::GRANTEE);
+        let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named);
+        // The owner has every privilege anyway.
+        if let Some(set) = set
+            && grantee != sequence.owner
+            && row.datum(column::PATTERN).is_some_and(|pattern| is_like(&sequence.name, pattern))
+        {
+            privileges::grant(sequence, grantee, set).or_raise();
+            granted = true;
+        }
+        true
+    });
+    if granted {
+        next_command();
+    }
+    Ok(())
+}
+
+/// Whether a name matches a pattern of LIKE, character by character.
+///
+/// The pattern must have passed [`check_pattern`].
+pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
+    let pattern = text_datum(pattern);
+    let result = is_like(name, pattern);
+    // SAFETY: `text_datum` has allocated it.
+    unsafe { pg_sys::pfree(pattern.cast_mut_ptr()) };
+    result
+}
+
+fn is_like(name: &[u8], pattern: pg_sys::Datum) -> bool {
+    let name = text_datum(name);
+    // SAFETY: LIKE takes two texts, which both are, and the collation of the column. It keeps neither.
+    unsafe {
+        let result = pg_sys::OidFunctionCall2Coll(
+            pg_sys::Oid::from_u32(pg_sys::F_TEXTLIKE),
+            pg_sys::C_COLLATION_OID,
+            name,
+            pattern,
+        );
+        pg_sys::pfree(name.cast_mut_ptr());
+        result.value() & 0xff != 0
+    }
+}
+
+/// Refuses a pattern that LIKE would refuse for some names only: one that ends with an escape.
+pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
+    let escapes = pattern.iter().rev().take_while(|byte| **byte == b'\\').count();
+    if escapes % 2 == 0 {
+        return Ok(());
+    }
+    Err(HiloError::Argument(
+        "pattern must not end with an escape character".into(),
+        "Write \\\\ for a backslash, \\_ for an underscore and \\% for a percent sign.",
+    ))
+}
+
+/// The rows that mention a role, as owner or as grantee.
+fn mentions(
+    ids: &CatalogOids,
+    role: pg_sys::Oid,
+    mut visit: impl FnMut(&Table, Row),
+) -> Result<(), HiloError> {
+    let table = Table::write(ids.default_privilege)?;
+    for (index, column) in [
+        (ids.default_privilege_pkey, column::OWNER),
+        (ids.default_privilege_grantee_idx, column::GRANTEE),
+    ] {
+        table.scan(index, &[(column, Match::Oid(role))], Snapshot::Catalog, |row| {
+            visit(&table, row);
+            true
+        });
+        // A row that mentions it twice is found once.
+        next_command();
+    }
+    Ok(())
+}
+
+/// Removes a role's default privileges, both those for its own new sequences and those that it would get.
+pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    lock(&ids)?;
+    mentions(&ids, role, |table, row| table.delete(&row))
+}
+
+/// What of the default privileges keeps a role from being dropped.
+pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
+    let (mut owns, mut gets) = (false, false);
+    mentions(&catalog_oids()?, role, |_, row| {
+        owns |= row.oid(column::OWNER) == role;
+        gets |= row.oid(column::GRANTEE) == role;
+    })?;
+    let owns = owns.then(|| "owner of default privileges on new hilo sequences".to_owned());
+    let gets = gets.then(|| "privileges on new hilo sequences by default".to_owned());
+    Ok(owns.into_iter().chain(gets).collect())
+}
+
+/// Whether the table already has the row.
+pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
+    let ids = catalog_oids()?;
+    let name = row.text(column::PRIVILEGE).unwrap_or_default();
+    let pattern = row.name(column::PATTERN);
+    let which = Which { owner: row.oid(column::OWNER), pattern: &pattern };
+    let keys = keys(which, row.oid(column::GRANTEE), &name);
+    let table = Table::read(ids.default_privilege)?;
+    Ok(table.find(ids.default_privilege_pkey, &keys, Snapshot::Catalog).is_some())
+}

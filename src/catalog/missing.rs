@@ -1,0 +1,124 @@
+//! The error for a name that no sequence has, with what its caller may have meant. It names only sequences
+//! that the views show to the current user.
+
+use pgrx::pg_sys;
+
+use super::columns::sequence as column;
+use super::definitions::{self, Sequence};
+use super::name::{Name, escape_for_message};
+use super::privileges;
+use super::table::{Row, Snapshot, Table};
+use super::{catalog_oids, core_sequences};
+use crate::errors::{HiloError, Meant, OrRaise};
+use crate::ffi;
+
+/// The most insertions, deletions and replacements of characters that count as a slip, as in core's hints.
+const FURTHEST: i32 = 3;
+
+/// The most names that are compared: an error must not take long where there are a million sequences.
+const MOST: usize = 10_000;
+
+/// For a call that needs a sequence that exists.
+pub fn to_use(name: &[u8]) -> HiloError {
+    error(name, Meant::Unknown)
+}
+
+/// For a call before which the caller may have forgotten to create the sequence.
+pub fn to_create(name: &[u8]) -> HiloError {
+    error(name, Meant::New)
+}
+
+fn error(name: &[u8], otherwise: Meant) -> HiloError {
+    let found = respelled(name)
+        .or_else(|| core_sequences::named(name).map(Meant::Core))
+        .or_else(|| similar(name));
+    HiloError::NoSuchSequence { name: escape_for_message(name), meant: found.unwrap_or(otherwise) }
+}
+
+fn may_see(sequence: &Sequence) -> bool {
+    privileges::may_see(sequence, ffi::current_user()).or_raise()
+}
+
+/// A sequence whose name is spelled as an SQL identifier: in double quotes, in another case, or after a
+/// schema.
+fn respelled(name: &[u8]) -> Option<Meant> {
+    let folded = fold(name);
+    let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
+    [&unquoted[..], unqualified(&unquoted), &folded, unqualified(&folded)]
+        .into_iter()
+        .filter(|spelling| !spelling.is_empty() && *spelling != name)
+        .find_map(|spelling| definitions::by_name(spelling).or_raise().filter(may_see))
+        .map(|sequence| Meant::Similar(sequence.name.to_string()))
+}
+
+/// The sequence whose name is nearest.
+fn similar(name: &[u8]) -> Option<Meant> {
+    let wanted = fold(name);
+    let ids = catalog_oids().or_raise();
+    let mut best: Option<(i32, Name)> = None;
+    let mut left = MOST;
+    let visit = |row: Row| {
+        left -= 1;
+        let name = row.name(column::NAME);
+        let limit = match best {
+            Some((distance, _)) => distance - 1,
+            None => FURTHEST.min(wanted.len() as i32 / 2),
+        };
+        if let Some(distance) = distance(&wanted, &fold(&name), limit)
+            && may_see(&Sequence::from_row(&row))
+        {
+            best = Some((distance, name));
+        }
+        left > 0 && !matches!(best, Some((0, _)))
+    };
+    // Such a snapshot takes no predicate locks.
+    Table::read(ids.sequence).or_raise().scan(
+        ids.sequence_name_key,
+        &[],
+        Snapshot::SelfSnapshot,
+        visit,
+    );
+    best.map(|(_, name)| Meant::Similar(name.to_string()))
+}
+
+/// What is compared: without double quotes, and without the case of ASCII letters.
+fn fold(name: &[u8]) -> Vec<u8> {
+    name.iter().filter(|byte| **byte != b'"').map(u8::to_ascii_lowercase).collect()
+}
+
+/// What follows the last period.
+fn unqualified(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
+}
+
+/// How many insertions, deletions and replacements lead from one name, or from what follows its last period,
+/// to the other; `None` if that is more than `limit`.
+fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<i32> {
+    [(wanted, name), (unqualified(wanted), name), (wanted, unqualified(name))]
+        .into_iter()
+        .filter_map(|(from, to)| levenshtein(from, to, limit))
+        .min()
+}
+
+fn levenshtein(from: &[u8], to: &[u8], limit: i32) -> Option<i32> {
+    // A character has at most four bytes.
+    if limit < 0 || from.len().abs_diff(to.len()) > 4 * limit as usize {
+        return None;
+    }
+    // SAFETY: both are texts of the given lengths in the database's encoding. Core limits the characters to
+    // 255, which is the most bytes that a name has.
+    let distance = unsafe {
+        pg_sys::varstr_levenshtein_less_equal(
+            from.as_ptr().cast(),
+            from.len() as i32,
+            to.as_ptr().cast(),
+            to.len() as i32,
+            1,
+            1,
+            1,
+            limit,
+            false,
+        )
+    };
+    (distance <= limit).then_some(distance)
+}

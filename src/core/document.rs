@@ -1,0 +1,369 @@
+//! Definitions as a JSON document: what `hilo_export` writes and `hilo_apply` reads.
+//!
+//! `docs/hilo.schema.json` describes the same form. A field that is left out, or null, stands for its default.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::key_format;
+use crate::options::{DataType, Definition, Options};
+
+/// The only version of the form.
+pub const VERSION: u32 = 1;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    #[serde(deserialize_with = "known_version")]
+    pub hilo: u32,
+    #[serde(deserialize_with = "list")]
+    pub sequences: Vec<Described>,
+}
+
+/// A sequence as a document describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Described {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_type: Option<DataType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_value: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub increment: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_value: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_value: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_size: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_size: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_format: Option<String>,
+    /// A column, as `schema.table.column`. `None`: no column owns the sequence
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owned_by: Option<String>,
+    /// `None`: the current role for a new sequence; unchanged for one that exists
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// `None`: those that a new sequence has; unchanged for one that exists
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_list")]
+    pub privileges: Option<Vec<Grant>>,
+}
+
+/// The privileges of one role, or of `public`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    pub grantee: String,
+    pub privileges: Vec<Privilege>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE", try_from = "String")]
+pub enum Privilege {
+    Usage,
+    Select,
+    Update,
+}
+
+impl Privilege {
+    /// As SQL and the catalog have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Privilege::Usage => "USAGE",
+            Privilege::Select => "SELECT",
+            Privilege::Update => "UPDATE",
+        }
+    }
+}
+
+// Serde reads an enum from more than a string, so both are read from a string here.
+
+impl TryFrom<String> for Privilege {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Privilege, String> {
+        [Privilege::Usage, Privilege::Select, Privilege::Update]
+            .into_iter()
+            .find(|privilege| privilege.name() == name)
+            .ok_or_else(|| {
+                format!("unknown privilege \"{name}\", expected USAGE, SELECT or UPDATE")
+            })
+    }
+}
+
+impl TryFrom<String> for DataType {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<DataType, String> {
+        DataType::from_name(&name).ok_or_else(|| {
+            format!("unknown data type \"{name}\", expected smallint, integer or bigint")
+        })
+    }
+}
+
+/// Why a document is refused, and at which field, such as `sequences[3].slice_size`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct DocumentError {
+    pub what: String,
+    /// `.`: the document itself
+    pub path: String,
+}
+
+impl Document {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Says what is wrong with the first field that is.
+    pub fn parse(json: &str) -> Result<Document, DocumentError> {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let Object(document): Object<Document> = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| DocumentError {
+                what: plain(error.inner()),
+                path: error.path().to_string(),
+            })?;
+        document.check_duplicates()?;
+        Ok(document)
+    }
+
+    fn check_duplicates(&self) -> Result<(), DocumentError> {
+        let mut names = HashMap::new();
+        for (at, described) in self.sequences.iter().enumerate() {
+            if let Some(first) = names.insert(described.name.as_str(), at) {
+                return Err(DocumentError {
+                    what: format!("sequences[{first}] has the same name \"{}\"", described.name),
+                    path: format!("sequences[{at}].name"),
+                });
+            }
+            described.check_duplicates(&format!("sequences[{at}]"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Described {
+    /// The fewest fields from which [`Definition::create`] makes this definition.
+    pub fn of(name: String, definition: &Definition) -> Described {
+        let defaults = Definition::create(&Options {
+            data_type: Some(definition.data_type),
+            increment: Some(definition.increment),
+            ..Options::default()
+        });
+        let first = match definition.increment > 0 {
+            true => definition.min_value,
+            false => definition.max_value,
+        };
+        let (low, high) = defaults
+            .map_or((None, None), |defaults| (Some(defaults.min_value), Some(defaults.max_value)));
+        let other = |value, default| (Some(value) != default).then_some(value);
+        Described {
+            name,
+            data_type: Some(definition.data_type).filter(|of| *of != DataType::BigInt),
+            start_value: other(definition.start_value, Some(first)),
+            increment: other(definition.increment, Some(1)),
+            min_value: other(definition.min_value, low),
+            max_value: other(definition.max_value, high),
+            cycle: Some(true).filter(|_| definition.cycle),
+            ordered: Some(true).filter(|_| definition.ordered),
+            block_size: definition.block_size,
+            slice_size: definition.slice_size,
+            key_format: own_format(definition).map(str::to_owned),
+            owned_by: None,
+            owner: None,
+            privileges: None,
+        }
+    }
+
+    /// The options of the sequence, for [`Definition::create`].
+    pub fn options(&self) -> Options {
+        Options {
+            data_type: self.data_type,
+            start_value: self.start_value,
+            increment: self.increment,
+            min_value: self.min_value,
+            max_value: self.max_value,
+            cycle: self.cycle,
+            ordered: self.ordered,
+            block_size: self.block_size,
+            slice_size: self.slice_size,
+            key_format: self.key_format.clone(),
+        }
+    }
+
+    fn check_duplicates(&self, path: &str) -> Result<(), DocumentError> {
+        let mut grantees = HashSet::new();
+        for (at, grant) in self.privileges.iter().flatten().enumerate() {
+            let path = format!("{path}.privileges[{at}]");
+            if !grantees.insert(&grant.grantee) {
+                let what = format!("the grantee \"{}\" appears twice", grant.grantee);
+                return Err(DocumentError { what, path: format!("{path}.grantee") });
+            }
+            let mut privileges = HashSet::new();
+            for (at, privilege) in grant.privileges.iter().enumerate() {
+                if !privileges.insert(privilege) {
+                    let what = format!("the privilege {} appears twice", privilege.name());
+                    return Err(DocumentError { what, path: format!("{path}.privileges[{at}]") });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The options that [`Definition::alter`] needs to make `new` of `old`; `None` if nothing differs.
+pub fn difference(old: &Definition, new: &Definition) -> Option<Options> {
+    fn changed<T: PartialEq + Copy>(old: T, new: T) -> Option<T> {
+        (old != new).then_some(new)
+    }
+    let retyped = old.data_type != new.data_type;
+    // With the data type, a bound that is the old type's own would follow it.
+    let bound = |old: i64, new: i64| (retyped || old != new).then_some(new);
+    let format = own_format(new).unwrap_or(key_format::DEFAULT);
+    let options = Options {
+        data_type: changed(old.data_type, new.data_type),
+        start_value: changed(old.start_value, new.start_value),
+        increment: changed(old.increment, new.increment),
+        min_value: bound(old.min_value, new.min_value),
+        max_value: bound(old.max_value, new.max_value),
+        cycle: changed(old.cycle, new.cycle),
+        ordered: changed(old.ordered, new.ordered),
+        // 0 is what makes a size adaptive.
+        block_size: changed(old.block_size.unwrap_or(0), new.block_size.unwrap_or(0)),
+        slice_size: changed(old.slice_size.unwrap_or(0), new.slice_size.unwrap_or(0)),
+        key_format: (own_format(old) != own_format(new)).then(|| format.to_owned()),
+    };
+    (options != Options::default()).then_some(options)
+}
+
+/// The options in which two definitions differ, with both values.
+pub fn changes(old: &Definition, new: &Definition) -> Map<String, Value> {
+    let (old, mut new) = (all_options(old), all_options(new));
+    let mut changes = Map::new();
+    for (name, from) in old {
+        let to = new.remove(&name).unwrap_or_default();
+        if from != to {
+            changes.insert(name, json!({"from": from, "to": to}));
+        }
+    }
+    changes
+}
+
+fn all_options(definition: &Definition) -> Map<String, Value> {
+    let all = json!({
+        "data_type": definition.data_type,
+        "start_value": definition.start_value,
+        "increment": definition.increment,
+        "min_value": definition.min_value,
+        "max_value": definition.max_value,
+        "cycle": definition.cycle,
+        "ordered": definition.ordered,
+        "block_size": definition.block_size,
+        "slice_size": definition.slice_size,
+        "key_format": own_format(definition),
+    });
+    match all {
+        Value::Object(all) => all,
+        _ => Map::new(),
+    }
+}
+
+/// The key format of a definition, unless it is the default, written out or not.
+fn own_format(definition: &Definition) -> Option<&str> {
+    definition.key_format.as_deref().filter(|format| *format != key_format::DEFAULT)
+}
+
+fn known_version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        VERSION => Ok(VERSION),
+        other => Err(D::Error::custom(format!(
+            "version {other} of the document is not known; this version of hilo reads {VERSION}"
+        ))),
+    }
+}
+
+/// What stands in braces. Serde would also take a list of the fields' values.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields)).map(Object)
+            }
+        }
+        from.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// A list of objects. A lack of memory is an error, and does not end the process.
+fn list<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct List<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(Object(next)) = from.next_element()? {
+                all.try_reserve(1).map_err(|_| A::Error::custom("out of memory"))?;
+                all.push(next);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_seq(List(PhantomData))
+}
+
+fn optional_list<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Wrapped<T>(Vec<T>);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Wrapped<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            list(from).map(Wrapped)
+        }
+    }
+    Ok(Option::<Wrapped<T>>::deserialize(from)?.map(|wrapped| wrapped.0))
+}
+
+/// What serde says, in the words and quotes of SQL and without a place in a text that the caller has not seen.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    text.replace('`', "\"")
+        .replace("expected i64", "expected bigint")
+        .replace("expected u32", "expected the version")
+        .replace("expected a sequence", "expected an array")
+        .replace("invalid type: sequence", "invalid type: array")
+        .replace("invalid type: map", "invalid type: object")
+        .replace("string or map", "string")
+}

@@ -1,0 +1,236 @@
+//! `hilo_create_missing`: creates the sequences that column defaults name and that do not exist, each behind all
+//! that its columns hold.
+//!
+//! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a default until
+//! the transaction ends; then the extension, as in `hilo_apply`; then the new sequences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pgrx::prelude::*;
+
+use hilo_core::options::{DataType, Definition, Options};
+
+use super::args::{Args, sql_functions};
+use super::ddl::Duplicate;
+use super::document::apply;
+use super::furthest::{Held, Kind, held};
+use super::owned_by::table_owner;
+use super::stored_rows::StoredRows;
+use super::{ddl, owners, renumber};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions;
+use crate::catalog::name::Name;
+use crate::catalog::table::text_datum;
+use crate::catalog::{column_defaults, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::memory::Grow;
+
+sql_functions!(hilo_create_missing);
+
+/// The columns whose defaults name a sequence, by its name.
+type Missing = BTreeMap<Name, Vec<ColumnRef>>;
+
+/// `hilo_create_missing()`: a row for each column whose default names a sequence that it has created.
+fn hilo_create_missing(args: Args) {
+    ddl::begin_write(c"hilo_create_missing()");
+    let missing = locked().or_raise();
+    let mut made: Vec<(Name, ColumnRef, Option<i64>)> = Vec::new();
+    for (name, columns) in missing {
+        check_for_interrupts!();
+        let next = create(&name, &columns).or_raise();
+        made.grow_by(columns.into_iter().map(|column| (name.clone(), column, next))).or_raise();
+    }
+    let mut rows = StoredRows::begin(args);
+    for (name, column, next) in made {
+        let values = [
+            Some(text_datum(&name)),
+            Some(column.relid.into()),
+            Some(name_datum(column)),
+            next.map(Into::into),
+        ];
+        // SAFETY: the function is declared to return a text, a regclass, a name and a bigint.
+        unsafe { rows.add_some(values) };
+    }
+}
+
+/// The name of a column, as a datum of type name.
+fn name_datum(column: ColumnRef) -> pg_sys::Datum {
+    let name = column.names().map(|[_, _, column]| column).unwrap_or_default();
+    let input = pg_sys::Oid::from_u32(pg_sys::F_NAMEIN);
+    // SAFETY: the input function of name takes a C string, which it does not change, and copies it.
+    unsafe { pg_sys::OidInputFunctionCall(input, name.as_ptr().cast_mut(), pg_sys::InvalidOid, -1) }
+}
+
+/// What is missing and can be created, once all of its tables are locked.
+fn locked() -> Result<Missing, HiloError> {
+    let (mut tables, mut others_wait) = (BTreeSet::new(), false);
+    loop {
+        let (missing, skipped) = missing()?;
+        let named = missing.values().flatten().map(|column| column.relid.to_u32());
+        let more: BTreeSet<u32> = named.filter(|table| !tables.contains(table)).collect();
+        if !missing.is_empty() {
+            privileges::may_create()?;
+        }
+        for table in &more {
+            lock(pg_sys::Oid::from_u32(*table))?;
+        }
+        // What was found before a wait may not be all.
+        match (more.is_empty(), others_wait) {
+            (false, _) => tables.extend(more),
+            (true, false) if !missing.is_empty() => {
+                apply::lock_out_others()?;
+                others_wait = true;
+            }
+            (true, _) => {
+                skipped.iter().for_each(|(name, column)| say_skipped(name, *column));
+                return Ok(missing);
+            }
+        }
+    }
+}
+
+/// Keeps other sessions from writing to a table and to those that inherit from it, until the transaction ends.
+fn lock(table: pg_sys::Oid) -> Result<(), HiloError> {
+    let one = |table| {
+        // SAFETY: takes a lock inside a transaction, whose end releases it; any OID can be locked.
+        unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as _) }
+    };
+    one(table);
+    children(table)?.into_iter().for_each(one);
+    Ok(())
+}
+
+/// The tables that inherit from a table.
+fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    // SAFETY: the list is made of OIDs, in the current memory context, with as many cells as it says.
+    let all = unsafe {
+        let list = ffi::with_children(table);
+        let cells = 0..pg_sys::list_length(list);
+        crate::memory::collected(cells.map(|at| pg_sys::list_nth_oid(list, at)))?
+    };
+    Ok(all.into_iter().filter(|child| *child != table).collect())
+}
+
+/// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left
+/// out: that one stands for both. Sequences that the caller may not create are returned apart, each with a column
+/// of another role's table: the caller could not begin behind what that holds.
+fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
+    let mut missing = Missing::new();
+    for (default, name) in column_defaults::all(owners::name_type()?) {
+        if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
+            continue;
+        }
+        let column = ColumnRef { relid: default.relid, attnum: default.attnum };
+        let columns = missing.entry(name).or_default();
+        if !columns.contains(&column) {
+            columns.grow(column)?;
+        }
+    }
+    let (user, mut skipped) = (ffi::current_user(), Vec::new());
+    missing.retain(|name, columns| {
+        let theirs = |column: &&ColumnRef| !privileges::acts_as(user, table_owner(column.relid));
+        let foreign = columns.iter().find(theirs);
+        skipped.extend(foreign.map(|column| (name.clone(), *column)));
+        foreign.is_none()
+    });
+    for columns in missing.values_mut() {
+        // A child has the column under the same name.
+        let place = |table: pg_sys::Oid, column: &ColumnRef| {
+            (table.to_u32(), column.names().map(|[_, _, name]| name))
+        };
+        let mut inherited = BTreeSet::new();
+        for column in columns.iter() {
+            inherited.extend(children(column.relid)?.into_iter().map(|child| place(child, column)));
+        }
+        columns.retain(|column| !inherited.contains(&place(column.relid, column)));
+        columns.sort_unstable_by_key(|column| (column.relid.to_u32(), column.attnum));
+    }
+    Ok((missing, skipped))
+}
+
+/// Whether a table is a temporary one of another session, which nobody else can read.
+fn is_elsewhere(table: pg_sys::Oid) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    unsafe {
+        pg_sys::get_rel_persistence(table) as u8 == pg_sys::RELPERSISTENCE_TEMP
+            && pg_sys::isOtherTempNamespace(pg_sys::get_rel_namespace(table))
+    }
+}
+
+fn say_skipped(name: &Name, column: ColumnRef) {
+    ereport!(
+        PgLogLevel::NOTICE,
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!("hilo sequence \"{name}\" does not exist and is not created, skipping"),
+        format!("Column {} uses it, whose table belongs to another role.", column.describe())
+    );
+}
+
+/// Creates a sequence behind what these columns hold. Returns its next value; `None`: there is none, because
+/// a column holds the last one that its type has.
+fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> {
+    let kinds: Vec<Kind> = columns.iter().map(|column| Kind::of(*column)).collect();
+    let mut furthest: Option<i64> = None;
+    for (column, kind) in columns.iter().zip(&kinds) {
+        let Held { largest, others } = held(*column, *kind, name);
+        furthest = furthest.max(largest);
+        if others > 0 {
+            warn(name, *column, others);
+        }
+    }
+    let options = Options { data_type: Some(data_type(&kinds, furthest)), ..Options::default() };
+    let definition = Definition::create(&options)?;
+    let created = ddl::create(name.clone(), definition, None, Duplicate::Refuse)
+        .ok_or_else(|| HiloError::Duplicate(name.to_string()))?;
+    let next = match furthest.filter(|last| *last >= created.definition.min_value) {
+        None => Some(created.definition.start_value),
+        Some(last) => {
+            let next = last.checked_add(1).filter(|next| *next <= created.definition.max_value);
+            renumber::continue_with(&created, next);
+            next
+        }
+    };
+    if let Some(owner) = common_owner(columns)
+        && let Some(locked) = definitions::lock_existing(created.id)?
+    {
+        owners::set_owner(locked, owner);
+    }
+    Ok(next)
+}
+
+/// The narrowest type of the columns, so that the sequence ends with an error of its own; but wide enough for
+/// what they hold.
+fn data_type(kinds: &[Kind], furthest: Option<i64>) -> DataType {
+    let fits = |data_type: &DataType| furthest.is_none_or(|value| value <= data_type.max());
+    let bounds = kinds.iter().filter_map(|kind| match kind {
+        Kind::Numbers { bounds } => *bounds,
+        _ => None,
+    });
+    let narrowest = bounds.map(|(_, max)| max).min().unwrap_or(i64::MAX);
+    [DataType::SmallInt, DataType::Integer]
+        .into_iter()
+        .filter(|data_type| narrowest <= data_type.max())
+        .find(fits)
+        .unwrap_or(DataType::BigInt)
+}
+
+/// The owner of the tables, if all have the same.
+fn common_owner(columns: &[ColumnRef]) -> Option<pg_sys::Oid> {
+    let owner = table_owner(columns.first()?.relid);
+    columns.iter().all(|column| table_owner(column.relid) == owner).then_some(owner)
+}
+
+fn warn(name: &Name, column: ColumnRef, others: i64) {
+    let report = pgrx::pg_sys::panic::ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "column {} holds {others} values that are no keys of hilo sequence \"{name}\" in the default format",
+            column.describe()
+        ),
+        "hilo",
+    );
+    report
+        .set_hint("If the sequence made them, give it their key_format with hilo_alter, and move it behind them with hilo_setval.")
+        .report(PgLogLevel::WARNING);
+}

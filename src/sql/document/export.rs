@@ -1,0 +1,93 @@
+//! `hilo_export`: what a document says of the sequences that exist.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use hilo_core::document::{Described, Document, Grant, Privilege, VERSION};
+
+use super::json::{utf8, write};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::roles;
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::memory::{self, Grow};
+use crate::sql::args::{Args, sql_functions};
+use crate::sql::nextval;
+
+sql_functions!(hilo_export);
+
+/// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may read.
+fn hilo_export(args: Args) -> pg_sys::Datum {
+    let mut sequences = match args.datum(0) {
+        Some(_) => vec![named(args.name(0)).or_raise()],
+        None => readable().or_raise(),
+    };
+    sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let sequences = memory::collected(sequences.iter().map(described)).or_raise();
+    write(&Document { hilo: VERSION, sequences }).or_raise()
+}
+
+fn named(name: &[u8]) -> Result<Sequence, HiloError> {
+    let sequence = definitions::existing(name)?;
+    if !privileges::may_see(&sequence, ffi::current_user())? {
+        nextval::allow(&sequence, Privileges::ALL)?;
+    }
+    Ok(sequence)
+}
+
+/// The sequences that view hilo_sequences shows to the current user.
+fn readable() -> Result<Vec<Sequence>, HiloError> {
+    let user = ffi::current_user();
+    let mut found = Vec::new();
+    definitions::each(|sequence| {
+        if privileges::may_see(&sequence, user).or_raise() {
+            found.grow(sequence).or_raise();
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// All that a document says of a sequence. A role that does not exist any more is left out.
+pub fn described(sequence: &Sequence) -> Described {
+    let mut grants: Vec<Grant> = Vec::new();
+    for (grantee, held) in privileges::granted(sequence.id).or_raise() {
+        if let Some(grantee) = role_name(grantee) {
+            grants.grow(Grant { grantee, privileges: listed(held) }).or_raise();
+        }
+    }
+    grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));
+    Described {
+        owned_by: column_name(sequence.owned_by),
+        owner: role_name(sequence.owner),
+        privileges: Some(grants),
+        ..Described::of(utf8(&sequence.name), &sequence.definition)
+    }
+}
+
+/// The privileges of a set, as a document lists them.
+pub fn listed(set: Privileges) -> Vec<Privilege> {
+    let names = set.names();
+    names.filter_map(|name| Privilege::try_from(name.to_owned()).ok()).collect()
+}
+
+/// The name of a role, or `public`; `None` if the role does not exist.
+pub fn role_name(role: pg_sys::Oid) -> Option<String> {
+    if role == roles::PUBLIC {
+        return Some("public".into());
+    }
+    // SAFETY: a catalog look-up; the result is null, which is checked, or a C string in the current memory
+    // context.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        (!name.is_null()).then(|| utf8(CStr::from_ptr(name).to_bytes()))
+    }
+}
+
+/// The column that owns a sequence, if any, as a document has it.
+pub fn column_name(column: Option<ColumnRef>) -> Option<String> {
+    column.and_then(ColumnRef::text).map(|text| utf8(text.to_bytes()))
+}

@@ -1,0 +1,119 @@
+//! What a document wants of each sequence, with what its names stand for in this database.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::prelude::*;
+
+use hilo_core::document::{Described, Document, difference};
+use hilo_core::name as names;
+use hilo_core::options::Definition;
+
+use super::json::in_encoding;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::name::Name;
+use crate::catalog::privileges::{self, Privileges};
+use crate::errors::{HiloError, OrRaise, located};
+use crate::memory::Grow;
+use crate::sql::{ddl, grants, owned_by};
+use crate::subtransaction;
+
+/// A sequence as the document wants it, with what its names stand for in this database.
+pub struct Wanted {
+    /// Where in the document.
+    pub path: String,
+    pub name: Name,
+    pub definition: Definition,
+    pub owned_by: Option<ColumnRef>,
+    pub owner: Option<pg_sys::Oid>,
+    /// By grantee, and none of them without any.
+    pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
+}
+
+/// What a document wants, checked as far as that needs no look at the sequences that exist.
+pub fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
+    let mut all = Vec::new();
+    for (at, described) in document.sequences.iter().enumerate() {
+        all.grow(resolved(described, format!("sequences[{at}]"))?)?;
+    }
+    Ok(all)
+}
+
+fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
+    let at = |field: &str, error: HiloError| HiloError::At {
+        path: format!("{path}{field}"),
+        error: Box::new(error),
+    };
+    let name = in_encoding(&described.name);
+    names::validate(&name).map_err(|error| at(".name", error.into()))?;
+    let definition =
+        Definition::create(&described.options()).map_err(|error| at("", error.into()))?;
+    if let Some(format) = &definition.key_format {
+        ddl::checked_key_format(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
+    }
+    let owned_by = described.owned_by.as_deref().and_then(|column| {
+        let path = format!("{path}.owned_by");
+        at_path(&path, || owned_by::parse(&in_encoding(column)).or_raise())
+    });
+    let owner = described.owner.as_deref().map(|owner| grants::existing_role(&in_encoding(owner)));
+    let owner = owner.transpose().map_err(|error| at(".owner", error))?;
+    let mut privileges: Option<Vec<_>> = None;
+    for (number, grant) in described.privileges.iter().flatten().enumerate() {
+        let at = |error| at(&format!(".privileges[{number}].grantee"), error);
+        let grantee = grants::role_or_public(&in_encoding(&grant.grantee)).map_err(at)?;
+        let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
+        let set = of.fold(Privileges::NONE, Privileges::or);
+        let list = privileges.get_or_insert_default();
+        if list.iter().any(|(other, _)| *other == grantee) {
+            let what = format!("the grantee \"{}\" appears twice", grant.grantee);
+            return Err(at(HiloError::Argument(what, "Give each role one entry.")));
+        }
+        list.grow((grantee, set))?;
+    }
+    if described.privileges.is_some() {
+        privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
+    }
+    Ok(Wanted { path, name: name.as_slice().into(), definition, owned_by, owner, privileges })
+}
+
+impl Wanted {
+    /// Whether a sequence is already as wanted.
+    pub fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
+        let met = difference(&found.definition, &self.definition).is_none()
+            && self.owned_by == found.owned_by
+            && self.owner.is_none_or(|owner| owner == found.owner)
+            && match &self.privileges {
+                Some(wanted) => {
+                    let granted = privileges::granted(found.id)?;
+                    granted.len() == wanted.len() && granted.iter().all(|one| wanted.contains(one))
+                }
+                None => true,
+            };
+        Ok(met)
+    }
+}
+
+const CANCELED: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_QUERY_CANCELED;
+
+/// Runs `work`; an error says which place of the document it belongs to.
+pub fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
+    PgTryBuilder::new(AssertUnwindSafe(work))
+        .catch_others(|error| match error {
+            error if subtransaction::sqlstate(&error) == CANCELED => error.rethrow(),
+            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
+                let detail = located(report.detail().map(str::to_owned), path);
+                let mut located =
+                    ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "hilo")
+                        .set_detail(detail);
+                if let Some(hint) = report.hint() {
+                    located = located.set_hint(hint);
+                }
+                located.report(PgLogLevel::ERROR);
+                unreachable!("an ERROR does not return")
+            }
+            error => error.rethrow(),
+        })
+        .execute()
+}
