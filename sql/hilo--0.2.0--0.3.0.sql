@@ -443,8 +443,8 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'another type, 0A000 if the sequence cycles, 42501.';
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
-    'caller may see: one row for each finding, with what to do. severity is error or warning. Returns no row '
-    'if nothing was found.';
+    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
+    'may be meant to be so. Returns no row if nothing was found.';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '

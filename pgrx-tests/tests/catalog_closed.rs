@@ -356,7 +356,7 @@ fn hostile_names() {
         let gaps: Vec<i64> = client.all(&format!("SELECT first FROM hilo_find_gaps({quoted}, '{relation_text}', '{column}') WHERE reason LIKE 'rolled back%'"));
         assert_eq!(gaps, [1], "{name}");
         client.run(&format!("INSERT INTO {relation} VALUES (1000000)"));
-        let found: i64 = client.one(&format!("SELECT count(*) FROM hilo_check() WHERE what_to_do = 'SELECT hilo_setval(' || quote_literal({quoted}) || ', 1000000)'"));
+        let found: i64 = client.one(&format!("SELECT count(*) FROM hilo_check() WHERE what_to_do = format('SELECT hilo_sync(%L, %L, %L)', {quoted}, 'public.{relation_text}', '{column}')"));
         assert_eq!(found, 1, "{name}");
         client.run(&format!("SELECT hilo_rename({quoted}, {quoted} || '''x'); SELECT hilo_rename({quoted} || '''x', {quoted})"));
         client.run(&format!("SELECT hilo_grant({quoted}, 'PUBLIC', 'ALL'); INSERT INTO {relation} DEFAULT VALUES; SELECT hilo_nextkey({quoted}); DROP TABLE {relation}; SELECT hilo_drop({quoted})"));

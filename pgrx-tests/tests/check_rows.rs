@@ -1,7 +1,10 @@
 //! hilo_check finds a row that the sequence will still reach, through any plain index on the column, and reports
 //! no row that it will not reach.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// The values that are reported, with their columns.
 fn found(client: &mut Client) -> Vec<String> {
@@ -103,28 +106,146 @@ fn on_one_node_of_several() {
     cluster.finish();
 }
 
-/// What others are drawing and inserting all the while is no finding.
+/// A sequence that was set back is behind its column until it has served what the column holds, however far it
+/// is reserved.
+#[test]
+fn reserved_beyond_the_column() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('orders', block_size => 10000); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'));
+         INSERT INTO orders SELECT FROM generate_series(1, 1000)",
+    );
+    assert_eq!(found(&mut client), none());
+    client.run("SELECT hilo_setval('orders', 500)");
+    assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
+    client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
+    assert!(client.one::<i64>("SELECT next_index FROM hilo.position") >= 10_000);
+    assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
+    let finding = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'column public.orders.id'";
+    assert_eq!(
+        client.one::<String>(finding),
+        "error: its value 1000 is yet to be served by hilo sequence \"orders\": inserts will fail or repeat it"
+    );
+    let advice: String =
+        client.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
+    assert_eq!(advice, "SELECT hilo_sync('orders', 'public.orders', 'id')");
+    assert_eq!(client.one::<i64>(&advice), 1001);
+    assert_eq!(found(&mut client), none());
+    assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 1001);
+
+    // Without the advice, it is a finding until the last of the values has been served.
+    client.run("SELECT hilo_setval('orders', 998)");
+    for _ in 999..=1001 {
+        assert_eq!(found(&mut client), ["column public.orders.id 1001"]);
+        client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
+    }
+    assert_eq!(found(&mut client), none());
+    cluster.finish();
+}
+
+/// What a session holds, what one has returned, and what is free in the catalog is yet to be served too, below
+/// values that have been served. To look takes none of it away.
+#[test]
+fn held_below_what_was_served() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('orders', slice_size => 100);
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'))",
+    );
+    // Each session holds the rest of a slice.
+    let draw_some = |client: &mut Client| {
+        client.run("INSERT INTO orders SELECT FROM generate_series(1, 300)");
+        client.one::<i64>("SELECT hilo_currval('orders')")
+    };
+    let mut holder = cluster.connect("postgres");
+    let last = draw_some(&mut holder);
+    let top = draw_some(&mut client);
+    assert!(top > last + 2, "{top} was drawn after {last}");
+    let slices = "SELECT string_agg(b::text, ' ' ORDER BY pid) FROM hilo_stat_backends b";
+    let held: String = client.one(slices);
+    assert_eq!(held.matches("orders").count(), 2, "{held}");
+    assert_eq!(found(&mut client), none());
+    assert_eq!(found(&mut holder), none());
+    assert_eq!(client.one::<String>(slices), held, "hilo_check took something away");
+
+    let (next, taken) = (last + 1, last + 2);
+    client.run(&format!("INSERT INTO orders VALUES ({taken})"));
+    let expected = [format!("column public.orders.id {taken}")];
+    assert_eq!(found(&mut client), expected, "held by another session");
+    assert_eq!(found(&mut holder), expected, "held by this session");
+    assert_eq!(client.one::<String>(slices), held, "hilo_check took something away");
+    let insert = "INSERT INTO orders DEFAULT VALUES RETURNING id";
+    assert_eq!(holder.one::<i64>(insert), next);
+    drop(holder);
+    wait_until("the session has returned its slice", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM hilo_stat_backends") == 1
+    });
+    assert_eq!(found(&mut client), expected, "returned");
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert!(client.one::<i64>("SELECT count(*) FROM hilo.free_range") > 0);
+    assert_eq!(found(&mut client), expected, "free");
+    // What another server may have taken is written off, and not served.
+    let arrive = |timeline| format!("UPDATE hilo.position SET timeline = {timeline}");
+    let timeline: i32 = client.one("SELECT timeline FROM hilo.position");
+    client.run(&arrive(-1));
+    assert_eq!(found(&mut client), none(), "free on another server");
+    client.run(&arrive(timeline));
+    client.refusal(insert).is("23505");
+    assert_eq!(found(&mut client), none());
+    assert_eq!(client.one::<i64>(insert), taken + 1);
+    cluster.finish();
+}
+
+/// What others are drawing and inserting all the while is no finding, in whatever way they get their numbers.
 #[test]
 fn beside_those_who_insert() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
-        "SELECT hilo_create('orders'); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'))",
+        "SELECT hilo_create('orders'); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'));
+         INSERT INTO orders SELECT FROM generate_series(1, 100000)",
     );
-    let writers: Vec<_> = (0..2)
-        .map(|_| {
-            let mut writer = cluster.connect("postgres");
-            std::thread::spawn(move || {
-                for _ in 0..200 {
-                    writer.run("INSERT INTO orders SELECT FROM generate_series(1, 100)");
+    let over = AtomicBool::new(false);
+    let ways = [
+        "INSERT INTO orders SELECT FROM generate_series(1, 100)",
+        "INSERT INTO orders SELECT n FROM hilo_nextrange('orders', 500) r, generate_series(r.first, r.last) AS n",
+        "BEGIN; INSERT INTO orders SELECT FROM generate_series(1, 10); ROLLBACK; INSERT INTO orders DEFAULT VALUES",
+    ];
+    thread::scope(|scope| {
+        let over = &over;
+        for way in ways {
+            let cluster = &cluster;
+            scope.spawn(move || {
+                while !over.load(Relaxed) {
+                    // Each session returns what it has not used.
+                    let mut writer = cluster.connect("postgres");
+                    (0..20).for_each(|_| writer.run(way));
                 }
-            })
-        })
-        .collect();
-    while writers.iter().any(|writer| !writer.is_finished()) {
-        assert_eq!(found(&mut client), none());
-    }
-    writers.into_iter().for_each(|writer| writer.join().expect("it inserts"));
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM orders"), 40_000);
+            });
+        }
+        let _end = Over(over);
+        let all =
+            "SELECT object || ': ' || what FROM hilo_check() WHERE object NOT LIKE 'setting f%'";
+        let (mut checks, mut before, mut rounds) = (0, 0, 0);
+        while checks < 50 || rounds < 10 {
+            assert_eq!(client.all::<String>(all), none());
+            let rows: i64 = client.one("SELECT count(*) FROM orders");
+            rounds += i32::from(rows > before);
+            (before, checks) = (rows, checks + 1);
+        }
+    });
     cluster.finish();
+}
+
+/// Ends the writers, also if the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }

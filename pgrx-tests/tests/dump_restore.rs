@@ -310,7 +310,7 @@ fn a_single_table_lacks_its_sequence() {
     client.run("SELECT hilo_create('orders')");
     let advice: String =
         client.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
-    assert_eq!(advice, "SELECT hilo_setval('orders', 100)");
+    assert_eq!(advice, "SELECT hilo_sync('orders', 'public.orders', 'id')");
     client.run(&advice);
     assert_eq!(client.one::<i64>("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id"), 101);
     cluster.finish();

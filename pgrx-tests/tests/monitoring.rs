@@ -45,6 +45,12 @@ fn the_exporter_finds_the_series() {
         Some(ready as f64)
     );
 
+    // No column uses the sequence, and that is no reason for an alert.
+    let notes = "SELECT count(*) FROM hilo_check() WHERE severity = 'note'";
+    assert_eq!(client.one::<i64>(notes), 1);
+    assert!(value(&page, "hilo_check_findings{", "severity=\"warning\"").is_some(), "{page}");
+    assert_eq!(value(&page, "hilo_check_findings{", "severity=\"note\""), None, "{page}");
+
     for series in series_of_queries() {
         assert!(page.contains(&format!("{series}{{")), "{series} is missing from\n{page}");
     }

@@ -35,8 +35,7 @@ pub fn take_over(
             ranges::write_off_memory(ids, position, &mapping, reason(position))?;
         }
         let replicated = position.is_replicated();
-        if replicated || (position.may_lack() && gucs::failover_skip() != Some(0)) {
-            // The other server may have taken the ranges that are free here, and served them.
+        if discards_free(position) {
             ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
         }
         if replicated {
@@ -52,6 +51,12 @@ pub fn take_over(
     }
     (position.system_id, position.timeline) = (system_id, timeline);
     Ok(())
+}
+
+/// Whether a takeover writes off what is free in the catalog, because the other server may have taken and served
+/// it.
+pub fn discards_free(position: &Position) -> bool {
+    position.is_replicated() || (position.may_lack() && gucs::failover_skip() != Some(0))
 }
 
 /// The reason that gaps get for what an earlier life had in memory.

@@ -28,4 +28,5 @@ pub mod spi;
 pub mod stat;
 pub mod stored_rows;
 mod trigger;
+mod unserved;
 pub mod value_at;

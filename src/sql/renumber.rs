@@ -1,7 +1,6 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
 use hilo_core::direction::Direction;
-use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
@@ -10,6 +9,7 @@ use super::args::{Args, sql_functions};
 use super::ddl::{
     By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
 };
+use super::unserved::index_space;
 use super::{nextval, owned_by, served_again};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
@@ -26,7 +26,6 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::Origin;
 use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
-use crate::shared::slices::IndexSpace;
 
 sql_functions!(hilo_alter, hilo_setval);
 
@@ -66,11 +65,6 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
     held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
-}
-
-fn index_space(position: &Position) -> IndexSpace {
-    let key = memo::key_of(position.sequence).or_raise();
-    IndexSpace { key, node: position.node, epoch: position.epoch }
 }
 
 /// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
@@ -223,44 +217,6 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
     check_key_format(&new.definition, &new.name).or_raise();
     locked.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
-}
-
-/// What a sequence is yet to serve here.
-pub(super) struct Unserved {
-    pub mapping: Mapping,
-    /// The value that comes next in order; `None`: there is none left.
-    pub next: Option<i64>,
-    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
-    pub held: Option<Vec<Range>>,
-}
-
-/// Looks at what a sequence is yet to serve. This session returns what it holds first.
-pub(super) fn unserved(sequence: &Sequence) -> Unserved {
-    let ids = catalog_oids().or_raise();
-    let node = numbering::node().or_raise();
-    let found = positions::find(&ids, sequence.id, node).or_raise();
-    let position = found.unwrap_or_else(|| Position::first(sequence));
-    let mapping = position.mapping(&sequence.definition);
-    let at = |next_index, held| Unserved { mapping, next: mapping.value(next_index), held };
-    let written = positions::find_written(sequence.id, node).or_raise();
-    if let Some((position, version)) = written {
-        // What this transaction has numbered, nobody else holds.
-        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
-        return at(reached, Some(Vec::new()));
-    }
-    let free = ranges::free_of(&ids, &position).or_raise();
-    let shared = shared::get().or_raise();
-    if position.incarnation != shared.life() {
-        return at(position.next_index, Some(free));
-    }
-    slice_table::return_slices(|entry| entry.id == sequence.id);
-    let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
-        return at(position.next_index, None);
-    };
-    let next = memory.first_untaken.unwrap_or(position.next_index);
-    let below = Range::new(Index::ZERO, next);
-    let held = memory.ranges.iter().chain(&free).map(|range| range.intersection(&below));
-    at(next, Some(held.filter(|range| !range.is_empty()).collect()))
 }
 
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:

@@ -4,53 +4,59 @@
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::numbers::SequenceId;
+use hilo_core::range::Range;
 
-use super::finding::{ERROR, Finding, WARNING, finding, readable};
+use super::finding::{Finding, Severity, finding, readable};
+use crate::catalog::catalog_oids;
+use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
-use crate::catalog::definitions;
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
-use crate::catalog::positions::{self, Position};
-use crate::catalog::{catalog_oids, column_defaults};
 use crate::errors::OrRaise;
 use crate::gucs;
 use crate::memory;
 use crate::session::invalidation;
+use crate::sql::owners;
 use crate::sql::spi::{self, Row};
+use crate::sql::unserved::{Unserved, unserved};
 use crate::subtransaction;
+
+pub(super) type Defaults = Vec<(ColumnDefault, Name)>;
 
 /// A column whose default names a sequence.
 pub(super) struct Column {
     relation: pg_sys::Oid,
     number: i16,
     /// `schema.table`, quoted; `column` is the bare name of the column.
-    table: String,
-    column: String,
-    name: String,
+    pub table: String,
+    pub column: String,
+    /// The name of the sequence.
+    pub name: String,
     /// The bounds of its type, if that is an integer type.
     bounds: Option<(i64, i64)>,
     /// The sequence's id and bounds; `None` if it does not exist.
-    sequence: Option<(i64, i64, i64)>,
+    pub sequence: Option<(i64, i64, i64)>,
+    /// Whether it is a table's, and no view's.
+    pub in_table: bool,
     /// Whether the caller may read all of its rows, and they are on this server.
     readable: bool,
 }
 
-pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
-    let type_of_names = "SELECT t.oid FROM pg_type t JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid = t.oid
-          JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'hilo'
-         WHERE t.typname = 'hilo_sequence' AND d.deptype = 'e'";
-    let Some(type_oid) = spi::rows(type_of_names, |row| row.oid(1)).first().copied() else {
-        return Vec::new();
-    };
-    let named = column_defaults::all(type_oid);
+/// The defaults that name a sequence.
+pub(super) fn defaults() -> Defaults {
+    column_defaults::all(owners::name_type().or_raise())
+}
+
+/// The columns of these defaults, as far as `caller` may know of them and of their sequences.
+pub(super) fn columns(caller: pg_sys::Oid, named: &Defaults) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
     }
     // The text of the query contains all of them.
     memory::room(named.len() * 4096).or_raise();
-    let list = |of: &dyn Fn(&(column_defaults::ColumnDefault, Name)) -> String| {
+    let list = |of: &dyn Fn(&(ColumnDefault, Name)) -> String| {
         named.iter().map(of).collect::<Vec<_>>().join(",")
     };
     let names = list(&|(_, name)| spi::literal(name));
@@ -62,7 +68,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
                 c.relkind IN ('r', 'p') AND NOT c.relrowsecurity
                 AND has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
                 AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT'),
-                a.attnum::integer
+                a.attnum::integer, c.relkind IN ('r', 'p', 'f')
            FROM unnest(ARRAY[{relations}]::oid[], ARRAY[{numbers}]::smallint[], ARRAY[{names}]::text[]) AS d (relation, number, name)
            JOIN pg_class c ON c.oid = d.relation
            JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -82,6 +88,7 @@ pub(super) fn columns(caller: pg_sys::Oid) -> Vec<Column> {
         name: row.text(4),
         bounds: bounds(&row),
         sequence: row.int8(6).map(|id| (id, row.int8(7).unwrap_or(0), row.int8(8).unwrap_or(0))),
+        in_table: row.bool(11),
         readable: row.bool(9),
     })
 }
@@ -96,8 +103,18 @@ fn bounds(row: &Row) -> Option<(i64, i64)> {
 }
 
 impl Column {
+    /// Its table and its number there.
+    pub(super) fn place(&self) -> (pg_sys::Oid, i16) {
+        (self.relation, self.number)
+    }
+
+    /// `schema.table.column`, quoted.
+    pub(super) fn qualified(&self) -> String {
+        format!("{}.{}", self.table, spi::quoted(&self.column))
+    }
+
     fn object(&self) -> String {
-        format!("column {}.{}", self.table, spi::quoted(&self.column))
+        format!("column {}", self.qualified())
     }
 
     pub(super) fn check_definition(&self) -> Option<Finding> {
@@ -105,7 +122,7 @@ impl Column {
         let Some((_, min, max)) = self.sequence else {
             return Some(finding(
                 self.object(),
-                ERROR,
+                Severity::Error,
                 format!("its default uses hilo sequence \"{name}\", which does not exist"),
                 "Create it with hilo_create, or give the column another default.",
             ));
@@ -113,7 +130,7 @@ impl Column {
         let (low, high) = self.bounds?;
         (max > high || min < low).then(|| {
             let beyond = if max > high { max } else { min };
-            finding(self.object(), WARNING,
+            finding(self.object(), Severity::Warning,
                 format!("hilo sequence \"{name}\" continues to {beyond}, which the column's type cannot hold"),
                 "Change the column's type to bigint, or give the sequence the column's data type with hilo_alter, so that a clear error is raised in time.")
         })
@@ -134,54 +151,50 @@ impl Column {
         if definition.cycle {
             return None;
         }
-        let direction = definition.direction();
-        let position = || {
-            let found = positions::find(&ids, SequenceId(id), gucs::node().0).or_raise();
-            found.unwrap_or_else(|| Position::first(&sequence))
-        };
-        let before = position();
-        let mapping = before.mapping(definition);
+        let look = || unserved(&sequence, gucs::node().0);
+        let before = look();
+        let ranges = before.ranges();
         // Values beyond the bounds are never served.
-        let bound = definition.last_bound();
+        let (direction, bound) = (definition.direction(), definition.last_bound());
         let found = subtransaction::run(|| {
-            let judge = |value| judge(&mapping, before.next_index, value);
+            let judge = |value| judge(&before.mapping, &ranges, value);
             column_values::search(self.relation, self.number, direction, bound, judge).or_raise()
         });
         let value = match found {
             Ok(value) => value?,
             Err(error) => return Some(self.unreadable(*error)),
         };
-        // The position is read again after the rows: by then it covers every value that the rows have got
-        // from the sequence.
-        let after = position();
-        let ahead = mapping.index_of(value).is_some_and(|index| index >= after.next_index);
-        if after.numbering() != before.numbering() || after.epoch != before.epoch || !ahead {
-            return None;
-        }
-        let word = match direction {
-            Direction::Rising => "largest",
-            Direction::Falling => "smallest",
-        };
-        let (name, whose) = match after.nodes {
-            1 => (&sequence.name, ""),
-            _ => (&sequence.name, " (among this node's values)"),
-        };
+        // Meanwhile sessions may have got values and inserted them. Those are seen to be served now.
+        let after = look();
+        let same = after.position.numbering() == before.position.numbering()
+            && after.position.epoch == before.position.epoch;
+        let wanted = || matches!(judge(&after.mapping, &after.ranges(), value), Judged::Wanted);
+        (same && wanted()).then(|| self.behind(&sequence, &after, value))
+    }
+
+    fn behind(&self, sequence: &Sequence, unserved: &Unserved, value: i64) -> Finding {
+        let name = &sequence.name;
         let literal = pgrx::spi::quote_literal(name.to_string());
-        let behind = value.checked_add(definition.increment);
-        let to_do = match behind.filter(|_| after.nodes > 1) {
-            Some(behind) => format!(
-                "Run SELECT hilo_alter({literal}, restart_with => {behind}) on every node, with a value beyond all that any node has reserved."
+        let beyond = value.checked_add(sequence.definition.increment);
+        let to_do = match (unserved.position.nodes, beyond) {
+            (1, _) => {
+                let table = pgrx::spi::quote_literal(&self.table);
+                let column = pgrx::spi::quote_literal(&self.column);
+                format!("SELECT hilo_sync({literal}, {table}, {column})")
+            }
+            (_, Some(beyond)) => format!(
+                "Run SELECT hilo_alter({literal}, restart_with => {beyond}) on every node, with a value beyond all that any node has reserved."
             ),
-            None => format!("SELECT hilo_setval({literal}, {value})"),
+            (_, None) => format!("SELECT hilo_setval({literal}, {value})"),
         };
-        Some(finding(
+        finding(
             self.object(),
-            ERROR,
+            Severity::Error,
             format!(
-                "its {word} value {value}{whose} lies beyond what hilo sequence \"{name}\" has reserved: it will be served again"
+                "its value {value} is yet to be served by hilo sequence \"{name}\": inserts will fail or repeat it"
             ),
             to_do,
-        ))
+        )
     }
 
     /// A damaged index or file keeps hilo_check only from this column. A cancellation ends hilo_check, and so
@@ -200,7 +213,7 @@ impl Column {
             | ERRCODE_IO_ERROR
             | ERRCODE_UNDEFINED_FILE => finding(
                 self.object(),
-                WARNING,
+                Severity::Warning,
                 format!("its values cannot be read: {message}"),
                 "Find out what is wrong with the table's files; if an index is damaged, REINDEX it.",
             ),
@@ -209,19 +222,19 @@ impl Column {
     }
 }
 
-/// Whether this node is yet to serve `value`, or how to continue the search for a value that it is yet to
-/// serve.
-fn judge(mapping: &Mapping, next_index: Index, value: i64) -> Judged {
-    match mapping.index_of(value) {
-        Some(index) if index >= next_index => Judged::Wanted,
-        Some(_) => Judged::Enough,
-        // The value lies between two of this node's values, or in another node's stripe.
-        None => {
-            let beyond = mapping.first_index_beyond(value);
-            match mapping.value(beyond - 1) {
-                Some(last) if beyond > next_index => Judged::Continue(last),
-                _ => Judged::Enough,
-            }
-        }
+/// Whether `value` lies in one of the `ranges` that this node is yet to serve, or how to continue the search for
+/// one that does.
+fn judge(mapping: &Mapping, ranges: &[Range], value: i64) -> Judged {
+    let beyond = mapping.first_index_beyond(value);
+    // The ranges before this one end with indexes whose values come before `value`, or are it.
+    let after = ranges.partition_point(|range| range.start < beyond);
+    let Some(range) = ranges[..after].last() else { return Judged::Enough };
+    if mapping.index_of(value).is_some_and(|index| range.contains(index)) {
+        return Judged::Wanted;
+    }
+    // The value has been served, or lies between two of this node's values, or in another node's stripe.
+    match mapping.value(range.until(beyond).last()) {
+        Some(next) => Judged::Continue(next),
+        None => Judged::Enough,
     }
 }

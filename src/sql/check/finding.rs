@@ -8,13 +8,28 @@ use hilo_core::numbers::Micros;
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const HOUR: Micros = Micros(3600 * SECOND);
 
-/// The severities, the worse one first.
-pub(super) const ERROR: &str = "error";
-pub(super) const WARNING: &str = "warning";
+/// The severities, the worst one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Severity {
+    Error,
+    Warning,
+    /// It may be meant to be so.
+    Note,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
 
 pub(super) struct Finding {
     pub object: String,
-    pub severity: &'static str,
+    pub severity: Severity,
     pub what: String,
     pub what_to_do: String,
 }
@@ -23,7 +38,7 @@ pub(super) type Findings = Vec<Finding>;
 
 pub(super) fn finding(
     object: impl Into<String>,
-    severity: &'static str,
+    severity: Severity,
     what: impl Into<String>,
     to_do: impl Into<String>,
 ) -> Finding {

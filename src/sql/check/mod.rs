@@ -8,6 +8,7 @@
 mod columns;
 mod finding;
 mod nodes;
+mod notes;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -15,7 +16,7 @@ use pgrx::prelude::*;
 use columns::{Column, columns};
 use hilo_core::numbers::Monotonic;
 
-use finding::{ERROR, Finding, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
+use finding::{Finding, Findings, HOUR, SECOND, Severity, finding, readable, sequence};
 
 use super::{spi, stat};
 use crate::catalog::catalog_oids;
@@ -38,7 +39,8 @@ fn hilo_check() -> TableIterator<
 > {
     memory::check().or_raise();
     let caller = ffi::current_user();
-    let columns = spi::with_rights_of(owner(), || columns(caller));
+    let defaults = columns::defaults();
+    let columns = spi::with_rights_of(owner(), || columns(caller, &defaults));
     let mut findings: Findings =
         memory::collected(columns.iter().filter_map(Column::check_rows)).or_raise();
     findings.grow_by(columns.iter().filter_map(Column::check_definition)).or_raise();
@@ -46,6 +48,8 @@ fn hilo_check() -> TableIterator<
         let mut all = settings();
         all.grow_by(servers(caller)).or_raise();
         all.grow_by(sequences(caller)).or_raise();
+        all.grow_by(notes::shared(&columns)).or_raise();
+        all.grow_by(notes::unused(caller, &defaults)).or_raise();
         all
     });
     findings.grow_by(others).or_raise();
@@ -54,7 +58,9 @@ fn hilo_check() -> TableIterator<
         (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
     });
     TableIterator::new(
-        findings.into_iter().map(|f| (f.object, f.severity.to_string(), f.what, f.what_to_do)),
+        findings
+            .into_iter()
+            .map(|f| (f.object, f.severity.name().to_string(), f.what, f.what_to_do)),
     )
 }
 
@@ -80,7 +86,7 @@ fn settings() -> Findings {
         );
         add(
             "setting hilo.node_id",
-            ERROR,
+            Severity::Error,
             what,
             "Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.",
         );
@@ -99,7 +105,7 @@ fn settings() -> Findings {
         );
         add(
             "setting hilo.min_block_size",
-            WARNING,
+            Severity::Warning,
             what,
             "Lower hilo.min_block_size or raise hilo.max_block_size, and reload.",
         );
@@ -107,7 +113,12 @@ fn settings() -> Findings {
     let settings = gucs::refill(None);
     if !settings.prefetch {
         let what = "with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect";
-        add("setting hilo.prefetch", WARNING, what.into(), "Set hilo.prefetch = on and reload.");
+        add(
+            "setting hilo.prefetch",
+            Severity::Warning,
+            what.into(),
+            "Set hilo.prefetch = on and reload.",
+        );
     }
     if settings.prefetch && settings.min_threshold > settings.max_block {
         let what = format!(
@@ -116,7 +127,7 @@ fn settings() -> Findings {
         );
         add(
             "setting hilo.min_threshold",
-            WARNING,
+            Severity::Warning,
             what,
             "Lower hilo.min_threshold or raise hilo.max_block_size, and reload.",
         );
@@ -125,7 +136,7 @@ fn settings() -> Findings {
         let what = "hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample";
         add(
             "setting hilo.sample_interval",
-            WARNING,
+            Severity::Warning,
             what.into(),
             "Lower hilo.sample_interval below hilo.window and reload.",
         );
@@ -135,7 +146,12 @@ fn settings() -> Findings {
         let what = format!(
             "with {name} = off, reserved values may be served again after a crash of the machine"
         );
-        add(&format!("setting {name}"), ERROR, what, &format!("Set {name} = on and reload."));
+        add(
+            &format!("setting {name}"),
+            Severity::Error,
+            what,
+            &format!("Set {name} = on and reload."),
+        );
     }
     found
 }
@@ -145,14 +161,14 @@ fn servers(caller: pg_sys::Oid) -> Findings {
     match shared::get() {
         Err(error) => found.push(finding(
             "setting shared_preload_libraries",
-            ERROR,
+            Severity::Error,
             error.to_string(),
             "Add hilo to shared_preload_libraries in postgresql.conf and restart the server.",
         )),
         Ok(shared) => {
             let (free, slots) = (shared.free_slots(), shared.slots.len());
             if shared.is_nearly_full() {
-                found.push(finding("setting hilo.max_sequences", WARNING,
+                found.push(finding("setting hilo.max_sequences", Severity::Warning,
                     format!("{} of {slots} slots for active sequences are taken", slots - free),
                     "Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time."));
             }
@@ -162,7 +178,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             if wanted_at != 0 && ago < HOUR {
                 found.push(finding(
                     "setting max_worker_processes",
-                    ERROR,
+                    Severity::Error,
                     format!(
                         "{} s ago a session found no free background worker slot for the worker of its database",
                         ago.0 / SECOND
@@ -187,7 +203,7 @@ fn workers() -> Option<Finding> {
         .first()
         .copied()?;
     (taken >= limit).then(|| {
-        finding("setting max_worker_processes", WARNING,
+        finding("setting max_worker_processes", Severity::Warning,
             format!("all {limit} background worker slots are taken: a database without a hilo worker cannot get one"),
             "Raise max_worker_processes and restart the server.")
     })
@@ -244,7 +260,11 @@ fn exhaustion(caller: pg_sys::Oid) -> Findings {
     );
     spi::rows(&sql, |row| {
         let (name, used, bound) = (row.text(1), row.int8(2).unwrap_or(0), row.int8(4).unwrap_or(0));
-        let severity = if used as f64 >= ERROR_AT_USED * 10_000.0 { ERROR } else { WARNING };
+        let severity = if used as f64 >= ERROR_AT_USED * 10_000.0 {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
         let end = if row.bool(3) { "maximum" } else { "minimum" };
         let mut what = format!(
             "{}.{:02} % of its values are reserved, up to its {end} {bound}",
@@ -277,7 +297,7 @@ fn without_owner(caller: pg_sys::Oid) -> Findings {
         .map(|(count, name)| {
             finding(
                 sequence(&name),
-                WARNING,
+                Severity::Warning,
                 format!("{count} sequences, such as this one, belong to no role that exists"),
                 "Give each of them an owner with hilo_set_owner; until then they belong to the superusers.",
             )
@@ -295,7 +315,7 @@ fn let_in() -> Findings {
         let (role, table) = (row.text(1), row.text(2));
         finding(
             format!("role {role}"),
-            ERROR,
+            Severity::Error,
             format!(
                 "the role may write to the catalog of hilo, such as {table}, and so cause values to be served twice"
             ),
@@ -328,7 +348,7 @@ fn faults(caller: pg_sys::Oid) -> Findings {
         );
         finding(
             sequence(&row.text(1)),
-            ERROR,
+            Severity::Error,
             what,
             "Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.",
         )

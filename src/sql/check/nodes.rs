@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::Timestamp;
 
-use super::finding::{ERROR, Findings, HOUR, SECOND, WARNING, finding, readable, sequence};
+use super::finding::{Findings, HOUR, SECOND, Severity, finding, readable, sequence};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
 use crate::memory::Grow;
@@ -35,7 +35,7 @@ fn triggers() -> Findings {
         let table = row.text(1);
         finding(
             format!("table hilo.{table}"),
-            ERROR,
+            Severity::Error,
             "rows that arrive by logical replication are not checked, and may cause a value to be served twice",
             format!("ALTER TABLE hilo.{table} ENABLE REPLICA TRIGGER replicated"),
         )
@@ -51,7 +51,7 @@ fn twin() -> Findings {
     }
     vec![finding(
         format!("node {}", gucs::node().0),
-        ERROR,
+        Severity::Error,
         format!(
             "{} s ago a position of this node arrived by replication from another server, which serves the same values",
             ago.0 / SECOND
@@ -111,7 +111,7 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
                 "Once that server is stopped permanently, do nothing: the first use of each sequence skips hilo.failover_skip values. If it still serves, give this server its own hilo.node_id.",
             ),
         };
-        finding(format!("node {node}"), WARNING, what, to_do)
+        finding(format!("node {node}"), Severity::Warning, what, to_do)
     })
 }
 
@@ -129,7 +129,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
     if group != 0 && gucs::node().0 == 0 {
         found.push(finding(
             "setting hilo.node_id",
-            WARNING,
+            Severity::Warning,
             format!("hilo.node_id is 0 on a worker of Citus (group {group}), as it is on the coordinator"),
             format!("Set hilo.node_id = {group} here, set hilo.node_count to more than there will ever be groups, and renumber the sequences of this node."),
         ));
@@ -145,7 +145,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
     found.extend(spi::rows(&sql, |row| {
         finding(
             format!("group {group} of Citus"),
-            WARNING,
+            Severity::Warning,
             format!(
                 "{} sequences, such as \"{}\", are served as if this node were alone: another node that has them serves the same values",
                 row.int8(1).unwrap_or(0),
@@ -191,7 +191,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
         }
         finding(
             sequence(&row.text(1)),
-            if overlap { ERROR } else { WARNING },
+            if overlap { Severity::Error } else { Severity::Warning },
             what,
             "Run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved. A node that is permanently gone can be left as it is.",
         )
@@ -210,7 +210,7 @@ fn other_counts(caller: pg_sys::Oid) -> Findings {
         let (nodes, sequences) = (row.int4(1).unwrap_or(0), row.int8(2).unwrap_or(0));
         finding(
             "setting hilo.node_count",
-            WARNING,
+            Severity::Warning,
             format!(
                 "{sequences} sequences, such as \"{}\", are numbered for hilo.node_count = {nodes}, but the setting is {count}",
                 row.text(3)

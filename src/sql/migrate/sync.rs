@@ -15,12 +15,14 @@ use super::adopt::column_name;
 use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
+use crate::catalog::numbering;
 use crate::catalog::privileges::Privileges;
 use crate::errors::OrRaise;
+use crate::session::slice_table;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, By};
-use crate::sql::nextval;
-use crate::sql::renumber::{self, Unserved};
+use crate::sql::unserved::{self, Unserved};
+use crate::sql::{nextval, renumber};
 
 sql_functions!(hilo_sync);
 
@@ -50,7 +52,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
         Some(taken) if serves_again(sequence, &column, taken) => {
             renumber::advance(sequence, taken).or_raise()
         }
-        _ => renumber::unserved(sequence).next,
+        _ => unserved(sequence).next(),
     };
     next_datum(args, next)
 }
@@ -62,11 +64,18 @@ fn next_datum(args: Args, next: Option<i64>) -> pg_sys::Datum {
     }
 }
 
+/// What the sequence is yet to serve here, after this session has returned what it holds.
+fn unserved(sequence: &Sequence) -> Unserved {
+    let node = numbering::node().or_raise();
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    unserved::unserved(sequence, node)
+}
+
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
 fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
-    let before = renumber::unserved(sequence);
+    let before = unserved(sequence);
     let direction = Direction::of(sequence.definition.increment);
-    if before.next.is_some_and(|next| !direction.is_beyond(next, taken)) {
+    if before.next().is_some_and(|next| !direction.is_beyond(next, taken)) {
         return true;
     }
     let Some(held) = &before.held else { return true };
@@ -75,7 +84,7 @@ fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
         return false;
     }
     // A value that was served meanwhile and is in the column now is held no more.
-    let after = renumber::unserved(sequence);
+    let after = unserved(sequence);
     let Some(held) = &after.held else { return true };
     suspects.into_iter().any(|value| {
         after

@@ -1,0 +1,76 @@
+//! What a sequence is yet to serve on this node: what comes next in order, and what lies below that in memory or
+//! in the catalog.
+
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::{catalog_oids, ranges, takeover};
+use crate::errors::OrRaise;
+use crate::session::{memo, uncommitted};
+use crate::shared;
+use crate::shared::slices::IndexSpace;
+
+pub(super) struct Unserved {
+    pub position: Position,
+    pub mapping: Mapping,
+    /// All indexes from this one on are yet to be served.
+    pub next_index: Index,
+    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
+    pub held: Option<Vec<Range>>,
+}
+
+impl Unserved {
+    /// The value that comes next in order; `None`: there is none left.
+    pub fn next(&self) -> Option<i64> {
+        self.mapping.value(self.next_index)
+    }
+
+    /// Everything that is known to be yet to be served, sorted and disjoint.
+    pub fn ranges(&self) -> Vec<Range> {
+        let mut all = self.held.clone().unwrap_or_default();
+        all.push(Range::new(self.next_index, self.mapping.limit()));
+        Range::union(all)
+    }
+}
+
+/// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything that a session
+/// gets from the sequence before the call is seen to be served.
+pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
+    let ids = catalog_oids().or_raise();
+    let found = positions::find(&ids, sequence.id, node).or_raise();
+    let position = found.unwrap_or_else(|| Position::first(sequence));
+    let of = |position: Position, next_index, held| Unserved {
+        mapping: position.mapping(&sequence.definition),
+        position,
+        next_index,
+        held,
+    };
+    let written = positions::find_written(sequence.id, node).or_raise();
+    if let Some((position, version)) = written {
+        // What this transaction has numbered, nobody else holds.
+        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
+        return of(position, reached, Some(Vec::new()));
+    }
+    // A range that leaves the catalog meanwhile is in memory afterwards.
+    let free = ranges::free_of(&ids, &position).or_raise();
+    let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
+    let Some(shared) = in_memory else {
+        let free = if takeover::discards_free(&position) { Vec::new() } else { free };
+        return of(position, position.next_index, Some(free));
+    };
+    let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
+        return of(position, position.next_index, None);
+    };
+    let next_index = memory.first_untaken.unwrap_or(position.next_index);
+    let held = memory.ranges.iter().chain(&free).map(|range| range.until(next_index));
+    of(position, next_index, Some(held.filter(|range| !range.is_empty()).collect()))
+}
+
+/// The space that the indexes of a position belong to.
+pub(super) fn index_space(position: &Position) -> IndexSpace {
+    let key = memo::key_of(position.sequence).or_raise();
+    IndexSpace { key, node: position.node, epoch: position.epoch }
+}
