@@ -1,6 +1,8 @@
 """hilo with Django. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import django
 from django.core.management import call_command
@@ -27,17 +29,31 @@ assert all(stored[order.pk] == order.customer for order in [ada, *orders])
 assert len({order.pk for order in [ada, *orders]}) == 1001
 
 # Keys that Django's identity column has made, the last of them deleted.
-old = [Invoice.objects.create(order=ada).pk for _ in range(10)]
-Invoice.objects.filter(pk=old[-1]).delete()
+used = [Invoice.objects.create(order=ada).pk for _ in range(10)]
+Invoice.objects.filter(pk=used[-1]).delete()
 
-# The column becomes hilo's, Django's again, and hilo's again: no key comes twice.
-used = set(old)
-for migration in ["0003", "0002", "0003"]:
-    call_command("migrate", "shop", migration, verbosity=0)
-    new = [invoice.pk for invoice in Invoice.objects.bulk_create(Invoice(order=ada) for _ in range(100))]
-    new.append(Invoice.objects.create(order=ada).pk)
-    assert len(set(new)) == 101 and min(new) > max(used), f"{migration}: {new} after {max(used)}"
-    used.update(new)
+
+def insert():
+    while not done.is_set():
+        used.append(Invoice.objects.create(order=ada).pk)
+    connection.close()
+
+
+# The column becomes hilo's, Django's again, and hilo's again, while another thread inserts: no key comes twice.
+done = Event()
+with ThreadPoolExecutor() as pool:
+    writer = pool.submit(insert)
+    try:
+        for migration in ["0003", "0002", "0003"]:
+            last = max(used)
+            call_command("migrate", "shop", migration, verbosity=0)
+            new = [invoice.pk for invoice in Invoice.objects.bulk_create(Invoice(order=ada) for _ in range(100))]
+            assert min(new) > last, f"{migration}: {new} after {last}"
+            used.extend(new)
+    finally:
+        done.set()
+    writer.result()
+assert len(used) == len(set(used)) == Invoice.objects.count() + 1
 
 # Django finds nothing to migrate; it would exit otherwise.
 call_command("makemigrations", check=True, dry_run=True, verbosity=0)

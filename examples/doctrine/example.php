@@ -9,6 +9,7 @@ use Doctrine\ORM\Tools\SchemaTool;
 
 require 'Doctrine/ORM/autoload.php'; // Debian's package; with composer, vendor/autoload.php
 require __DIR__ . '/HiloGenerator.php';
+require __DIR__ . '/Invoice.php';
 require __DIR__ . '/Order.php';
 
 function check(bool $holds, string $otherwise): void
@@ -55,4 +56,20 @@ foreach (array_slice($orders, 0, 20) as $order) {
 // Without the entity.
 $ids[] = $connection->fetchOne("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id");
 check(count(array_unique($ids)) === 1001, 'an id came twice');
+
+// A key that the strategy IDENTITY has made. The sequence gets the name under which the generator looks for it.
+$connection->executeStatement('CREATE TABLE invoices (id bigserial PRIMARY KEY)');
+$insert = fn () => $connection->fetchOne('INSERT INTO invoices DEFAULT VALUES RETURNING id');
+$up = "SELECT hilo_adopt('invoices', 'id', 'invoices')";
+$down = "SELECT hilo_release('invoices', 'id', NULL)";
+foreach ([$up, $down, $up] as $number => $migration) {
+    $connection->executeStatement($migration);
+    check($insert() === $number + 1, 'the key does not continue');
+}
+$manager->persist($invoice = new Invoice());
+$manager->flush();
+check($invoice->id === 4, "invoice $invoice->id");
+$update = $schema->getUpdateSchemaSql([$manager->getClassMetadata(Invoice::class)], true);
+check($update === ['ALTER TABLE invoices ALTER id DROP DEFAULT'], implode('; ', $update));
+
 echo "Doctrine: 1001 rows, no id twice\n";

@@ -20,6 +20,15 @@ assert.equal(new Set(ids).size, 1001);
 assert.deepEqual(many.map((order) => order.customer), names.map((row) => row.customer));
 assert.equal(await prisma.order.count({ where: { id: { in: ids } } }), 1001);
 
+// A key that Prisma Migrate has made, as autoincrement(), becomes hilo's, Prisma's again, and hilo's again.
+await prisma.$executeRaw`CREATE TABLE invoices (id bigserial PRIMARY KEY)`;
+const up = () => prisma.$executeRaw`SELECT hilo_adopt('invoices', 'id')`;
+const down = () => prisma.$executeRaw`SELECT hilo_release('invoices', 'id', NULL)`;
+for (const [number, migration] of [up, down, up].entries()) {
+  await migration();
+  assert.equal((await prisma.invoice.create({ data: {} })).id, BigInt(number + 1));
+}
+
 // Types that Prisma does not know, such as interval and regtype in hilo's views, are cast to text.
 const [row] = await prisma.$queryRaw`SELECT name::text, data_type::text FROM hilo_sequences WHERE name = 'orders'`;
 assert.deepEqual(row, { name: "orders", data_type: "bigint" });

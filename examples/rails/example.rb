@@ -9,6 +9,12 @@ def check(holds, otherwise)
   raise otherwise unless holds
 end
 
+def schema_rb
+  stream = StringIO.new
+  ActiveRecord::SchemaDumper.dump(ActiveRecord::Base.connection, stream)
+  stream.string
+end
+
 class CreateOrders < ActiveRecord::Migration[6.1]
   def up
     execute "SELECT hilo_create('orders', if_not_exists => true)"
@@ -30,18 +36,16 @@ class CreateInvoices < ActiveRecord::Migration[6.1]
   end
 end
 
-# ... which hilo takes over, behind all that was used.
+# ... which hilo takes over, and gives back.
 class NumberInvoicesByHilo < ActiveRecord::Migration[6.1]
   def up
     execute "SET LOCAL lock_timeout = '5s'"
-    execute "LOCK TABLE invoices IN ACCESS EXCLUSIVE MODE"
-    execute <<~SQL
-      SELECT hilo_create('invoices', start_value => 1 + greatest(
-          (SELECT max(id) FROM invoices),
-          (SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM invoices_id_seq)))
-    SQL
-    change_column_default :invoices, :id, -> { "hilo_nextval('invoices')" }
-    execute "DROP SEQUENCE invoices_id_seq"
+    execute "SELECT hilo_adopt('invoices', 'id')"
+  end
+
+  def down
+    execute "SET LOCAL lock_timeout = '5s'"
+    execute "SELECT hilo_release('invoices', 'id', NULL)"
   end
 end
 
@@ -67,13 +71,27 @@ ids = [ada.id, *many.rows.map(&:first)]
 check ids.uniq.size == 1001, "an id came twice"
 check Order.where(id: ids).count == 1001, "rows are missing"
 
-# The key of a table that has rows, the last of them deleted.
+# The key of a table that has rows, the last of them deleted: hilo's, Rails' again, and hilo's again, while another
+# thread inserts. No id comes twice, and schema.rb has hilo's default or Rails' own key.
 CreateInvoices.migrate(:up)
-old = Array.new(10) { |number| Invoice.create!(number: number).id }
-Invoice.delete(old.last)
-connection.transaction { NumberInvoicesByHilo.migrate(:up) }
-Invoice.reset_column_information
-check Invoice.create!(number: 11).id == old.last + 1, "the first of hilo's ids"
+used = Array.new(10) { |number| Invoice.create!(number: number).id }
+Invoice.delete(used.last)
+done = false
+writer = Thread.new do
+  Array.new.tap { |ids| ids << Invoice.create!(number: 0).id until done }
+end
+%i[up down up].each do |direction|
+  connection.transaction { NumberInvoicesByHilo.migrate(direction) }
+  Invoice.reset_column_information
+  new = Array.new(10) { |number| Invoice.create!(number: number).id }
+  check new.min > used.max, "#{direction}: #{new} after #{used.max}"
+  used.concat(new)
+  key = direction == :up ? "id: :bigint, default: -> { \"hilo_nextval('invoices_id_seq'::hilo_sequence)\" }, " : ""
+  check schema_rb.include?("create_table \"invoices\", #{key}force: :cascade"), "schema.rb after #{direction}"
+end
+done = true
+used.concat(writer.value)
+check used.uniq.size == used.size && Invoice.count == used.size - 1, "an id came twice"
 
 # Fixtures, and rows behind them.
 ActiveRecord::FixtureSet.create_fixtures(File.join(__dir__, "fixtures"), "invoices")
@@ -81,10 +99,16 @@ check Invoice.count == 2, "the fixtures are missing"
 check Invoice.create!(number: 3).id == Invoice.where(number: [1, 2]).maximum(:id) + 1, "the id behind the fixtures"
 
 # schema.rb has the extension and the default, but no sequence.
-schema = StringIO.new
-ActiveRecord::SchemaDumper.dump(connection, schema)
 ["enable_extension \"hilo\"", "default: -> { \"hilo_nextval('orders'"].each do |line|
-  check schema.string.include?(line), "schema.rb lacks #{line}"
+  check schema_rb.include?(line), "schema.rb lacks #{line}"
+end
+
+# Loading it leaves the sequences out, which one call creates. All of this is undone here.
+connection.transaction do
+  eval(schema_rb)
+  connection.execute("SELECT hilo_create_missing()")
+  check Invoice.create!(number: 1).id == 1, "the first id in a new database"
+  raise ActiveRecord::Rollback
 end
 
 puts "ActiveRecord: no id twice"

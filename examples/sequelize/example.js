@@ -38,11 +38,26 @@ for (const order of many.slice(0, 20)) {
   assert.equal((await Order.findByPk(order.id)).customer, order.customer);
 }
 
-// An alteration of the table leaves the default.
+// A key that Sequelize has made becomes hilo's, Sequelize's again, and hilo's again. The model stays as it is.
+const Invoice = sequelize.define(
+  "Invoice",
+  { id: { type: DataTypes.BIGINT, primaryKey: true, autoIncrement: true } },
+  { tableName: "invoices" },
+);
+await Invoice.sync();
+const up = "SELECT hilo_adopt('invoices', 'id')";
+const down = "SELECT hilo_release('invoices', 'id', NULL)";
+for (const [number, migration] of [up, down, up].entries()) {
+  await sequelize.query(migration);
+  assert.equal((await Invoice.create()).id, String(number + 1));
+}
+
+// An alteration of the tables leaves the defaults.
 await sequelize.sync({ alter: true });
 const later = await Order.create({ customer: "Grace" });
 const [[plain]] = await sequelize.query("INSERT INTO orders (customer) VALUES ('plain') RETURNING id");
 assert.equal(new Set([...ids, later.id, plain.id]).size, 1003);
+assert.equal((await Invoice.create()).id, "4");
 
 await sequelize.close();
 console.log("Sequelize: 1003 rows, no id twice");

@@ -25,3 +25,12 @@ class Line(Base):
     id: Mapped[int] = mapped_column(BigInteger, HiloSequence("lines"), primary_key=True)
     item: Mapped[str]
     number: Mapped[int] = mapped_column(BigInteger, server_default=text("hilo_nextval('numbers'::hilo_sequence)"))
+
+
+class Invoice(Base):
+    """Began with a key of SQLAlchemy's own; the third migration gives it to hilo."""
+
+    __tablename__ = "invoices"
+
+    id: Mapped[int] = mapped_column(BigInteger, HiloSequence("invoices_id_seq"), primary_key=True)
+    customer: Mapped[str]

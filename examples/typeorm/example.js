@@ -36,30 +36,48 @@ assert.deepEqual(upQueries.map((query) => query.query), []);
 
 await source.destroy();
 
-// A table whose keys TypeORM has generated. The entity changes together with the column: TypeORM drops the default of
-// a column that the entity still calls generated.
-const invoices = (id) => new EntitySchema({ name: "invoices", columns: { id, note: { type: "text" } } });
+// A table whose keys TypeORM has generated, and the migration that gives them to hilo.
+class HiloNumbersInvoices1700000000000 {
+  async up(runner) {
+    await runner.query("SET LOCAL lock_timeout = '5s'; SELECT hilo_adopt('invoices', 'id')");
+  }
+  async down(runner) {
+    await runner.query("SET LOCAL lock_timeout = '5s'; SELECT hilo_release('invoices', 'id', NULL)");
+  }
+}
 const connect = (id) =>
-  new DataSource({ type: "postgres", database: process.env.PGDATABASE, entities: [Order, invoices(id)] }).initialize();
-
+  new DataSource({
+    type: "postgres",
+    database: process.env.PGDATABASE,
+    entities: [Order, new EntitySchema({ name: "invoices", columns: { id, note: { type: "text" } } })],
+    migrations: [HiloNumbersInvoices1700000000000],
+  }).initialize();
+const statements = async (source) =>
+  (await source.driver.createSchemaBuilder().log()).upQueries.map((query) => query.query);
 const before = await connect({ type: "bigint", primary: true, generated: "increment" });
+const after = await connect({ type: "bigint", primary: true, default: () => "hilo_nextval('invoices_id_seq')" });
 await before.synchronize();
-await before.getRepository("invoices").save([{ note: "1" }, { note: "2" }, { note: "3" }]);
-await before.transaction(async (manager) => {
-  await manager.query("SET LOCAL lock_timeout = '5s'");
-  await manager.query("LOCK TABLE invoices IN ACCESS EXCLUSIVE MODE");
-  await manager.query(`SELECT hilo_create('invoices', start_value => 1 + greatest(
-    (SELECT max(id) FROM invoices),
-    (SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM invoices_id_seq)))`);
-  await manager.query("ALTER TABLE invoices ALTER COLUMN id SET DEFAULT hilo_nextval('invoices')");
-  await manager.query("DROP SEQUENCE invoices_id_seq");
-});
-const unchanged = await before.driver.createSchemaBuilder().log();
-assert.match(unchanged.upQueries.map((query) => query.query).join("; "), /ALTER COLUMN "id" DROP DEFAULT/);
-await before.destroy();
 
-const after = await connect({ type: "bigint", primary: true, default: () => "hilo_nextval('invoices')" });
-assert.deepEqual((await after.driver.createSchemaBuilder().log()).upQueries, []);
-assert.equal((await after.getRepository("invoices").save({ note: "4" })).id, "4");
+// Up, down, and up again, while others insert: no id comes twice.
+const insert = async () => Number((await after.getRepository("invoices").save({ note: "one" })).id);
+const used = [await insert()];
+let done = false;
+const writer = (async () => {
+  while (!done) used.push(await insert());
+})();
+for (const direction of ["up", "down", "up"]) {
+  const last = Math.max(...used);
+  await (direction === "up" ? after.runMigrations() : after.undoLastMigration());
+  used.push(await insert());
+  assert(used.at(-1) > last);
+  assert.deepEqual(await statements(direction === "up" ? after : before), []);
+}
+done = true;
+await writer;
+assert.equal(new Set(used).size, used.length);
+
+// TypeORM drops the default of a column that the entity still calls generated.
+assert.match((await statements(before)).join("; "), /ALTER COLUMN "id" DROP DEFAULT/);
+await before.destroy();
 await after.destroy();
 console.log("TypeORM: 2001 rows, no id twice");

@@ -1,4 +1,4 @@
-//! The programs in examples/, which docs/clients.md explains, do what they say with the real client libraries, and no
+//! The programs in examples/, which docs/clients.md and docs/migrating.md explain, do what they say with the real client libraries, and no
 //! value comes twice while others draw from the same sequence.
 
 use std::collections::BTreeSet;
@@ -189,23 +189,27 @@ fn files(folder: &Path) -> Vec<(PathBuf, String)> {
 }
 
 fn page() -> String {
-    fs::read_to_string(root().join("docs/clients.md")).expect("cannot read the page")
+    document("docs/clients.md")
 }
 
-/// What docs/clients.md prints for a client stands in one file of its example.
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What docs/clients.md and docs/migrating.md print for a client stands in one file of its example.
 #[test]
 fn the_page_prints_what_runs() {
     let examples = files(&root().join("examples"));
-    let page = page();
+    let pages = page() + "\n" + &document("docs/migrating.md");
     let mut found = 0;
-    for block in page.split("\n```").skip(1).step_by(2).filter(|block| !block.starts_with("sql\n"))
+    for block in pages.split("\n```").skip(1).step_by(2).filter(|block| !block.starts_with("sql\n"))
     {
         let lines = || block.lines().skip(1).map(str::trim);
         let shown = examples.iter().any(|(_, text)| lines().all(|line| text.contains(line)));
         assert!(shown, "no example has {block}");
         found += 1;
     }
-    assert!(found > 12, "only {found} blocks");
+    assert!(found > 20, "only {found} blocks");
 }
 
 /// It links to every example, and to nothing else in examples/.

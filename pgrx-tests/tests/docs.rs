@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{ClientExt, Cluster, blocks};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -23,29 +23,6 @@ fn documents() -> Vec<PathBuf> {
     files.push(root().join("README.md"));
     files.sort();
     files
-}
-
-/// The blocks of one kind in a document, in order.
-fn blocks(text: &str, kind: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut block: Option<String> = None;
-    let mut other = false;
-    for line in text.lines() {
-        let mark = line.trim_start().strip_prefix("```");
-        match (mark, &mut block) {
-            (Some(_), Some(_)) => blocks.extend(block.take()),
-            (Some(_), None) if other => other = false,
-            (Some(found), None) if found.trim() == kind => block = Some(String::new()),
-            (Some(_), None) => other = true,
-            (None, Some(block)) => {
-                block.push_str(line);
-                block.push('\n');
-            }
-            (None, None) => {}
-        }
-    }
-    assert!(block.is_none(), "a block does not end");
-    blocks
 }
 
 /// Every SQL block of every document runs.

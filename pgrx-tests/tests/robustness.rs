@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hilo_tests::{Client, ClientExt, Cluster};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 12] = [
+const EXTREMES: [(&str, &[&str]); 14] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -19,6 +19,17 @@ const EXTREMES: [(&str, &[&str]); 12] = [
     ("name", &["'id'", "NULL", "''", "'nothing'"]),
     ("oid", &["1", "NULL", "0", "4294967295"]),
     ("hilo.role", &["'postgres'", "NULL", "'public'", "'-'"]),
+    ("hilo.column_ref", &["'public.filled.id'", "NULL", "'-'", "'a.b'", "'\"'"]),
+    (
+        "jsonb",
+        &[
+            r#"'{"hilo": 1, "sequences": [{"name": "tried"}]}'"#,
+            "NULL",
+            "'null'",
+            "'[]'",
+            r#"'{"hilo": 2}'"#,
+        ],
+    ),
     ("regrole", &["'postgres'", "NULL", "0"]),
     ("internal", &["NULL"]),
 ];
@@ -364,7 +375,7 @@ fn triggers_of_the_catalog_elsewhere() {
         "SELECT oid::regprocedure::text FROM pg_proc
           WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype AND proname <> 'note_roles'",
     );
-    assert_eq!(functions.len(), 8);
+    assert_eq!(functions.len(), 10);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

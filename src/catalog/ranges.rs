@@ -398,7 +398,9 @@ pub fn keep_gaps(
     sequence: &Sequence,
     column: ColumnRef,
 ) -> Result<(), HiloError> {
-    move_gaps(ids, sequence.id, RELEASED, |_| Some((Some(text_datum(&sequence.name)), Some(column))))
+    move_gaps(ids, sequence.id, RELEASED, |_| {
+        Some((Some(text_datum(&sequence.name)), Some(column)))
+    })
 }
 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released.

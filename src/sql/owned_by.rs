@@ -166,9 +166,8 @@ fn drop_sequences(ids: Vec<SequenceId>, cascade: bool) {
         // DROP EXTENSION, in the same statement, leaves nothing to do.
         let Ok(oids) = catalog_oids() else { return };
         // The drop of a column may have been rolled back since, to a savepoint.
-        let is_gone = |sequence: &Sequence| {
-            sequence.owned_by.is_some_and(|column| column.names().is_none())
-        };
+        let is_gone =
+            |sequence: &Sequence| sequence.owned_by.is_some_and(|column| column.names().is_none());
         let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
             continue;
         };

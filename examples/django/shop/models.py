@@ -16,7 +16,7 @@ class Order(models.Model):
 class Invoice(models.Model):
     """Began with Django's own key; the third migration gives it to hilo."""
 
-    id = HiloAutoField(sequence="invoices", primary_key=True)
+    id = HiloAutoField(sequence="invoices_id_seq", primary_key=True)
     order = models.ForeignKey(Order, models.CASCADE)
 
     class Meta:

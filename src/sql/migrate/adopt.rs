@@ -247,7 +247,10 @@ fn settle(old: &CoreSequence, fate: Fate, name: &Name) {
                 WARNING,
                 PgSqlErrorCode::ERRCODE_WARNING,
                 format!("hilo sequence \"{name}\" replaces sequence {sequence}, which is kept"),
-                format!("{}\nWhoever still draws from it gets numbers that the column gets from hilo.", reasons.join("\n")),
+                format!(
+                    "{}\nWhoever still draws from it gets numbers that the column gets from hilo.",
+                    reasons.join("\n")
+                ),
             );
         }
     }

@@ -50,7 +50,10 @@ pub fn protect(column: &Column) {
     ereport!(
         NOTICE,
         PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("column {} was GENERATED ALWAYS; trigger {trigger} protects it from now on", column.describe()),
+        format!(
+            "column {} was GENERATED ALWAYS; trigger {trigger} protects it from now on",
+            column.describe()
+        ),
         "The trigger accepts a value that the session has just drawn. It refuses OVERRIDING SYSTEM VALUE and values in COPY too, and COPY inserts row by row. Disable it to write values of your own, or drop it to give up the protection."
     );
 }

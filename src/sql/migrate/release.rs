@@ -170,7 +170,8 @@ fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     let oid =
         spi::look_up(&format!("SELECT {}::regclass::oid", spi::literal(&name)), |row| row.oid(1))
             [0];
-    let default = format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
+    let default =
+        format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
     alter_table::execute(&column.alter(&[default.into_bytes()]));
     if sequence.owned_by.is_some() {
         let owner = [column.table_sql.as_slice(), b".", &column.column_sql].concat();
@@ -186,14 +187,23 @@ fn free_name(column: &Column) -> Vec<u8> {
     // SAFETY: the names are C strings; the result is one in the current memory context.
     let chosen = unsafe {
         let schema = pg_sys::get_rel_namespace(column.relid);
-        CStr::from_ptr(pg_sys::ChooseRelationName(table, name.as_ptr(), c"seq".as_ptr(), schema, false))
+        CStr::from_ptr(pg_sys::ChooseRelationName(
+            table,
+            name.as_ptr(),
+            c"seq".as_ptr(),
+            schema,
+            false,
+        ))
     };
     let sql = format!(
         "SELECT format('%I.%I', relnamespace::regnamespace::name, {}) FROM pg_class WHERE oid = {}::oid",
         spi::literal(chosen.to_bytes()),
         column.relid.to_u32()
     );
-    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).into_iter().next().unwrap_or_default()
+    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default())
+        .into_iter()
+        .next()
+        .unwrap_or_default()
 }
 
 fn role_sql(role: pg_sys::Oid) -> Vec<u8> {
