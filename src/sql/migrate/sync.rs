@@ -44,20 +44,13 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let locked = ddl::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    if sequence.definition.cycle {
-        // Its values come again in any case.
-        return next_datum(args, renumber::unserved(sequence).next);
-    }
     let next = match column.furthest(Direction::of(sequence.definition.increment)) {
-        Some(taken) if serves_again(sequence, &column, taken) => {
+        // The values of a sequence that cycles come again in any case.
+        Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
             renumber::advance(sequence, taken).or_raise()
         }
         _ => unserved(sequence).next(),
     };
-    next_datum(args, next)
-}
-
-fn next_datum(args: Args, next: Option<i64>) -> pg_sys::Datum {
     match next {
         Some(next) => next.into(),
         None => args.null(),
