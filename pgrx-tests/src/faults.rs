@@ -99,6 +99,27 @@ impl Cluster {
         self.wait_until_gone(pid);
     }
 
+    /// Makes commits wait for a standby that does not exist, and waits until they do: the server reads its
+    /// configuration at its own pace.
+    #[track_caller]
+    pub fn await_absent_standby(&self) {
+        self.configure("synchronous_standby_names", "nobody");
+        self.reload();
+        let mut probe = self.connect("postgres");
+        let pid = probe.backend_pid();
+        let mut watch = self.connect("postgres");
+        std::thread::scope(|scope| {
+            scope
+                .spawn(move || while probe.batch_execute("SELECT pg_current_xact_id()").is_ok() {});
+            wait_until("commits wait for the standby", LONG, || {
+                watch.one(&format!(
+                    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'SyncRep')"
+                ))
+            });
+            watch.run(&format!("SELECT pg_terminate_backend({pid})"));
+        });
+    }
+
     /// Waits until a worker of hilo waits for a synchronous standby.
     #[track_caller]
     pub fn wait_for_worker_awaiting_standby(&self) -> i32 {

@@ -34,8 +34,7 @@ fn of_what_many_return_while_the_standby_is_silent() {
         }
     }
     let pids: Vec<i32> = sessions.iter_mut().map(|session| session.backend_pid()).collect();
-    cluster.configure("synchronous_standby_names", "nobody");
-    cluster.reload();
+    cluster.await_absent_standby();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| cluster.connect("postgres").draw("other", 1));
         cluster.wait_for_worker_awaiting_standby();

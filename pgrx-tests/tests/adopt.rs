@@ -477,3 +477,134 @@ fn beside_those_who_draw_first() {
     assert_eq!(insert(&mut client), drawn + 2);
     cluster.finish();
 }
+
+/// What a default names is no proof of a right: nothing is locked, read, taken or dropped for a table that its owner
+/// could not lock, read, take or drop.
+#[test]
+fn a_default_gives_no_rights() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE ROLE mallory; CREATE ROLE victim; GRANT CREATE ON SCHEMA public TO mallory, victim",
+    );
+    client.run("SET ROLE victim; CREATE SEQUENCE vs; SELECT hilo_create('vh'); CREATE TABLE vt (id bigint DEFAULT nextval('vs')); RESET ROLE");
+    let oid: u32 = client.one("SELECT 'vs'::regclass::oid");
+    client.run("SET ROLE mallory");
+    client.run(&format!("CREATE TABLE one (id bigint DEFAULT nextval('{oid}'::regclass)); CREATE TABLE two (id bigint DEFAULT nextval('1259'::regclass))"));
+    client.run("CREATE TABLE three (id bigint NOT NULL DEFAULT hilo_nextval('vh'))");
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; SELECT last_value FROM vs; LOCK TABLE pg_class IN ACCESS SHARE MODE");
+    client.run("SET lock_timeout = '10s'");
+    for table in ["one", "two"] {
+        client.refusal(&format!("SELECT hilo_adopt('{table}', 'id')")).is("42501").helps();
+    }
+    client.refusal("SELECT hilo_release('three', 'id')").is("42501").helps();
+    // A superuser who does it for that owner does no more.
+    client.run("RESET ROLE");
+    client.refusal("SELECT hilo_adopt('one', 'id')").is("42501").helps();
+    client.refusal("SELECT hilo_release('three', 'id')").is("42501").helps();
+    client.run("GRANT USAGE ON SEQUENCE vs TO mallory; SELECT hilo_adopt('one', 'id', 'mine')");
+    holder.run("COMMIT");
+    client.run("INSERT INTO vt DEFAULT VALUES; SELECT hilo_nextval('vh')");
+    // A function of the same name is not hilo's.
+    client.run("CREATE SCHEMA fake AUTHORIZATION mallory; SET ROLE mallory");
+    client.run("CREATE FUNCTION fake.hilo_nextval(hilo_sequence) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'");
+    client.run(
+        "CREATE TABLE four (id bigint NOT NULL DEFAULT fake.hilo_nextval('mine'::hilo_sequence))",
+    );
+    client.refusal("SELECT hilo_release('four', 'id')").is("55000").helps();
+    cluster.finish();
+}
+
+/// What a released column has lost is kept for that column, whatever the name of its next sequence.
+#[test]
+fn gaps_stay_with_their_column() {
+    let (cluster, mut client) = cluster();
+    let mut other = cluster.connect("postgres");
+    client.run("CREATE TABLE t (id bigserial); SELECT hilo_adopt('t', 'id', 'mine'); CREATE TABLE u (id bigserial)");
+    other.draw("mine", 20);
+    client.run("SELECT hilo_release('t', 'id', NULL)");
+    let gaps = "SELECT name || ' ' || sum(count) FROM hilo_gaps GROUP BY name";
+    let kept: Vec<String> = client.all(gaps);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    client.run("SELECT hilo_adopt('u', 'id', 'mine'); SELECT hilo_drop('mine', cascade => true)");
+    assert_eq!(client.all::<String>(gaps), kept);
+    client.run("SELECT hilo_adopt('t', 'id', 'yours')");
+    assert_eq!(client.all::<String>(gaps), [kept[0].replace("mine", "yours")]);
+    cluster.finish();
+}
+
+/// A column that is narrower than its sequence gets a sequence of its own type, and ends where it ends.
+#[test]
+fn a_narrow_column_is_released() {
+    let (cluster, mut client) = cluster();
+    for identity in ["NULL", "'ALWAYS'"] {
+        client.run("SELECT hilo_create('s'); CREATE TABLE t (id smallint NOT NULL DEFAULT hilo_nextval('s'), \"Ключ таблицы с длинным именем столбца\" int NOT NULL DEFAULT hilo_nextval('l'))");
+        client.run("SELECT hilo_create('l'); SELECT hilo_nextval('s')");
+        client.run(&format!("SELECT hilo_release('t', 'id', {identity}), hilo_release('t', 'Ключ таблицы с длинным именем столбца', {identity})"));
+        assert_eq!(insert(&mut client), 2);
+        client.run("DROP TABLE t; DROP SEQUENCE IF EXISTS t_id_seq; DO $$ DECLARE s text; BEGIN FOR s IN SELECT oid::regclass FROM pg_class WHERE relkind = 'S' LOOP EXECUTE 'DROP SEQUENCE ' || s; END LOOP; END $$");
+    }
+    client.run("SELECT hilo_create('far', start_value => 40000); CREATE TABLE t (id smallint NOT NULL DEFAULT hilo_nextval('far'))");
+    client.run("SELECT hilo_release('t', 'id')");
+    client.refusal("INSERT INTO t DEFAULT VALUES").is("2200H");
+    cluster.finish();
+}
+
+/// An ordinary owner moves columns that were GENERATED ALWAYS; each is protected by itself.
+#[test]
+fn several_columns_that_were_generated_always() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; SET ROLE seller");
+    client.run("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, b int GENERATED ALWAYS AS IDENTITY, c int NOT NULL DEFAULT 0)");
+    client.run("SELECT hilo_adopt('t', 'id'), hilo_adopt('t', 'b')");
+    client.run("INSERT INTO t DEFAULT VALUES; SELECT hilo_release('t', 'b', 'ALWAYS')");
+    client.refusal("INSERT INTO t (id) VALUES (99)").is("428C9");
+    client.refusal("INSERT INTO t (b) VALUES (99)").is("428C9");
+    assert_eq!(insert(&mut client), 2);
+    cluster.finish();
+}
+
+/// hilo_sync leaves a sequence that cycles alone, and waits in no deadlock with those who drop tables.
+#[test]
+fn sync_beside_cycles_and_drops() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('c', max_value => 10, cycle => true); CREATE TABLE c (id bigint DEFAULT hilo_nextval('c'))");
+    client.run("INSERT INTO c VALUES (10)");
+    assert_eq!(client.one::<i64>("SELECT hilo_sync('c', 'c', 'id')"), 1);
+    assert_eq!(client.draw("c", 2), [1, 2]);
+    client.run("SELECT hilo_create('s'); CREATE TABLE t (id bigint DEFAULT hilo_nextval('s')); SELECT hilo_alter('s', owned_by => 't.id')");
+    let mut dropper = cluster.connect("postgres");
+    dropper.run("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE");
+    let pid = client.backend_pid();
+    thread::scope(|scope| {
+        let syncing = scope.spawn(|| {
+            let refusal = client.refusal("SELECT hilo_sync('s', 't', 'id')");
+            assert!(
+                ["42P01", "42704"].contains(&refusal.report().code().code()),
+                "{:?}",
+                refusal.report()
+            );
+        });
+        wait_until("hilo_sync waits for the table", LONG, || {
+            cluster.connect("postgres").sees_waiting(pid)
+        });
+        dropper.run("DROP TABLE t; COMMIT");
+        syncing.join().expect("it is told that the table is gone");
+    });
+    cluster.finish();
+}
+
+/// Event triggers see what hilo_adopt does to the table, and may forbid it.
+#[test]
+fn event_triggers_see_it() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE TABLE seen (tag text, object text); CREATE TABLE t (id serial); CREATE TABLE i (id int GENERATED BY DEFAULT AS IDENTITY)");
+    client.run("CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen SELECT TG_TAG, object_identity FROM pg_event_trigger_ddl_commands(); END $$; CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()");
+    client.run("SELECT hilo_adopt('t', 'id'), hilo_adopt('i', 'id'), hilo_release('t', 'id')");
+    let seen: Vec<String> = client.all("SELECT DISTINCT tag || ' ' || object FROM seen WHERE tag = 'ALTER TABLE' AND object NOT LIKE '%seq' ORDER BY 1");
+    assert_eq!(seen, ["ALTER TABLE public.i", "ALTER TABLE public.t"]);
+    client.run("DROP EVENT TRIGGER note; CREATE FUNCTION forbid() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$; CREATE EVENT TRIGGER forbid ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION forbid()");
+    client.refusal("SELECT hilo_release('i', 'id')").is("P0001");
+    assert_eq!(client.one::<i64>("INSERT INTO i DEFAULT VALUES RETURNING id::bigint"), 1);
+    cluster.finish();
+}

@@ -204,3 +204,28 @@ fn it_is_dumped_and_restored() {
     assert_eq!(names(&mut client), ["gone", "kept"]);
     cluster.finish();
 }
+
+/// CASCADE counts for the statement that says it, whatever an event trigger does meanwhile.
+#[test]
+fn statements_within_statements() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE TABLE temporary (x int); CREATE FUNCTION f() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN IF current_setting('test.kind') = 'cascade' THEN DROP TABLE IF EXISTS nothing CASCADE; ELSE CREATE TABLE IF NOT EXISTS temporary (x int); END IF; END $$");
+    client.run("SET client_min_messages = error; SET test.kind = ''; CREATE EVENT TRIGGER e ON sql_drop EXECUTE FUNCTION f()");
+    let prepare = |client: &mut Client| {
+        client.run("SELECT hilo_create('orders')");
+        client.run(TABLE);
+        client.run("SELECT hilo_alter('orders', owned_by => 'orders.id'); CREATE TABLE copy (LIKE orders INCLUDING ALL)");
+    };
+    prepare(&mut client);
+    client.run("SET test.kind = 'cascade'");
+    client.refusal("DROP TABLE orders").is("2BP01");
+    client.run("SET test.kind = ''; DROP TABLE orders CASCADE");
+    assert!(names(&mut client).is_empty());
+    client.run("DROP TABLE copy");
+    prepare(&mut client);
+    client.run("DO $$ BEGIN BEGIN DROP TABLE orders; EXCEPTION WHEN OTHERS THEN NULL; END; DROP TABLE temporary; END $$");
+    assert_eq!(names(&mut client), ["orders"]);
+    client.run("DO $$ BEGIN BEGIN DROP TABLE orders CASCADE; RAISE 'no'; EXCEPTION WHEN OTHERS THEN NULL; END; END $$");
+    client.run("INSERT INTO orders DEFAULT VALUES; INSERT INTO copy DEFAULT VALUES");
+    cluster.finish();
+}

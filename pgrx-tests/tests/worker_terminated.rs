@@ -77,8 +77,7 @@ fn while_the_standby_is_silent_loses_no_block() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('silent', block_size => 8)");
     assert_eq!(cluster.connect("postgres").draw("silent", 8), (1..=8).collect::<Vec<_>>());
-    cluster.configure("synchronous_standby_names", "nobody");
-    cluster.reload();
+    cluster.await_absent_standby();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| cluster.connect("postgres").draw("silent", 1));
         for _ in 0..3 {

@@ -43,7 +43,9 @@ impl ColumnRef {
                 (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
             };
             let table = of(pg_sys::get_rel_name(self.relid))?;
-            let column = of(pg_sys::get_attname(self.relid, self.attnum, true))?;
+            // A column that was dropped still has a name, by which it is not found.
+            let column = of(pg_sys::get_attname(self.relid, self.attnum, true))
+                .filter(|name| ColumnRef::named(self.relid, name) == Some(self))?;
             let schema = of(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(self.relid)))?;
             Some([schema, table, column])
         }
