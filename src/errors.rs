@@ -137,6 +137,8 @@ pub enum HiloError {
     Distributed(String),
     #[error("column {0} cannot become an identity column of its partitions or children")]
     NoIdentityBelow(String),
+    #[error("cannot drop identity sequence {sequence} because other objects depend on it")]
+    IdentityInUse { sequence: String, others: Vec<String> },
     #[error("column {column} uses hilo sequence \"{name}\" already")]
     UsesHilo { column: String, name: String },
     #[error("column {column} does not use a hilo sequence")]
@@ -289,6 +291,7 @@ impl HiloError {
             Self::OwnersDiffer(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
+            | Self::IdentityInUse { .. }
             | Self::OwnedColumnHasDependents { .. }
             | Self::PruneHasDependents(_)
             | Self::RoleHasDependents { .. }
@@ -339,7 +342,7 @@ impl HiloError {
             Self::CannotDraw(_) => Some("Its default names no sequence on which that role has USAGE or UPDATE.".into()),
             Self::NotTheTables(_) => Some("Its numbers may be in use elsewhere.".into()),
             Self::Distributed(_) => Some("The other nodes would keep the old default.".into()),
-            Self::NoIdentityBelow(_) => Some("Before PostgreSQL 17, only the table itself is an identity column's: what is inserted into a partition or child directly would get no number.".into()),
+            Self::NoIdentityBelow(_) => Some("What is inserted directly into one of them would get no number: tables that inherit have no identity of their parent, nor have partitions before PostgreSQL 17.".into()),
             Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
             Self::NoCoreSequence { default, .. } | Self::NoHiloSequence { default, .. } => {
                 Some(match default {
@@ -348,7 +351,7 @@ impl HiloError {
                 })
             }
             Self::UsesHilo { .. } => Some("Its default calls hilo_nextval.".into()),
-            Self::UsedTwice { others, .. } => Some(some_of(others)),
+            Self::UsedTwice { others, .. } | Self::IdentityInUse { others, .. } => Some(some_of(others)),
             Self::NodesShare(_) => Some("A sequence of Postgres knows nothing of the values that other nodes serve.".into()),
             Self::Nullable(_) => Some("Postgres requires it of every identity column.".into()),
             Self::CannotOwn(_) => Some("Only a permanent, unlogged, partitioned or foreign table can own a hilo sequence.".into()),
@@ -440,6 +443,7 @@ impl HiloError {
             Self::NoCoreSequence { .. } => "hilo_adopt takes over serial and identity columns, and those whose default is nextval(...). For any other column, create a sequence with hilo_create and set the default to hilo_nextval.".into(),
             Self::UsesHilo { .. } => "There is nothing to take over. hilo_sync moves the sequence beyond the values of the column.".into(),
             Self::NoHiloSequence { .. } => "hilo_release takes columns whose default is hilo_nextval of a constant name.".into(),
+            Self::IdentityInUse { .. } => "Drop these objects, or let them draw from elsewhere.".into(),
             Self::UsedTwice { .. } => "Give each column a sequence of its own first.".into(),
             Self::NodesShare(_) => "Let one node serve it alone: set hilo.node_count = 1, then hilo_alter(name, restart_with => ...) with a value beyond all that any node has reserved.".into(),
             Self::Nullable(_) => "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for a column with a default.".into(),

@@ -12,11 +12,7 @@ module HiloSequences
     name = column&.default_function.to_s[/\bhilo_nextval\('((?:[^']|'')*)'::/, 1]
     return super unless name
 
-    # Never back: values that were used and deleted do not come again.
-    execute(<<~SQL)
-      SELECT hilo_setval('#{name}', max(#{quote_column_name(key)})) FROM #{quote_table_name(table)}
-      HAVING max(#{quote_column_name(key)}) > (SELECT coalesce(max_reserved, 0) FROM hilo_sequences WHERE name = '#{name}')
-    SQL
+    execute("SELECT hilo_sync('#{name}', #{quote(quote_table_name(table))}, #{quote(key)})")
   end
 end
 

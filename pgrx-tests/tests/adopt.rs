@@ -318,6 +318,11 @@ fn what_is_refused() {
         client.refusal(&format!("SELECT {call}")).is(sqlstate).helps();
         assert_eq!(schema(&cluster), before, "{call}");
     }
+    client.run("CREATE TABLE many (id bigint NOT NULL DEFAULT hilo_nextval('h2')); CREATE TABLE heir () INHERITS (many); CREATE TABLE n (id numeric NOT NULL DEFAULT hilo_nextval('h3')); SELECT hilo_create('h2'), hilo_create('h3')");
+    client.refusal("SELECT hilo_release('many', 'id')").is("0A000").helps();
+    client.refusal("SELECT hilo_release('n', 'id')").is("22023").helps();
+    client.run("CREATE TABLE used (id int GENERATED ALWAYS AS IDENTITY); CREATE VIEW users AS SELECT nextval('used_id_seq')");
+    client.refusal("SELECT hilo_adopt('used', 'id')").is("2BP01").details("view users").helps();
     client.run("ALTER TABLE t DROP COLUMN word CASCADE");
     client.refusal("SELECT hilo_adopt('t', 'id', 'h')").is("42710").helps();
     client.run("SET lock_timeout = '50ms'");

@@ -220,7 +220,10 @@ fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> Fate {
         matches!(column.source(*table), Source::Core { sequence, identity: Some(_) } if sequence == old.oid)
     });
     let uses = old.other_uses(tables);
-    if is_identity && uses.is_empty() {
+    if is_identity && !uses.is_empty() {
+        let sequence = escape_for_message(&old.qualified);
+        HiloError::IdentityInUse { sequence, others: uses }.raise()
+    } else if is_identity {
         Fate::Gone
     } else if !uses.is_empty() {
         Fate::Kept(uses)

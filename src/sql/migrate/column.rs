@@ -30,6 +30,7 @@ pub struct Column {
     /// `None`: the column is of type numeric.
     pub data_type: Option<DataType>,
     pub not_null: bool,
+    pub is_partitioned: bool,
 }
 
 /// Whether an identity column refuses values of the caller's.
@@ -91,6 +92,7 @@ impl Column {
                 column_sql: bytes(7),
                 data_type,
                 not_null: row.bool(9),
+                is_partitioned: row.text(2) == "p",
             };
             (column, row.text(2), row.text(3), row.bool(4), type_oid, row.bool(10))
         });

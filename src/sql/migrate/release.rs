@@ -79,7 +79,15 @@ fn check(column: &Column, kind: Kind, tables: &[pg_sys::Oid]) {
     if !column.not_null {
         HiloError::Nullable(column.describe()).raise();
     }
-    if cfg!(any(feature = "pg15", feature = "pg16")) && tables.len() > 1 {
+    if column.data_type.is_none() {
+        HiloError::Argument(
+            "identity column type must be smallint, integer, or bigint".into(),
+            "Use identity => NULL for a column with a default.",
+        )
+        .raise();
+    }
+    let partitions_have_it = !cfg!(any(feature = "pg15", feature = "pg16"));
+    if tables.len() > 1 && !(column.is_partitioned && partitions_have_it) {
         HiloError::NoIdentityBelow(column.describe()).raise();
     }
 }
