@@ -14,6 +14,7 @@ use super::args::{Args, sql_functions};
 use super::ddl::Duplicate;
 use super::document::apply;
 use super::furthest::{Held, Kind, held};
+use super::migrate::lock;
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
 use super::{ddl, owners, renumber};
@@ -73,7 +74,7 @@ fn locked() -> Result<Missing, HiloError> {
             privileges::may_create()?;
         }
         for table in &more {
-            lock(pg_sys::Oid::from_u32(*table))?;
+            lock::tables(pg_sys::Oid::from_u32(*table));
         }
         // What was found before a wait may not be all.
         match (more.is_empty(), others_wait) {
@@ -90,26 +91,9 @@ fn locked() -> Result<Missing, HiloError> {
     }
 }
 
-/// Keeps other sessions from writing to a table and to those that inherit from it, until the transaction ends.
-fn lock(table: pg_sys::Oid) -> Result<(), HiloError> {
-    let one = |table| {
-        // SAFETY: takes a lock inside a transaction, whose end releases it; any OID can be locked.
-        unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareRowExclusiveLock as _) }
-    };
-    one(table);
-    children(table)?.into_iter().for_each(one);
-    Ok(())
-}
-
 /// The tables that inherit from a table.
 fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    // SAFETY: the list is made of OIDs, in the current memory context, with as many cells as it says.
-    let all = unsafe {
-        let list = ffi::with_children(table);
-        let cells = 0..pg_sys::list_length(list);
-        crate::memory::collected(cells.map(|at| pg_sys::list_nth_oid(list, at)))?
-    };
-    Ok(all.into_iter().filter(|child| *child != table).collect())
+    Ok(lock::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
 /// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left

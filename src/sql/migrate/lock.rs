@@ -48,8 +48,8 @@ pub fn tables_and_sequences(
     }
 }
 
-/// Locks a table and all that inherit from it.
-fn tables(relid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+/// Locks a table and all that inherit from it against writers.
+pub fn tables(relid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, TABLE) };
     let mut locked = vec![relid];
@@ -68,7 +68,8 @@ fn tables(relid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-fn with_children(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+/// A table and all that inherit from it.
+pub fn with_children(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let list = ffi::with_children(relid);
     // SAFETY: the list is one of OIDs, with as many cells as it says.
     unsafe {

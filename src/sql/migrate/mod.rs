@@ -8,6 +8,6 @@ mod alter_table;
 mod column;
 mod core_sequence;
 mod generated_always;
-mod lock;
+pub mod lock;
 mod release;
 mod sync;
