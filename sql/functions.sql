@@ -193,9 +193,9 @@ CREATE FUNCTION hilo_create_missing()
 COMMENT ON FUNCTION hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
     'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
-    'next value; null: none is left. The owner of the tables owns the sequence; the caller, if the tables have '
-    'several. Keeps other sessions from writing to the tables until the transaction ends. Leaves out, with a '
-    'NOTICE, sequences of tables that the caller does not own. Errors: 42501 without CREATE on the schema of '
+    'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
+    'writing to the tables until the transaction ends. Leaves out, with a NOTICE, sequences of tables that the '
+    'caller does not own, or that several roles own. Errors: 42501 without CREATE on the schema of '
     'the extension, 55P03 after lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.

@@ -98,7 +98,8 @@ fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
 
 /// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left
 /// out: that one stands for both. Sequences that the caller may not create are returned apart, each with a column
-/// of another role's table: the caller could not begin behind what that holds.
+/// of another role's table: the caller could not begin behind what that holds, and one role's column must not decide
+/// what another role's sequence is like.
 fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
     let mut missing = Missing::new();
     for (default, name) in column_defaults::all(owners::name_type()?) {
@@ -113,7 +114,6 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
     }
     let (user, mut skipped) = (ffi::current_user(), Vec::new());
     missing.retain(|name, columns| {
-        // One role's column must not decide what another role's sequence is like.
         let owner = columns.first().map(|column| table_owner(column.relid));
         let theirs = |column: &&ColumnRef| {
             let theirs = table_owner(column.relid);
@@ -180,10 +180,10 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
             next
         }
     };
-    if let Some(owner) = common_owner(columns)
-        && let Some(locked) = definitions::lock_existing(created.id)?
+    if let Some(locked) = definitions::lock_existing(created.id)?
+        && let Some(column) = columns.first()
     {
-        owners::set_owner(locked, owner);
+        owners::set_owner(locked, table_owner(column.relid));
     }
     Ok(next)
 }
@@ -202,12 +202,6 @@ fn data_type(kinds: &[Kind], furthest: Option<i64>) -> DataType {
         .filter(|data_type| narrowest <= data_type.max())
         .find(fits)
         .unwrap_or(DataType::BigInt)
-}
-
-/// The owner of the tables, if all have the same.
-fn common_owner(columns: &[ColumnRef]) -> Option<pg_sys::Oid> {
-    let owner = table_owner(columns.first()?.relid);
-    columns.iter().all(|column| table_owner(column.relid) == owner).then_some(owner)
 }
 
 fn warn(name: &Name, column: ColumnRef, others: i64) {
