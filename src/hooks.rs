@@ -80,7 +80,7 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
-        let (owned, cascade) = (owned_by::before(node), owned_by::cascades(node));
+        let (owned, dependents) = (owned_by::before(node), owned_by::dependents(node));
         let mark = owned_by::mark();
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
@@ -93,7 +93,7 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
-        owned_by::after_drop(mark, cascade);
+        owned_by::after_drop(mark, dependents);
         if !owned.is_null() {
             owned_by::after(owned);
         }

@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 use hilo_core::numbers::SequenceId;
 
 use super::column_ref_type::identifiers;
+use super::owners::Dependents;
 use super::{ddl, owners, renumber};
 use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
@@ -148,7 +149,7 @@ pub fn mark() -> usize {
 /// `mark`. They may be used by the defaults of other columns. These prevent the drop, unless the statement says
 /// CASCADE.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn after_drop(mark: usize, cascade: bool) {
+pub unsafe extern "C-unwind" fn after_drop(mark: usize, dependents: Dependents) {
     let ids = {
         let mut dropped = DROPPED.borrow_mut();
         let mark = mark.min(dropped.len());
@@ -156,11 +157,11 @@ pub unsafe extern "C-unwind" fn after_drop(mark: usize, cascade: bool) {
     };
     // SAFETY: reads a static of xact.c.
     if !ids.is_empty() && unsafe { pg_sys::IsTransactionState() } {
-        drop_sequences(ids, cascade);
+        drop_sequences(ids, dependents);
     }
 }
 
-fn drop_sequences(ids: Vec<SequenceId>, cascade: bool) {
+fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
     next_command();
     for id in ids {
         // DROP EXTENSION, in the same statement, leaves nothing to do.
@@ -171,19 +172,19 @@ fn drop_sequences(ids: Vec<SequenceId>, cascade: bool) {
         let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
             continue;
         };
-        drop_defaults(&sequence.name, cascade);
+        drop_defaults(&sequence.name, dependents);
         if let Some(locked) = definitions::lock_existing(id).or_raise()
             && is_gone(&locked.sequence)
         {
-            drop_defaults(&locked.sequence.name, cascade);
+            drop_defaults(&locked.sequence.name, dependents);
             ddl::remove(locked);
         }
     }
 }
 
-fn drop_defaults(name: &Name, cascade: bool) {
+fn drop_defaults(name: &Name, dependents: Dependents) {
     let defaults = column_defaults::using(owners::name_type().or_raise(), name);
-    if !defaults.is_empty() && !cascade {
+    if !defaults.is_empty() && dependents == Dependents::Keep {
         let dependents =
             memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
         HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
@@ -208,7 +209,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
             let ids = std::mem::take(&mut *DROPPED.borrow_mut());
             if !ids.is_empty() {
-                drop_sequences(ids, false);
+                drop_sequences(ids, Dependents::Keep);
             }
         }
         XACT_EVENT_ABORT => DROPPED.borrow_mut().clear(),
@@ -216,14 +217,14 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     }
 }
 
-/// Whether a statement that drops something says CASCADE.
+/// What a statement that drops something does with what depends on it.
 ///
 /// # Safety
 /// `node` must be a statement.
-pub unsafe fn cascades(node: *mut pg_sys::Node) -> bool {
+pub unsafe fn dependents(node: *mut pg_sys::Node) -> Dependents {
     const CASCADE: pg_sys::DropBehavior::Type = pg_sys::DropBehavior::DROP_CASCADE;
     // SAFETY: the tag of a node tells its type.
-    unsafe {
+    let cascades = unsafe {
         match (*node).type_ {
             pg_sys::NodeTag::T_DropStmt => (*node.cast::<pg_sys::DropStmt>()).behavior == CASCADE,
             pg_sys::NodeTag::T_DropOwnedStmt => {
@@ -234,7 +235,8 @@ pub unsafe fn cascades(node: *mut pg_sys::Node) -> bool {
             }
             _ => false,
         }
-    }
+    };
+    if cascades { Dependents::Drop } else { Dependents::Keep }
 }
 
 /// The commands of an ALTER TABLE.

@@ -78,9 +78,10 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
-/// What DROP OWNED does with the column defaults that use a sequence.
+/// What a statement that drops a sequence does with the column defaults that use it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Dependents {
+#[repr(u8)]
+pub enum Dependents {
     /// They prevent it (RESTRICT).
     Keep,
     /// It drops them too (CASCADE).

@@ -55,8 +55,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
         }
     }
     let old = olds.iter().find(|old| old.oid == own).expect("it was found among the sources");
-    let owned = column.owns(own);
-    let sequence = create(&column, old, &olds, given, owned);
+    let sequence = create(&column, old, &olds, given);
     let granted = grant(&sequence, old, identity, &tables);
     let fates: Vec<Fate> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
     set_default(&column, &tables, &sequence.name, identity);
@@ -100,7 +99,6 @@ fn create(
     old: &CoreSequence,
     olds: &[CoreSequence],
     given: Option<Name>,
-    owned: bool,
 ) -> Sequence {
     let name = given.unwrap_or_else(|| free_name(old));
     if definitions::by_name(&name).or_raise().is_some() {
@@ -117,17 +115,17 @@ fn create(
     }
     let definition = Definition::create(&old.options(column.data_type)).or_raise();
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
+    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
         name,
         owner: column.table_owner,
         created_at: definitions::now(),
-        owned_by: owned.then_some(ColumnRef { relid: column.relid, attnum: column.attnum }),
+        owned_by: Some(its_column).filter(|_| column.owns(old.oid)),
         definition,
     };
     ddl::insert(&sequence, Duplicate::Refuse);
     invalidation::begin();
-    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     ranges::adopt_gaps(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
     if next != Some(sequence.definition.start_value) {
         renumber::continue_with(&sequence, next);
