@@ -122,11 +122,11 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
     'several nodes share the sequence, 42501.';
 
-CREATE FUNCTION hilo_generated_always() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_generated_always';
-COMMENT ON FUNCTION hilo_generated_always() IS
-    'Refuses values that the session has not drawn last from a hilo sequence: for adopted columns that were '
-    'GENERATED ALWAYS';
+CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
+    'Returns the next value of a sequence, as hilo_nextval does. A column with this default is GENERATED ALWAYS: an '
+    'INSERT with another value than DEFAULT is refused without OVERRIDING SYSTEM VALUE, and so is an UPDATE (428C9).';
 
 -- Privileges on many sequences, and on those to come.
 

@@ -17,9 +17,11 @@ use crate::catalog::version;
 use crate::errors::OrRaise;
 use crate::session::{invalidation, memo};
 use crate::shared;
-use crate::sql::{owned_by, owners};
+use crate::sql::{generated_always, owned_by, owners};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
+static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
+    Global::new(Cell::new(None));
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
 
 /// Sets the hooks. Called once, from `_PG_init`.
@@ -28,6 +30,8 @@ pub fn init() {
     unsafe {
         PREV_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(process_utility);
+        PREV_ANALYZE.set(pg_sys::post_parse_analyze_hook);
+        pg_sys::post_parse_analyze_hook = Some(analyzed);
         PREV_ACCESS.set(pg_sys::object_access_hook);
         pg_sys::object_access_hook = Some(object_access);
     }
@@ -102,6 +106,24 @@ unsafe extern "C-unwind" fn process_utility(
         }
         if !belongings.is_null() {
             owners::after(belongings);
+        }
+    }
+}
+
+/// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but the work.
+unsafe extern "C-unwind" fn analyzed(
+    state: *mut pg_sys::ParseState,
+    query: *mut pg_sys::Query,
+    jumble: *mut pg_sys::JumbleState,
+) {
+    // SAFETY: this is the hook that was set before ours, called with the same arguments. The query is one that the
+    // parser has made.
+    unsafe {
+        if let Some(prev) = PREV_ANALYZE.get() {
+            prev(state, query, jumble);
+        }
+        if generated_always::concerns(query) {
+            generated_always::check(query);
         }
     }
 }

@@ -8,7 +8,7 @@ const SCHEMAS: [&str; 2] = ["numbers", "hilo"];
 /// The database `shop`, with the extension in `schema`, and a role that may use it.
 fn shop(cluster: &Cluster, schema: &str) -> Client {
     let mut admin = cluster.connect("postgres");
-    admin.run("CREATE ROLE clerk LOGIN");
+    admin.run("CREATE ROLE clerk LOGIN; CREATE ROLE shop_owner");
     admin.run("CREATE DATABASE shop");
     let mut client = cluster.connect("shop");
     client.run(&format!(
@@ -168,7 +168,7 @@ fn it_is_created_as_the_readme_says() {
     let commands = block.and_then(|text| text.split("```").next()).expect("the block is there");
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");
-    admin.run("CREATE ROLE clerk LOGIN");
+    admin.run("CREATE ROLE clerk LOGIN; CREATE ROLE shop_owner");
     admin.run("CREATE DATABASE shop");
     cluster.connect("shop").run(commands);
     let mut admin = cluster.connect("shop");

@@ -415,6 +415,25 @@ pub fn adopt_gaps(
     })
 }
 
+/// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum` 0), because it is
+/// dropped.
+pub fn forget_released(
+    ids: &CatalogOids,
+    relid: pg_sys::Oid,
+    attnum: i16,
+) -> Result<(), HiloError> {
+    let table = Table::write(ids.gap)?;
+    let keys = [(gap::SEQUENCE, Match::Int8(RELEASED.0))];
+    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+        let column = ColumnRef::unpacked(row.int8(gap::RELEASED_FROM));
+        if column.relid == relid && (attnum == 0 || column.attnum == attnum) {
+            table.delete(&row);
+        }
+        true
+    });
+    Ok(())
+}
+
 /// Moves those rows for which `to_columns` says what their last two columns become.
 fn move_gaps(
     ids: &CatalogOids,

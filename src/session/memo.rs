@@ -157,13 +157,6 @@ pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
     LAST.get()
 }
 
-/// Whether this session was given `value` last by any of the sequences that it uses.
-pub fn was_last(value: i64) -> bool {
-    let is_it = |entry: &Entry| entry.last.get() == Some(value);
-    LAST.get().is_some_and(|(_, entry)| is_it(entry))
-        || ENTRIES.borrow().as_ref().is_some_and(|all| all.values().any(|entry| is_it(entry)))
-}
-
 /// The last value of a sequence that this session was given.
 pub fn last_of(id: SequenceId) -> Option<i64> {
     let key = (crate::catalog::catalog_oids().ok()?.extension, id);

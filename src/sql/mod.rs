@@ -8,6 +8,7 @@ pub mod ddl;
 pub mod document;
 pub mod find_gaps;
 mod furthest;
+pub mod generated_always;
 pub mod grants;
 pub mod keys;
 pub mod migrate;

@@ -17,9 +17,9 @@ use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::privileges;
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults};
+use crate::catalog::{privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -131,6 +131,14 @@ static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec:
 /// statement, because other tables may have to be locked before them.
 pub fn dropped(relid: pg_sys::Oid, part: i32) {
     let found = owned(relid, (part != 0).then_some(part as i16));
+    // SAFETY: a look-up in a system cache, inside a transaction.
+    let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
+    if [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE].contains(&kind)
+        && shared::get().is_ok()
+        && let Ok(ids) = catalog_oids()
+    {
+        ranges::forget_released(&ids, relid, part as i16).or_raise();
+    }
     if found.is_empty() {
         return;
     }

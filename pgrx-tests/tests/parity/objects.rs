@@ -304,25 +304,20 @@ pub const CASES: &[Case] = &[
             "1 23502 null",
         ],
     ),
-    different(
+    same(
         "identity-always",
-        [
-            "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, n integer)
-             ? INSERT INTO t VALUES (10, 0)
-             > INSERT INTO t VALUES (DEFAULT, 0) RETURNING id
-             > INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (20, 0) RETURNING id
-             ? UPDATE t SET id = 5",
-            "428C9 1 20 428C9",
-        ],
-        [
-            "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, n integer)
-             SELECT hilo_adopt('t', 'id')
-             ? INSERT INTO t VALUES (10, 0)
-             > INSERT INTO t VALUES (DEFAULT, 0) RETURNING id
-             ? INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (20, 0)
-             ? UPDATE t SET id = 5",
-            "428C9 1 428C9 428C9",
-        ],
+        "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, n integer)
+         ? INSERT INTO t VALUES (10, 0)
+         > INSERT INTO t VALUES (DEFAULT, 0) RETURNING id
+         > INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (20, 0) RETURNING id
+         ? UPDATE t SET id = 5",
+        "SELECT hilo_create('s')
+         CREATE TABLE t (id bigint DEFAULT hilo_nextval_always('s'), n integer)
+         ? INSERT INTO t VALUES (10, 0)
+         > INSERT INTO t VALUES (DEFAULT, 0) RETURNING id
+         > INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (20, 0) RETURNING id
+         ? UPDATE t SET id = 5",
+        "428C9 1 20 428C9",
     ),
     different(
         "overriding-user-value",

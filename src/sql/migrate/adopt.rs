@@ -10,7 +10,7 @@ use hilo_core::options::Definition;
 
 use super::column::{Column, Identity, Source, Use};
 use super::core_sequence::{CoreSequence, Rights, oid_list, rights};
-use super::{alter_table, generated_always, lock};
+use super::{alter_table, lock};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
@@ -62,7 +62,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     olds.iter().zip(fates).for_each(|(old, fate)| settle(old, fate, &sequence.name));
     report(&sequence.name, &granted);
     if identity == Some(Identity::Always) {
-        generated_always::protect(&column);
+        report_protection(&column);
     }
     text_datum(&sequence.name)
 }
@@ -104,7 +104,7 @@ fn create(
     if definitions::by_name(&name).or_raise().is_some() {
         HiloError::Duplicate(name.to_string()).raise();
     }
-    let mut next = old.next_beyond(column.furthest(old.direction()));
+    let mut next = old.next_beyond(column.furthest(old.direction(), old.last()));
     for other in olds.iter().filter(|other| other.oid != old.oid) {
         // What the other one serves next is free; what lies before that may be taken.
         if let (Some(mine), Some(theirs)) = (next, other.next)
@@ -146,7 +146,7 @@ fn free_name(old: &CoreSequence) -> Name {
 
 /// Makes the column's default draw from the new sequence.
 fn set_default(column: &Column, tables: &[pg_sys::Oid], name: &Name, identity: Option<Identity>) {
-    let default = hilo_default(name);
+    let default = hilo_default(name, identity);
     let mut actions = Vec::new();
     if identity.is_some() {
         actions.push(b"DROP IDENTITY".to_vec());
@@ -156,12 +156,16 @@ fn set_default(column: &Column, tables: &[pg_sys::Oid], name: &Name, identity: O
     alter_table::execute(&column.alter(&actions));
 }
 
-/// `hilo_nextval('name')`, qualified.
-fn hilo_default(name: &Name) -> Vec<u8> {
+/// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that keeps it so.
+fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
     let literal = spi::literal(name);
+    let function = match identity {
+        Some(Identity::Always) => "hilo_nextval_always",
+        _ => "hilo_nextval",
+    };
     let type_oid = owners::name_type().or_raise().to_u32();
     let sql = format!(
-        "SELECT format('%I.hilo_nextval(%L::%I.%I)', n.nspname, {literal}, n.nspname, t.typname)
+        "SELECT format('%I.{function}(%L::%I.%I)', n.nspname, {literal}, n.nspname, t.typname)
            FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = {type_oid}::oid"
     );
     spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).swap_remove(0)
@@ -266,4 +270,13 @@ fn report(name: &Name, granted: &[String]) {
             format!("{}.", granted.join(", ")),
         );
     }
+}
+
+fn report_protection(column: &Column) {
+    ereport!(
+        NOTICE,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("column {} takes no other values, as before", column.describe()),
+        "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked any more."
+    );
 }

@@ -15,7 +15,7 @@ use crate::catalog::{catalog_oids, column_default_removal, column_defaults};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::sql::{owners, spi};
+use crate::sql::{generated_always, owners, spi};
 
 /// A column of a table that the current user owns.
 pub struct Column {
@@ -199,31 +199,24 @@ impl Column {
         }
     }
 
-    /// The furthest value that the tables hold, of those in the direction of the sequence. Every committed row
-    /// counts, and no row is hidden from this.
-    pub fn furthest(&self, direction: Direction) -> Option<i64> {
-        let function = match direction {
-            Direction::Rising => "max",
-            Direction::Falling => "min",
+    /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it serves nothing
+    /// beyond. Every committed row counts, and no row is hidden from this.
+    pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
+        // A numeric may lie between two bigints.
+        let (value, within) = match direction {
+            Direction::Rising => ("floor(max(n))", "<="),
+            Direction::Falling => ("ceil(min(n))", ">="),
         };
-        // A numeric may lie beyond all bigints or between two.
-        let value = match (self.data_type, direction) {
-            (Some(_), _) => "v::bigint",
-            (None, Direction::Rising) => "least(floor(v), 9223372036854775807)::bigint",
-            (None, Direction::Falling) => "greatest(ceil(v), -9223372036854775808)::bigint",
-        };
-        let finite: &[u8] = match self.data_type {
-            Some(_) => b"",
-            None => b" WHERE abs(n) < 'Infinity'",
+        let value = match self.data_type {
+            Some(_) => value.replace("floor", "").replace("ceil", ""),
+            None => value.to_owned(),
         };
         let sql = [
-            format!("SELECT {value} FROM (SELECT {function}(n) AS v FROM (SELECT ").as_bytes(),
+            format!("SELECT {value}::bigint FROM (SELECT ").as_bytes(),
             &self.column_sql,
             b" AS n FROM ",
             &self.table_sql,
-            b") AS t",
-            finite,
-            b") AS furthest",
+            format!(") AS t WHERE n {within} {bound}").as_bytes(),
         ]
         .concat();
         self.read(&sql, |row| row.int8(1)).into_iter().next().flatten()
@@ -418,7 +411,7 @@ fn is_hilo_nextval(function: pg_sys::Oid) -> bool {
     unsafe {
         let name = pg_sys::get_func_name(function);
         !name.is_null()
-            && CStr::from_ptr(name) == c"hilo_nextval"
+            && [c"hilo_nextval", generated_always::FUNCTION].contains(&CStr::from_ptr(name))
             && schema.ok() == Some(pg_sys::get_func_namespace(function))
     }
 }

@@ -79,6 +79,14 @@ impl CoreSequence {
         Direction::of(self.increment)
     }
 
+    /// The bound that the values approach.
+    pub fn last(&self) -> i64 {
+        match self.direction() {
+            Direction::Rising => self.max,
+            Direction::Falling => self.min,
+        }
+    }
+
     fn holds(&self, value: &i64) -> bool {
         (self.min..=self.max).contains(value)
     }

@@ -7,7 +7,6 @@ mod adopt;
 mod alter_table;
 mod column;
 mod core_sequence;
-mod generated_always;
 pub mod lock;
 mod release;
 mod sync;

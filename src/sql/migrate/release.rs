@@ -9,7 +9,7 @@ use hilo_core::options::DataType;
 
 use super::adopt::column_name;
 use super::column::{Column, Source, Use};
-use super::{alter_table, generated_always, lock};
+use super::{alter_table, lock};
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
@@ -38,12 +38,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let kind = kind(args);
-    let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    if generated_always::is_protected(&column) {
-        // To drop a trigger, core takes this lock; taken later, it could end in a deadlock.
-        // SAFETY: any OID can be locked; the end of the transaction releases the lock.
-        unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessExclusiveLock as _) };
-    }
+    hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
     let (tables, _) = lock::tables_and_sequences(relid, |_| Vec::new());
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
@@ -64,7 +59,6 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence);
-    generated_always::unprotect(&column);
     let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     ranges::keep_gaps(&catalog_oids().or_raise(), &sequence, its_column).or_raise();
     ddl::remove(locked);

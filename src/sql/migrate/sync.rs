@@ -44,13 +44,14 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let locked = ddl::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    let next = match column.furthest(Direction::of(sequence.definition.increment)) {
-        // The values of a sequence that cycles come again in any case.
-        Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
-            renumber::advance(sequence, taken).or_raise()
-        }
-        _ => unserved(sequence).next(),
-    };
+    let next =
+        match column.furthest(sequence.definition.direction(), sequence.definition.last_bound()) {
+            // The values of a sequence that cycles come again in any case.
+            Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
+                renumber::advance(sequence, taken).or_raise()
+            }
+            _ => unserved(sequence).next(),
+        };
     match next {
         Some(next) => next.into(),
         None => args.null(),

@@ -1,0 +1,258 @@
+//! Columns that do not take values of the caller's: those whose default calls `hilo_nextval_always`. For them, an
+//! INSERT or UPDATE is checked as core checks one for identity columns that are GENERATED ALWAYS
+//! (rewriteTargetListIU), and as there, COPY is not. Core checks what a view or a rule makes of a statement; this
+//! sees the statement as it was written, and so does not check what comes through a view, a rule, or the body of a
+//! function in the new SQL syntax.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use crate::catalog::catalog_oids;
+use crate::catalog::name::escape_for_message;
+use crate::catalog::privileges;
+
+use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
+
+/// The function that marks a default.
+pub const FUNCTION: &CStr = c"hilo_nextval_always";
+
+/// Whether there is anything in a statement for [`check`].
+///
+/// # Safety
+/// `query` must be a statement as the parser leaves it.
+pub unsafe fn concerns(query: *const pg_sys::Query) -> bool {
+    use pg_sys::CmdType::{CMD_INSERT, CMD_MERGE, CMD_UPDATE, CMD_UTILITY};
+    // SAFETY: a utility statement has a node.
+    unsafe {
+        match (*query).commandType {
+            CMD_INSERT | CMD_UPDATE | CMD_MERGE => true,
+            CMD_UTILITY => (*(*query).utilityStmt).type_ == pg_sys::NodeTag::T_ExplainStmt,
+            _ => (*query).hasModifyingCTE,
+        }
+    }
+}
+
+/// Checks a statement that has been analyzed, with those that it contains.
+///
+/// # Safety
+/// As for [`concerns`].
+#[pg_guard]
+pub unsafe extern "C-unwind" fn check(query: *mut pg_sys::Query) {
+    // SAFETY: what EXPLAIN and WITH contain has been analyzed with the statement.
+    unsafe {
+        if !concerns(query) {
+            return;
+        }
+        if (*query).commandType == pg_sys::CmdType::CMD_UTILITY {
+            let explain: *mut pg_sys::ExplainStmt = (*query).utilityStmt.cast();
+            return check((*explain).query.cast());
+        }
+        for at in 0..pg_sys::list_length((*query).cteList) {
+            let part: *mut pg_sys::CommonTableExpr = pg_sys::list_nth((*query).cteList, at).cast();
+            if (*(*part).ctequery).type_ == pg_sys::NodeTag::T_Query {
+                check((*part).ctequery.cast());
+            }
+        }
+        check_target(query);
+    }
+}
+
+unsafe fn check_target(query: *mut pg_sys::Query) {
+    // SAFETY: the parser has locked the target and numbered it in the range table. A relation's descriptor lives as
+    // long as the relation is open.
+    unsafe {
+        let target = (*query).resultRelation;
+        if target < 1 {
+            return;
+        }
+        let entry: *mut pg_sys::RangeTblEntry =
+            pg_sys::list_nth((*query).rtable, target - 1).cast();
+        if (*entry).rtekind != pg_sys::RTEKind::RTE_RELATION {
+            return;
+        }
+        let relation = pg_sys::relation_open((*entry).relid, pg_sys::NoLock as _);
+        let constraints = (*(*relation).rd_att).constr;
+        if !constraints.is_null() && (*constraints).num_defval > 0 {
+            let defaults = std::slice::from_raw_parts(
+                (*constraints).defval,
+                usize::from((*constraints).num_defval),
+            );
+            Check { query, relid: (*entry).relid, defaults }.statement();
+        }
+        pg_sys::relation_close(relation, pg_sys::NoLock as _);
+    }
+}
+
+struct Check<'a> {
+    query: *mut pg_sys::Query,
+    relid: pg_sys::Oid,
+    defaults: &'a [pg_sys::AttrDefault],
+}
+
+impl Check<'_> {
+    unsafe fn statement(&self) {
+        // SAFETY: the lists of a query hold nodes of the types that they are documented to hold.
+        unsafe {
+            let query = &*self.query;
+            match query.commandType {
+                pg_sys::CmdType::CMD_INSERT => {
+                    self.insert(query.targetList, query.override_);
+                    if !query.onConflict.is_null() {
+                        self.update((*query.onConflict).onConflictSet);
+                    }
+                }
+                pg_sys::CmdType::CMD_UPDATE => self.update(query.targetList),
+                pg_sys::CmdType::CMD_MERGE => {
+                    for at in 0..pg_sys::list_length(query.mergeActionList) {
+                        let action: *mut pg_sys::MergeAction =
+                            pg_sys::list_nth(query.mergeActionList, at).cast();
+                        match (*action).commandType {
+                            pg_sys::CmdType::CMD_INSERT => {
+                                self.insert((*action).targetList, (*action).override_);
+                            }
+                            pg_sys::CmdType::CMD_UPDATE => self.update((*action).targetList),
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    unsafe fn insert(&self, targets: *mut pg_sys::List, overriding: pg_sys::OverridingKind::Type) {
+        // SAFETY: the list is one of target entries.
+        unsafe {
+            for target in self.given(targets) {
+                match overriding {
+                    OVERRIDING_SYSTEM_VALUE => {}
+                    OVERRIDING_USER_VALUE => (*target).expr = default_like((*target).expr),
+                    _ => self.refuse(target, |column| {
+                        format!("cannot insert a non-DEFAULT value into column \"{column}\"")
+                    }),
+                }
+            }
+        }
+    }
+
+    unsafe fn update(&self, targets: *mut pg_sys::List) {
+        // SAFETY: the list is one of target entries.
+        unsafe {
+            for target in self.given(targets) {
+                self.refuse(target, |column| {
+                    format!("column \"{column}\" can only be updated to DEFAULT")
+                });
+            }
+        }
+    }
+
+    /// The targets that are protected columns and are given something else than DEFAULT.
+    unsafe fn given(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
+        // SAFETY: the caller passes a list of target entries.
+        unsafe {
+            (0..pg_sys::list_length(targets))
+                .map(|at| pg_sys::list_nth(targets, at).cast::<pg_sys::TargetEntry>())
+                .filter(|target| !(**target).resjunk && self.is_protected((**target).resno))
+                .filter(|target| !self.is_default((**target).expr.cast()))
+                .collect()
+        }
+    }
+
+    fn is_protected(&self, attnum: pg_sys::AttrNumber) -> bool {
+        let default = self.defaults.iter().find(|default| default.adnum == attnum);
+        default.is_some_and(|default| {
+            // SAFETY: the descriptor of a relation has the text of each default.
+            !default.adbin.is_null() && unsafe { calls_function(CStr::from_ptr(default.adbin)) }
+        })
+    }
+
+    /// Whether an expression is DEFAULT, in every row of a VALUES list.
+    unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
+        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table, and a column that
+        // each row of a VALUES list has.
+        unsafe {
+            if expression.is_null() {
+                return false;
+            }
+            match (*expression).type_ {
+                pg_sys::NodeTag::T_SetToDefault => true,
+                pg_sys::NodeTag::T_Var => {
+                    let variable = &*expression.cast::<pg_sys::Var>();
+                    let rtable = (*self.query).rtable;
+                    let at = variable.varno as i32;
+                    if variable.varlevelsup > 0 || at < 1 || at > pg_sys::list_length(rtable) {
+                        return false;
+                    }
+                    let entry: *mut pg_sys::RangeTblEntry = pg_sys::list_nth(rtable, at - 1).cast();
+                    let rows = (*entry).values_lists;
+                    (*entry).rtekind == pg_sys::RTEKind::RTE_VALUES
+                        && (0..pg_sys::list_length(rows)).all(|row| {
+                            let row: *mut pg_sys::List = pg_sys::list_nth(rows, row).cast();
+                            let column = i32::from(variable.varattno) - 1;
+                            let value: *mut pg_sys::Node = pg_sys::list_nth(row, column).cast();
+                            (*value).type_ == pg_sys::NodeTag::T_SetToDefault
+                        })
+                }
+                _ => false,
+            }
+        }
+    }
+
+    unsafe fn refuse(&self, target: *mut pg_sys::TargetEntry, message: impl Fn(&str) -> String) {
+        // SAFETY: the target is a column of the relation; the name is a C string.
+        let column = unsafe {
+            let name = pg_sys::get_attname(self.relid, (*target).resno, false);
+            escape_for_message(CStr::from_ptr(name).to_bytes())
+        };
+        let report = pg_sys::panic::ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_GENERATED_ALWAYS,
+            message(&column),
+            "hilo",
+        );
+        report
+            .set_detail(format!("Column \"{column}\" takes its values from a hilo sequence only, by hilo_nextval_always."))
+            .set_hint("Use OVERRIDING SYSTEM VALUE to insert a value of your own.".to_owned())
+            .report(PgLogLevel::ERROR);
+    }
+}
+
+/// DEFAULT, of the type of an expression.
+unsafe fn default_like(expression: *mut pg_sys::Expr) -> *mut pg_sys::Expr {
+    // SAFETY: the new node is zeroed memory of its size in the current memory context, which is the statement's.
+    unsafe {
+        let node: *mut pg_sys::SetToDefault =
+            pg_sys::palloc0(size_of::<pg_sys::SetToDefault>()).cast();
+        (*node).xpr.type_ = pg_sys::NodeTag::T_SetToDefault;
+        (*node).typeId = pg_sys::exprType(expression.cast());
+        (*node).typeMod = pg_sys::exprTypmod(expression.cast());
+        (*node).collation = pg_sys::exprCollation(expression.cast());
+        (*node).location = -1;
+        node.cast()
+    }
+}
+
+/// Whether the text of a stored expression calls the function that marks it.
+fn calls_function(expression: &CStr) -> bool {
+    const CALL: &[u8] = b":funcid ";
+    let text = expression.to_bytes();
+    text.windows(CALL.len()).enumerate().filter(|(_, part)| *part == CALL).any(|(at, _)| {
+        let digits = text[at + CALL.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        let oid = digits
+            .fold(0u32, |oid, digit| oid.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+        is_function(pg_sys::Oid::from_u32(oid))
+    })
+}
+
+/// Whether a function is the extension's that marks defaults.
+fn is_function(oid: pg_sys::Oid) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked, or a C string.
+    unsafe {
+        let name = pg_sys::get_func_name(oid);
+        if name.is_null() || CStr::from_ptr(name) != FUNCTION {
+            return false;
+        }
+        let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));
+        schema.ok() == Some(pg_sys::get_func_namespace(oid))
+    }
+}
