@@ -180,7 +180,7 @@ impl Check<'_> {
                 pg_sys::NodeTag::T_Var => {
                     let variable = &*expression.cast::<pg_sys::Var>();
                     let rtable = (*self.query).rtable;
-                    let at = variable.varno as i32;
+                    let at = variable.varno;
                     if variable.varlevelsup > 0 || at < 1 || at > pg_sys::list_length(rtable) {
                         return false;
                     }
