@@ -246,6 +246,10 @@ fn calls_function(expression: &CStr) -> bool {
 
 /// Whether a function is the extension's that marks defaults.
 fn is_function(oid: pg_sys::Oid) -> bool {
+    // Core's own functions are told by their number.
+    if oid.to_u32() < pg_sys::FirstNormalObjectId {
+        return false;
+    }
     // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked, or a C string.
     unsafe {
         let name = pg_sys::get_func_name(oid);
