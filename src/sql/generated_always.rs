@@ -247,13 +247,15 @@ fn calls_function(expression: &CStr) -> bool {
 /// Whether a function is the extension's that marks defaults.
 fn is_function(oid: pg_sys::Oid) -> bool {
     // Core's own functions are told by their number.
-    if oid.to_u32() < pg_sys::FirstNormalObjectId {
-        return false;
-    }
+    oid.to_u32() >= pg_sys::FirstNormalObjectId && is_of_extension(oid, &[FUNCTION])
+}
+
+/// Whether a function is the extension's, and has one of these names.
+pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
     // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked, or a C string.
     unsafe {
         let name = pg_sys::get_func_name(oid);
-        if name.is_null() || CStr::from_ptr(name) != FUNCTION {
+        if name.is_null() || !names.contains(&CStr::from_ptr(name)) {
             return false;
         }
         let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));

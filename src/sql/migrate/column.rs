@@ -11,7 +11,7 @@ use super::core_sequence::{oid_list, rights};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
-use crate::catalog::{catalog_oids, column_default_removal, column_defaults};
+use crate::catalog::{column_default_removal, column_defaults};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
@@ -329,6 +329,9 @@ fn is_distributed(relid: pg_sys::Oid) -> bool {
     !spi::look_up(&sql, |_| ()).is_empty()
 }
 
+/// The functions of the extension that draw a value for a column.
+const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
+
 /// What a stored default expression draws from: `nextval` of a sequence that is known now, or `hilo_nextval` of
 /// a constant, both possibly within a cast.
 fn source_of(tree: &CStr) -> Source {
@@ -369,7 +372,9 @@ fn source_of(tree: &CStr) -> Source {
             let sequence = pg_sys::Oid::from_u32(constant.constvalue.value() as u32);
             return Source::Core { sequence, identity: None };
         }
-        if owners::name_type().ok() == Some(constant.consttype) && is_hilo_nextval(call.funcid) {
+        if owners::name_type().ok() == Some(constant.consttype)
+            && generated_always::is_of_extension(call.funcid, &DRAWING)
+        {
             let name = pgrx::varlena::varlena_to_byte_slice(constant.constvalue.cast_mut_ptr());
             return Source::Hilo(name.into());
         }
@@ -401,17 +406,5 @@ unsafe fn constant(node: *mut pg_sys::Node) -> *mut pg_sys::Const {
             }
         }
         std::ptr::null_mut()
-    }
-}
-
-/// Whether a function is the extension's `hilo_nextval`.
-fn is_hilo_nextval(function: pg_sys::Oid) -> bool {
-    let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));
-    // SAFETY: look-ups in system caches; the name is null, which is checked, or a C string.
-    unsafe {
-        let name = pg_sys::get_func_name(function);
-        !name.is_null()
-            && [c"hilo_nextval", generated_always::FUNCTION].contains(&CStr::from_ptr(name))
-            && schema.ok() == Some(pg_sys::get_func_namespace(function))
     }
 }
