@@ -388,6 +388,11 @@ impl Sequence {
         if self.kind == Kind::Wide { value >> REGION } else { 0 }
     }
 
+    /// The start value of a classic Hi/Lo sequence: that of its first life, which all others keep.
+    pub fn start_value(&self) -> i64 {
+        self.life(1).expect("it has been created").first
+    }
+
     pub fn life(&self, key: i64) -> Option<Arc<Life>> {
         self.lives.read().unwrap().get(&key).cloned()
     }

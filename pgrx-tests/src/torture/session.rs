@@ -203,16 +203,10 @@ impl ClientSession<'_> {
 
     fn next_hi(&mut self, sequence: &Sequence, ticket: &Ticket) -> Outcome<()> {
         let block = sequence.hi_block.unwrap_or(1);
-        let sql = format!(
-            "SELECT s.start_value, h FROM hilo_next_hi('{0}') h, hilo_sequences s WHERE s.name = '{0}'",
-            ticket.name
-        );
-        match self.query(&sql) {
-            // The sequence changed between the two.
-            Ok(rows) if rows.is_empty() => Ok(()),
-            Ok(rows) => {
-                let (start, hi): (i64, i64) = (rows[0].get(0), rows[0].get(1));
-                let values: Vec<i64> = (0..block).map(|lo| start + hi * block + lo).collect();
+        match self.values(&format!("SELECT hilo_next_hi('{}')", ticket.name)) {
+            Ok(his) => {
+                let first = sequence.start_value() + his[0] * block;
+                let values: Vec<i64> = (first..first + block).collect();
                 self.ledger.saw(sequence, ticket, &mut self.last, &values, false);
                 Ok(())
             }
@@ -302,8 +296,9 @@ impl ClientSession<'_> {
         ))
     }
 
-    /// hilo_currval and hilo_lastval return what the session was served last.
+    /// hilo_currval and hilo_lastval return what the session was served last, while nobody drops the sequence.
     fn check_currval(&mut self, sequence: &Sequence) -> Outcome<()> {
+        let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
         let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
         let ticket = self.ledger.ticket(sequence);
         let sql =
