@@ -232,6 +232,11 @@ impl Cluster {
         signal(self.postmaster_pid(), Signal::SIGHUP);
     }
 
+    /// Makes one session read its configuration again, before it reads the next message of its client.
+    pub fn reload_session(&self, pid: i32) {
+        signal(pid, Signal::SIGHUP);
+    }
+
     /// Starts the server and waits until it accepts connections.
     #[track_caller]
     pub fn start(&self) {

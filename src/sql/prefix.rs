@@ -1,8 +1,9 @@
 //! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked when it is
 //! set.
 //!
-//! When the setting is read from the configuration file, there is no transaction in which to look up the
-//! sequences. Then each sequence that it is not compatible with refuses to make keys.
+//! When the setting is read from the configuration file, it is not refused: sessions without a transaction
+//! could not look up the sequences, and all sessions are to have the same value. Then each sequence that it is
+//! not compatible with refuses to make keys.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
@@ -53,18 +54,18 @@ fn forbidden(prefix: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM. What
-/// distinguishes ALTER SYSTEM from a reload in the middle of a transaction is that it does not run in a
-/// transaction block.
+/// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM. ALTER SYSTEM
+/// names the file as its source, as a reload does; but a reload happens between two messages of the client, at
+/// times in a transaction, and never while a statement is running.
 fn can_look(source: pg_sys::GucSource::Type) -> bool {
     use pg_sys::GucSource::*;
-    // SAFETY: all of these read the transaction state and a flag of this process.
+    // SAFETY: all of these read the transaction state and variables of this process.
     unsafe {
         pg_sys::IsTransactionState()
             && !pg_sys::InitializingParallelWorker
             && match source {
                 PGC_S_TEST | PGC_S_INTERACTIVE | PGC_S_SESSION => true,
-                PGC_S_FILE => !pg_sys::IsTransactionBlock(),
+                PGC_S_FILE => !pg_sys::ActivePortal.is_null(),
                 _ => false,
             }
     }
