@@ -2,7 +2,7 @@
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
 //! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
-//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by.rs`. CREATE and ALTER EXTENSION to
+//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by/statements.rs`. CREATE and ALTER EXTENSION to
 //! a version that the library does not know are refused before the script runs; to its own version they warn if
 //! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`.
 
@@ -17,7 +17,8 @@ use crate::catalog::version;
 use crate::errors::OrRaise;
 use crate::session::{invalidation, memo};
 use crate::shared;
-use crate::sql::{generated_always, owned_by, owners};
+use crate::sql::owned_by::statements as owned;
+use crate::sql::{generated_always, owners};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
@@ -84,8 +85,8 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
-        let (owned, dependents) = (owned_by::before(node), owned_by::dependents(node));
-        let mark = owned_by::mark();
+        let (copied, dependents) = (owned::before(node), owned::dependents(node));
+        let mark = owned::mark();
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
             statement,
@@ -97,9 +98,9 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
-        owned_by::after_drop(mark, dependents);
-        if !owned.is_null() {
-            owned_by::after(owned);
+        owned::after_drop(mark, dependents);
+        if !copied.is_null() {
+            owned::after(copied);
         }
         if discards {
             forget();
@@ -155,7 +156,7 @@ unsafe extern "C-unwind" fn object_access(
             version::changed(object).or_raise()
         }
         OAT_DROP if role => owners::role_dropped(object),
-        OAT_DROP if class == pg_sys::RelationRelationId => owned_by::dropped(object, part),
+        OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {
             invalidation::extension_dropped(object)
         }

@@ -9,7 +9,7 @@ use super::column_ref::ColumnRef;
 use super::columns::sequence as column;
 use super::name::Name;
 use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
-use super::{CatalogOids, catalog_oids, default_privileges, missing, roles};
+use super::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
@@ -108,14 +108,6 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// The same, if the sequence must exist.
-///
-/// # Errors
-/// `NoSuchSequence`.
-pub fn existing(name: &[u8]) -> Result<Sequence, HiloError> {
-    by_name(name)?.ok_or_else(|| missing::to_use(name))
-}
-
 /// The sequence that has this id now.
 pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Table::read(ids.sequence)?;
@@ -160,12 +152,11 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Adds a sequence, with the privileges that new sequences of its owner start with. If its name is taken, a
-/// unique violation is raised.
-pub fn insert(sequence: &Sequence) -> Result<(), HiloError> {
+/// Adds a row. If its name is taken, a unique violation is raised.
+pub(super) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
     Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
-    default_privileges::apply(sequence)
+    Ok(())
 }
 
 /// The `created_at` of a new row.

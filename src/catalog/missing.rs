@@ -1,5 +1,5 @@
-//! The error for a name that no sequence has, with what its caller may have meant. It names only sequences
-//! that the views show to the current user.
+//! A sequence that must exist, and the error for a name that no sequence has, with what its caller may have
+//! meant. The error names only sequences that the views show to the current user.
 
 use pgrx::pg_sys;
 
@@ -17,6 +17,14 @@ const FURTHEST: i32 = 3;
 
 /// The most names that are compared: an error must not take long where there are a million sequences.
 const MOST: usize = 10_000;
+
+/// The sequence that has this name now.
+///
+/// # Errors
+/// `NoSuchSequence`.
+pub fn required(name: &[u8]) -> Result<Sequence, HiloError> {
+    definitions::by_name(name)?.ok_or_else(|| to_use(name))
+}
 
 /// For a call that needs a sequence that exists.
 pub fn to_use(name: &[u8]) -> HiloError {

@@ -12,6 +12,7 @@ pub mod column_ref;
 pub mod column_values;
 pub mod columns;
 pub mod core_sequences;
+pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
 pub mod missing;

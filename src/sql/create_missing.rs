@@ -12,6 +12,7 @@ use hilo_core::options::{DataType, Definition, Options};
 
 use super::args::{Args, sql_functions};
 use super::ddl::Duplicate;
+use super::definer;
 use super::document::apply;
 use super::furthest::{Held, Kind, held};
 use super::migrate::lock;
@@ -34,7 +35,7 @@ type Missing = BTreeMap<Name, Vec<ColumnRef>>;
 
 /// `hilo_create_missing()`: a row for each column whose default names a sequence that it has created.
 fn hilo_create_missing(args: Args) {
-    ddl::begin_write(c"hilo_create_missing()");
+    definer::begin_write(c"hilo_create_missing()");
     let missing = locked().or_raise();
     let mut made: Vec<(Name, ColumnRef, Option<i64>)> = Vec::new();
     for (name, columns) in missing {

@@ -1,6 +1,5 @@
 //! Definitions: create, rename, drop. Ordinary transactional writes to the catalog.
 
-use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
@@ -10,38 +9,26 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::args::{Args, sql_functions};
+use super::definer::{
+    By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
+};
 use super::owned_by;
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges;
 use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, column_defaults, privileges};
+use crate::catalog::{column_defaults, creation, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
-use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::subtransaction;
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
-
-/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
-pub(super) fn begin_write(what: &CStr) {
-    shared::get().or_raise();
-    // This comes before any lock is taken.
-    session::prepare();
-    // SAFETY: each raises an error or does nothing; the name is a C string.
-    unsafe {
-        pg_sys::PreventCommandDuringRecovery(what.as_ptr());
-        pg_sys::PreventCommandIfReadOnly(what.as_ptr());
-        pg_sys::PreventCommandIfParallelMode(what.as_ptr());
-    }
-}
 
 /// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments from
 /// `start_value` to `key_format`.
@@ -160,7 +147,7 @@ fn exists(name: Name, duplicate: Duplicate) {
 /// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
 pub(super) fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
     let insert = || {
-        definitions::insert(sequence).or_raise();
+        creation::insert(sequence).or_raise();
         positions::insert(&Position::first(sequence)).or_raise();
         next_command();
     };
@@ -181,57 +168,6 @@ pub(super) fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
         }
         Err(error) => error.rethrow(),
     }
-}
-
-/// A sequence that the current user owns, not locked. `None`: no sequence has this name.
-fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    match definitions::by_name(name)? {
-        Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
-            Err(HiloError::NotOwner(found.name.to_string()))
-        }
-        found => Ok(found),
-    }
-}
-
-/// The users that may lock a sequence.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
-    Owner,
-    Anybody,
-}
-
-/// Locks the sequence that has this name. `None`: there is none.
-pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
-    loop {
-        let found = match by {
-            By::Owner => find_owned(name)?,
-            By::Anybody => definitions::by_name(name)?,
-        };
-        let Some(found) = found else { return Ok(None) };
-        match definitions::lock_existing(found.id)? {
-            Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
-            // It was dropped or renamed during the wait for its lock.
-            _ => continue,
-        }
-    }
-}
-
-/// Locks a sequence that the current user owns.
-pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
-}
-
-/// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
-pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
-    args.datum(at).unwrap_or_else(|| {
-        HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
-            .raise()
-    })
-}
-
-pub(super) fn required_name(args: Args) -> &'static [u8] {
-    required(args, 0, "name of a hilo sequence");
-    args.name(0)
 }
 
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
@@ -304,14 +240,4 @@ fn hilo_drop(args: Args) {
     let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);
     remove(owned);
-}
-
-/// Drops a sequence that no column default uses any more, with all that is recorded of it.
-pub(super) fn remove(locked: LockedSequence) {
-    let sequence = &locked.sequence;
-    let ids = catalog_oids().or_raise();
-    positions::forget(&ids, sequence.id).or_raise();
-    ranges::forget(&ids, sequence.id).or_raise();
-    locked.delete();
-    invalidation::note(sequence.id, Change::Dropped).or_raise();
 }

@@ -18,12 +18,12 @@ use super::args::{Args, sql_functions};
 use super::missing_because::{Known, Why, in_catalog, in_memory};
 use super::spi;
 use super::stored_rows::StoredRows;
-use crate::catalog::catalog_oids;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges::{self, GapRow};
 use crate::catalog::table::text_datum;
+use crate::catalog::{catalog_oids, missing};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::memory::Grow;
@@ -70,7 +70,7 @@ fn hilo_find_gaps(args: Args) {
 }
 
 fn readable(name: &[u8]) -> Sequence {
-    let sequence = definitions::existing(name).or_raise();
+    let sequence = missing::required(name).or_raise();
     super::nextval::allow(&sequence, Privileges::ALL).or_raise();
     sequence
 }

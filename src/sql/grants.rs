@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::args::{Args, sql_functions};
-use super::ddl::{begin_write, lock_owned, required, required_name};
+use super::definer::{begin_write, lock_owned, required, required_name};
 use crate::catalog::default_privileges::{self, Which};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::escape_for_message;

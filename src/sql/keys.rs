@@ -8,7 +8,8 @@ use hilo_core::options::{Definition, OptionError};
 use super::args::{Args, sql_functions};
 use super::nextval::known;
 use super::raw_function::raw_functions;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::Sequence;
+use crate::catalog::missing;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
@@ -145,7 +146,7 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
 }
 
 fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
-    let sequence = definitions::existing(name)?;
+    let sequence = missing::required(name)?;
     super::nextval::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(sequence)
 }

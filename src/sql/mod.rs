@@ -5,6 +5,7 @@ pub mod check;
 pub mod column_ref_type;
 pub mod create_missing;
 pub mod ddl;
+mod definer;
 pub mod document;
 pub mod find_gaps;
 mod furthest;

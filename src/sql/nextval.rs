@@ -6,7 +6,7 @@ use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
-use crate::catalog::{definitions, privileges};
+use crate::catalog::{definitions, missing, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
@@ -218,7 +218,7 @@ fn hilo_currval(args: Args) -> i64 {
             memo.entry().and_then(|entry| entry.last.get())
         }
         _ => {
-            let sequence = definitions::existing(name).or_raise();
+            let sequence = missing::required(name).or_raise();
             allow(&sequence, needs).or_raise();
             memo::last_of(sequence.id)
         }

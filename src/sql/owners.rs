@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 
 use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
-use super::{ddl, grants};
+use super::{definer, grants};
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::Name;
@@ -25,11 +25,11 @@ raw_functions!(hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
-    ddl::begin_write(c"hilo_set_owner()");
-    let name = ddl::required_name(args);
-    ddl::required(args, 1, "new owner");
+    definer::begin_write(c"hilo_set_owner()");
+    let name = definer::required_name(args);
+    definer::required(args, 1, "new owner");
     let new_owner = grants::existing_role(args.bytes(1)).or_raise();
-    set_owner(ddl::lock_owned(name), new_owner);
+    set_owner(definer::lock_owned(name), new_owner);
 }
 
 /// Gives a sequence that the current user owns to another role, if core's rules allow it.
@@ -211,7 +211,7 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
         drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
-        locked.into_iter().for_each(ddl::remove);
+        locked.into_iter().for_each(definer::remove);
     }
     for role in from {
         for sequence in role_references::granted_to(*role)? {

@@ -6,9 +6,8 @@ use hilo_core::options::{Definition, Options};
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use super::ddl::{
-    By, begin_write, check_key_format, lock_named, lock_owned, options, required_name,
-};
+use super::ddl::{check_key_format, options};
+use super::definer::{By, begin_write, lock_named, lock_owned, required_name};
 use super::unserved::index_space;
 use super::{nextval, owned_by, served_again};
 use crate::catalog::column_ref::ColumnRef;

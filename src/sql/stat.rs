@@ -14,7 +14,7 @@ use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::sight::Sight;
-use crate::catalog::{catalog_oids, definitions, positions, privileges};
+use crate::catalog::{catalog_oids, definitions, missing, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
@@ -356,7 +356,7 @@ fn node_id() -> i32 {
 fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {
-        let sequence = definitions::existing(args.name(0)).or_raise();
+        let sequence = missing::required(args.name(0)).or_raise();
         if !privileges::acts_as(ffi::current_user(), sequence.owner) {
             HiloError::NotOwner(sequence.name.to_string()).raise();
         }

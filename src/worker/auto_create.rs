@@ -7,6 +7,7 @@ use hilo_core::options::{Definition, Options};
 
 use super::Worker;
 use super::transaction::{self, BRIEFLY};
+use crate::catalog::creation;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
@@ -51,7 +52,7 @@ fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
             owned_by: None,
             definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
         };
-        definitions::insert(&sequence)?;
+        creation::insert(&sequence)?;
         positions::insert(&Position::first(&sequence))
     })
 }

@@ -31,6 +31,7 @@ use crate::memory::{self, Grow};
 use crate::session::invalidation::{self, Change};
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
+use crate::sql::definer;
 use crate::sql::stored_rows::StoredRows;
 use crate::sql::{owners, renumber};
 use crate::subtransaction;
@@ -39,8 +40,8 @@ sql_functions!(hilo_apply);
 
 /// `hilo_apply(document, prune, dry_run)`: a row for each change.
 fn hilo_apply(args: Args) {
-    ddl::begin_write(c"hilo_apply()");
-    let document = read(ddl::required(args, 0, "document")).or_raise();
+    definer::begin_write(c"hilo_apply()");
+    let document = read(definer::required(args, 0, "document")).or_raise();
     let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let wanted = wanted(&document).or_raise();
     let work = || apply(&wanted, prune).or_raise();
@@ -143,7 +144,7 @@ impl Wanted {
         let name = &self.name;
         match definitions::by_name(name)? {
             Some(found) if self.is_met_by(&found)? => Ok(()),
-            Some(_) => self.change(ddl::lock_owned(name), done),
+            Some(_) => self.change(definer::lock_owned(name), done),
             None => {
                 let (name, definition) = (name.clone(), self.definition.clone());
                 let created = ddl::create(name, definition, None, Duplicate::Refuse);
@@ -269,7 +270,7 @@ fn remove(found: &Sequence, done: &mut All) -> Result<(), HiloError> {
     let sequence = &locked.sequence;
     if sequence.name == found.name && privileges::acts_as(ffi::current_user(), sequence.owner) {
         add(done, "drop", &sequence.name, &detail(sequence)?)?;
-        ddl::remove(locked);
+        definer::remove(locked);
     }
     Ok(())
 }

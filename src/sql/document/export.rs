@@ -10,7 +10,7 @@ use super::json::{utf8, write};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::roles;
+use crate::catalog::{missing, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -31,7 +31,7 @@ fn hilo_export(args: Args) -> pg_sys::Datum {
 }
 
 fn named(name: &[u8]) -> Result<Sequence, HiloError> {
-    let sequence = definitions::existing(name)?;
+    let sequence = missing::required(name)?;
     if !privileges::may_see(&sequence, ffi::current_user())? {
         nextval::allow(&sequence, Privileges::ALL)?;
     }

@@ -23,14 +23,15 @@ use crate::session::invalidation;
 use crate::shared;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
+use crate::sql::definer;
 use crate::sql::{owners, renumber, spi};
 
 sql_functions!(hilo_adopt);
 
 /// `hilo_adopt(relation, column_name, name)`. Returns the name of the sequence.
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
-    ddl::begin_write(c"hilo_adopt()");
-    ddl::required(args, 0, "relation");
+    definer::begin_write(c"hilo_adopt()");
+    definer::required(args, 0, "relation");
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let given = args.datum(2).map(|_| args.new_name(2));
@@ -69,7 +70,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
 
 /// The argument that names a column.
 pub(super) fn column_name(args: Args, at: usize) -> &'static CStr {
-    let datum = ddl::required(args, at, "column name");
+    let datum = definer::required(args, at, "column name");
     // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the call.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }
 }

@@ -19,7 +19,7 @@ use crate::catalog::ranges;
 use crate::catalog::roles::PUBLIC;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::args::{Args, sql_functions};
-use crate::sql::{ddl, renumber, spi};
+use crate::sql::{definer, renumber, spi};
 
 sql_functions!(hilo_release);
 
@@ -33,8 +33,8 @@ enum Kind {
 
 /// `hilo_release(relation, column_name, identity)`. Returns the sequence that takes over.
 fn hilo_release(args: Args) -> pg_sys::Datum {
-    ddl::begin_write(c"hilo_release()");
-    ddl::required(args, 0, "relation");
+    definer::begin_write(c"hilo_release()");
+    definer::required(args, 0, "relation");
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let kind = kind(args);
@@ -47,7 +47,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
         HiloError::UsedTwice { sequence: format!("\"{name}\""), others }.raise();
     }
     check(&column, kind, &tables);
-    let locked = ddl::lock_owned(&name);
+    let locked = definer::lock_owned(&name);
     let sequence = locked.sequence.clone();
     if !privileges::acts_as(column.table_owner, sequence.owner) {
         HiloError::NotTheTables(name.to_string()).raise();
@@ -61,7 +61,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     grant(oid, &sequence);
     let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     ranges::keep_gaps(&catalog_oids().or_raise(), &sequence, its_column).or_raise();
-    ddl::remove(locked);
+    definer::remove(locked);
     oid.into()
 }
 

@@ -20,7 +20,7 @@ use crate::catalog::privileges::Privileges;
 use crate::errors::OrRaise;
 use crate::session::slice_table;
 use crate::sql::args::{Args, sql_functions};
-use crate::sql::ddl::{self, By};
+use crate::sql::definer::{self, By};
 use crate::sql::unserved::{self, Unserved};
 use crate::sql::{nextval, renumber};
 
@@ -28,9 +28,9 @@ sql_functions!(hilo_sync);
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
 fn hilo_sync(args: Args) -> pg_sys::Datum {
-    ddl::begin_write(c"hilo_sync()");
-    let name = ddl::required_name(args);
-    ddl::required(args, 1, "relation");
+    definer::begin_write(c"hilo_sync()");
+    let name = definer::required_name(args);
+    definer::required(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);
     let missing = || missing::to_use(name);
@@ -41,7 +41,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
     let column = Column::find(relid, column_name, Use::Read).or_raise();
-    let locked = ddl::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+    let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
     let next =

@@ -1,22 +1,18 @@
-//! Sequences that a column owns, as core's OWNED BY: they are dropped with the column or its table, restart
-//! with TRUNCATE … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
-//! statements.
+//! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE … RESTART
+//! IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these statements.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::c_void;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
-use super::column_ref_type::identifiers;
-use super::owners::Dependents;
-use super::{ddl, owners, renumber};
+use super::{owned, table_owner};
 use crate::backend::Global;
-use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults};
 use crate::catalog::{privileges, ranges};
@@ -25,104 +21,8 @@ use crate::ffi;
 use crate::memory::{self, Grow};
 use crate::session;
 use crate::shared;
-
-/// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the inner `None`).
-/// Locks the table, so that it stays as it is until the transaction ends. Called before the sequence is
-/// locked: tables come first.
-pub(super) fn parse(text: &[u8]) -> Result<Option<ColumnRef>, HiloError> {
-    let malformed = || {
-        HiloError::Argument(
-            format!("invalid value for owned_by: \"{}\"", escape_for_message(text)),
-            "Specify table.column or schema.table.column, each quoted as in SQL, or none.",
-        )
-    };
-    if text.eq_ignore_ascii_case(b"none") {
-        return Ok(None);
-    }
-    let input = CString::new(text).map_err(|_| malformed())?;
-    let names = identifiers(&input).ok_or_else(malformed)?;
-    let (schema, table, column) = match names.as_slice() {
-        [table, column] => (None, *table, *column),
-        [schema, table, column] => (Some(*schema), *table, *column),
-        _ => return Err(malformed()),
-    };
-    let relid = lock_table(schema, table);
-    let missing = || HiloError::NoSuchColumn {
-        column: escape_for_message(column.to_bytes()),
-        relation: format!("\"{}\"", escape_for_message(table.to_bytes())),
-    };
-    ColumnRef::named(relid, column).ok_or_else(missing).map(Some)
-}
-
-/// Looks up a table as a statement does, and locks it. A table that does not exist is core's error.
-fn lock_table(schema: Option<&CStr>, table: &CStr) -> pg_sys::Oid {
-    // SAFETY: the names are C strings that outlive the call, which copies none of them. The lock is released at
-    // the end of the transaction.
-    unsafe {
-        let schema = schema.map_or(std::ptr::null(), CStr::as_ptr);
-        let range = pg_sys::makeRangeVar(schema.cast_mut(), table.as_ptr().cast_mut(), -1);
-        pg_sys::RangeVarGetRelidExtended(
-            range,
-            pg_sys::AccessShareLock as _,
-            0,
-            None,
-            std::ptr::null_mut(),
-        )
-    }
-}
-
-/// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
-/// owner.
-pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
-    // SAFETY: look-ups in system caches, inside a transaction; the table is locked.
-    let (kind, persistence) = unsafe {
-        (
-            pg_sys::get_rel_relkind(column.relid) as u8,
-            pg_sys::get_rel_persistence(column.relid) as u8,
-        )
-    };
-    let kinds = [
-        pg_sys::RELKIND_RELATION,
-        pg_sys::RELKIND_PARTITIONED_TABLE,
-        pg_sys::RELKIND_FOREIGN_TABLE,
-    ];
-    if !kinds.contains(&kind) || persistence == pg_sys::RELPERSISTENCE_TEMP {
-        return Err(HiloError::CannotOwn(column.describe()));
-    }
-    if table_owner(column.relid) != owner {
-        return Err(HiloError::OwnersDiffer(column.describe()));
-    }
-    Ok(())
-}
-
-/// The role that owns a table; InvalidOid if the table does not exist.
-pub(super) fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
-    let none = pg_sys::Datum::null();
-    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked, or one of
-    // pg_class, which is released after it was read.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
-        if row.is_null() {
-            return pg_sys::InvalidOid;
-        }
-        let owner = (*(pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_class)).relowner;
-        pg_sys::ReleaseSysCache(row);
-        owner
-    }
-}
-
-/// The sequences that a table or column owns; none where hilo cannot be used at all.
-fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
-    if shared::get().is_err() {
-        return Vec::new();
-    }
-    let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
-    match found {
-        Err(HiloError::OutOfMemory) => HiloError::OutOfMemory.raise(),
-        found => found.unwrap_or_default(),
-    }
-}
+use crate::sql::owners::Dependents;
+use crate::sql::{definer, owners, renumber};
 
 /// The sequences whose columns were dropped, and that are to be dropped too.
 static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
@@ -185,7 +85,7 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
             && is_gone(&locked.sequence)
         {
             drop_defaults(&locked.sequence.name, dependents);
-            ddl::remove(locked);
+            definer::remove(locked);
         }
     }
 }

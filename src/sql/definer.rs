@@ -1,0 +1,89 @@
+//! What the functions that define sequences have in common: the checks before a write, the locks, the
+//! arguments that they require, and the removal.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use super::args::Args;
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::{catalog_oids, missing, positions, privileges, ranges};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::session;
+use crate::session::invalidation::{self, Change};
+use crate::shared;
+
+/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
+pub(super) fn begin_write(what: &CStr) {
+    shared::get().or_raise();
+    // This comes before any lock is taken.
+    session::prepare();
+    // SAFETY: each raises an error or does nothing; the name is a C string.
+    unsafe {
+        pg_sys::PreventCommandDuringRecovery(what.as_ptr());
+        pg_sys::PreventCommandIfReadOnly(what.as_ptr());
+        pg_sys::PreventCommandIfParallelMode(what.as_ptr());
+    }
+}
+
+/// A sequence that the current user owns, not locked. `None`: no sequence has this name.
+pub(super) fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
+    match definitions::by_name(name)? {
+        Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
+            Err(HiloError::NotOwner(found.name.to_string()))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The users that may lock a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Owner,
+    Anybody,
+}
+
+/// Locks the sequence that has this name. `None`: there is none.
+pub(super) fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
+    loop {
+        let found = match by {
+            By::Owner => find_owned(name)?,
+            By::Anybody => definitions::by_name(name)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        match definitions::lock_existing(found.id)? {
+            Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
+            // It was dropped or renamed during the wait for its lock.
+            _ => continue,
+        }
+    }
+}
+
+/// Locks a sequence that the current user owns.
+pub(super) fn lock_owned(name: &[u8]) -> LockedSequence {
+    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
+}
+
+/// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
+pub(super) fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
+    args.datum(at).unwrap_or_else(|| {
+        HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
+            .raise()
+    })
+}
+
+pub(super) fn required_name(args: Args) -> &'static [u8] {
+    required(args, 0, "name of a hilo sequence");
+    args.name(0)
+}
+
+/// Drops a sequence that no column default uses any more, with all that is recorded of it.
+pub(super) fn remove(locked: LockedSequence) {
+    let sequence = &locked.sequence;
+    let ids = catalog_oids().or_raise();
+    positions::forget(&ids, sequence.id).or_raise();
+    ranges::forget(&ids, sequence.id).or_raise();
+    locked.delete();
+    invalidation::note(sequence.id, Change::Dropped).or_raise();
+}
