@@ -12,9 +12,9 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 
+use super::relations;
 use super::table::writer_of;
 use crate::errors::HiloError;
-use crate::ffi;
 use crate::memory;
 
 /// How many entries of an index are read at most, dead ones included.
@@ -65,26 +65,9 @@ fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     if !lock(table) {
         return Ok(Vec::new());
     }
-    // SAFETY: the list is made of OIDs, in the current memory context, and no one else refers to it.
-    let all = unsafe { oids(ffi::with_children(table)) };
+    let all = relations::with_children(table);
     unlock(table);
     all
-}
-
-/// The OIDs in a list, which is freed.
-///
-/// # Safety
-/// `list` must be a list of OIDs to which no one else refers.
-unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it is freed
-    // once.
-    unsafe {
-        let all = memory::collected(
-            (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
-        );
-        pg_sys::list_free(list);
-        all
-    }
 }
 
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
@@ -160,7 +143,7 @@ impl Open {
 
     fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
         // SAFETY: the relation is open; the list is a copy in the current memory context.
-        unsafe { oids(pg_sys::RelationGetIndexList(self.0)) }
+        unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }
     }
 
     /// Opens an index that was found to fit; its table is locked.

@@ -21,6 +21,7 @@ pub mod numbering;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;
+pub mod relations;
 pub mod role_references;
 pub mod roles;
 pub mod table;

@@ -33,6 +33,16 @@ impl DataType {
         }
     }
 
+    /// This type or, if that is narrower, the type of a column that is to hold the values.
+    pub fn within(self, column: Option<DataType>) -> DataType {
+        column.filter(|column| column.max() < self.max()).unwrap_or(self)
+    }
+
+    /// The value of this type that is nearest to `value`.
+    pub fn clamp(self, value: i64) -> i64 {
+        value.clamp(self.min(), self.max())
+    }
+
     /// As SQL prints it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -22,6 +22,7 @@ use super::{ddl, owners, renumber};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
+use crate::catalog::relations;
 use crate::catalog::table::text_datum;
 use crate::catalog::{column_defaults, privileges};
 use crate::errors::{HiloError, OrRaise};
@@ -94,7 +95,7 @@ fn locked() -> Result<Missing, HiloError> {
 
 /// The tables that inherit from a table.
 fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    Ok(lock::with_children(table)?.into_iter().filter(|child| *child != table).collect())
+    Ok(relations::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
 /// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left

@@ -114,17 +114,13 @@ impl CoreSequence {
 
     /// The options of a hilo sequence with the same values, as far as a column of type `column` can hold them.
     pub fn options(&self, column: Option<DataType>) -> Options {
-        let data_type = match column {
-            Some(column) if column.max() < self.data_type.max() => column,
-            _ => self.data_type,
-        };
-        let clamp = |value: i64| value.clamp(data_type.min(), data_type.max());
+        let data_type = self.data_type.within(column);
         Options {
             data_type: Some(data_type),
-            start_value: Some(clamp(self.start)),
+            start_value: Some(data_type.clamp(self.start)),
             increment: Some(self.increment),
-            min_value: Some(clamp(self.min)),
-            max_value: Some(clamp(self.max)),
+            min_value: Some(data_type.clamp(self.min)),
+            max_value: Some(data_type.clamp(self.max)),
             cycle: Some(self.cycle),
             ..Options::default()
         }

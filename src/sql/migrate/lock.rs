@@ -7,9 +7,8 @@
 
 use pgrx::pg_sys;
 
-use crate::errors::{HiloError, OrRaise};
-use crate::ffi;
-use crate::memory;
+use crate::catalog::relations::with_children;
+use crate::errors::OrRaise;
 
 const TABLE: pg_sys::LOCKMODE = pg_sys::ShareRowExclusiveLock as _;
 const SEQUENCE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
@@ -65,14 +64,5 @@ pub fn tables(relid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
             unsafe { pg_sys::LockRelationOid(oid, TABLE) };
             locked.push(oid);
         }
-    }
-}
-
-/// A table and all that inherit from it.
-pub fn with_children(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    let list = ffi::with_children(relid);
-    // SAFETY: the list is one of OIDs, with as many cells as it says.
-    unsafe {
-        memory::collected((0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)))
     }
 }

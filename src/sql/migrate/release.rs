@@ -96,12 +96,12 @@ struct Bounds {
 impl Bounds {
     fn of(column: &Column, sequence: &Sequence) -> Bounds {
         let def = &sequence.definition;
-        let data_type = match column.data_type {
-            Some(column) if column.max() < def.data_type.max() => column,
-            _ => def.data_type,
-        };
-        let clamp = |value: i64| value.clamp(data_type.min(), data_type.max());
-        Bounds { data_type, min: clamp(def.min_value), max: clamp(def.max_value) }
+        let data_type = def.data_type.within(column.data_type);
+        Bounds {
+            data_type,
+            min: data_type.clamp(def.min_value),
+            max: data_type.clamp(def.max_value),
+        }
     }
 }
 

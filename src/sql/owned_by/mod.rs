@@ -14,6 +14,10 @@ use crate::catalog::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::shared;
 
+/// The kinds of relations whose columns may own a sequence.
+const OWNERS: [u8; 3] =
+    [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE, pg_sys::RELKIND_FOREIGN_TABLE];
+
 /// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the inner `None`).
 /// Locks the table, so that it stays as it is until the transaction ends. Called before the sequence is
 /// locked: tables come first.
@@ -69,12 +73,7 @@ pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloErr
             pg_sys::get_rel_persistence(column.relid) as u8,
         )
     };
-    let kinds = [
-        pg_sys::RELKIND_RELATION,
-        pg_sys::RELKIND_PARTITIONED_TABLE,
-        pg_sys::RELKIND_FOREIGN_TABLE,
-    ];
-    if !kinds.contains(&kind) || persistence == pg_sys::RELPERSISTENCE_TEMP {
+    if !OWNERS.contains(&kind) || persistence == pg_sys::RELPERSISTENCE_TEMP {
         return Err(HiloError::CannotOwn(column.describe()));
     }
     if table_owner(column.relid) != owner {

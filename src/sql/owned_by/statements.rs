@@ -9,12 +9,12 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
-use super::{owned, table_owner};
+use super::{OWNERS, owned, table_owner};
 use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, column_defaults};
+use crate::catalog::{catalog_oids, column_defaults, relations};
 use crate::catalog::{privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
@@ -30,11 +30,13 @@ static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec:
 /// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the end of the
 /// statement, because other tables may have to be locked before them.
 pub fn dropped(relid: pg_sys::Oid, part: i32) {
-    let found = owned(relid, (part != 0).then_some(part as i16));
     // SAFETY: a look-up in a system cache, inside a transaction.
     let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
-    if [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE].contains(&kind)
-        && shared::get().is_ok()
+    if !OWNERS.contains(&kind) {
+        return;
+    }
+    let found = owned(relid, (part != 0).then_some(part as i16));
+    if shared::get().is_ok()
         && let Ok(ids) = catalog_oids()
     {
         ranges::forget_released(&ids, relid, part as i16).or_raise();
@@ -220,9 +222,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
                 tables = pg_sys::list_concat_unique_oid(tables, referencing);
             }
         }
-        (0..pg_sys::list_length(tables))
-            .map(|at| pg_sys::list_nth_oid(tables, at))
-            .collect::<Vec<_>>()
+        relations::oids(tables).or_raise()
     };
     for sequence in tables.into_iter().flat_map(|relid| owned(relid, None)) {
         session::prepare();

@@ -1,0 +1,29 @@
+//! Lists of relations, such as a table and its children: the tables that inherit from it, and its partitions.
+
+use pgrx::pg_sys;
+
+use crate::errors::HiloError;
+use crate::ffi;
+use crate::memory;
+
+/// The table and all tables that inherit from it. Locks none of them.
+pub fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    // SAFETY: the list was made for this call.
+    unsafe { oids(ffi::with_children(table)) }
+}
+
+/// The OIDs in a list, which is freed.
+///
+/// # Safety
+/// `list` must be a list of OIDs to which no one else refers.
+pub unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it is freed
+    // once.
+    unsafe {
+        let all = memory::collected(
+            (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
+        );
+        pg_sys::list_free(list);
+        all
+    }
+}
