@@ -141,8 +141,10 @@ pub fn reservation_size(
         None => several.max(smallest),
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
-    // The minimum that an operator wants in the pool is reserved at once, however small the block is.
-    let least = settings.min_threshold.min(room.whole / POOLS_IN_WHOLE) - available;
+    // The minimum that an operator wants in the pool is reserved at once, however small the block is, and so
+    // much more that the next refill is not due at once.
+    let least = settings.min_threshold.saturating_add(settings.min_block);
+    let least = least.min(room.whole / POOLS_IN_WHOLE) - available;
     let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
     wished.max(needed).max(least).min(room.left).max(0)
 }

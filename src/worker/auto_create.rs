@@ -1,4 +1,4 @@
-//! Creates the sequences that sessions have asked for.
+//! Creates the sequences that sessions have asked for, each with its first block.
 
 use pgrx::pg_sys;
 
@@ -6,23 +6,25 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
 use super::Worker;
-use super::transaction::{self, BRIEFLY};
-use crate::catalog::creation;
+use super::reserve::{self, Outcome, Plan};
+use super::transaction::{self, BRIEFLY, Failure};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::numbering;
 use crate::catalog::positions::{self, Position};
+use crate::catalog::table::next_command;
+use crate::catalog::{CatalogOids, catalog_oids, creation, numbering};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::shared::key::Key;
 use crate::shared::random_id;
 use crate::shared::slot::Fault;
 
 impl Worker {
     /// Serves all requests. Returns whether there were any.
-    pub(super) fn create(&self) -> bool {
+    pub(super) fn create(&mut self) -> bool {
         let mut any = false;
         while let Some(taken) = self.shared.take_request(self.database) {
             any = true;
-            let done = create(taken.name(), taken.owner);
+            let done = self.create_one(taken.name(), taken.owner);
             if done.is_err() && transaction::is_ending() {
                 // The next worker serves this request.
                 self.shared.retake_requests(self.database);
@@ -36,23 +38,54 @@ impl Worker {
         }
         any
     }
+
+    /// Creates a sequence, unless there is one, and reserves its first block in the same transaction.
+    fn create_one(&mut self, name: &[u8], owner: pg_sys::Oid) -> Result<(), Failure> {
+        let id = SequenceId(random_id());
+        let mut plan = None;
+        let done = transaction::run_within(BRIEFLY, c"hilo: creating a sequence", || {
+            if definitions::by_name(name)?.is_some() {
+                return Ok(Outcome::Gone);
+            }
+            insert(id, name, owner)?;
+            next_command();
+            let ids = catalog_oids()?;
+            plan = self.plan_first(&ids, id);
+            match &plan {
+                Some(plan) => reserve::reserve(&ids, self.shared, plan),
+                None => Ok(Outcome::Gone),
+            }
+        });
+        let (outcome, result) = match done {
+            Ok(outcome) => (outcome, Ok(())),
+            Err(failure) => (Outcome::Gone, Err(failure)),
+        };
+        // If nothing was reserved, this frees the slot.
+        if let Some(plan) = plan {
+            self.settle(vec![plan], vec![outcome]);
+        }
+        result
+    }
+
+    /// A slot for a sequence that is being created, and what it needs. `None`: no slot is free.
+    fn plan_first(&mut self, ids: &CatalogOids, id: SequenceId) -> Option<Plan> {
+        let database = self.database.to_u32();
+        let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
+        let pinned = self.shared.find_or_add(&key)?;
+        self.plan(self.shared.number_of(pinned.slot()))
+    }
 }
 
-fn create(name: &[u8], owner: pg_sys::Oid) -> Result<(), transaction::Failure> {
-    transaction::run_within(BRIEFLY, c"hilo: creating a sequence", || {
-        if definitions::by_name(name)?.is_some() {
-            return Ok(());
-        }
-        numbering::node()?;
-        let sequence = Sequence {
-            id: SequenceId(random_id()),
-            name: name.into(),
-            owner,
-            created_at: definitions::now(),
-            owned_by: None,
-            definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
-        };
-        creation::insert(&sequence)?;
-        positions::insert(&Position::first(&sequence))
-    })
+fn insert(id: SequenceId, name: &[u8], owner: pg_sys::Oid) -> Result<(), HiloError> {
+    numbering::node()?;
+    let sequence = Sequence {
+        id,
+        name: name.into(),
+        owner,
+        created_at: definitions::now(),
+        owned_by: None,
+        definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
+    };
+    creation::insert(&sequence)?;
+    positions::insert(&Position::first(&sequence))
 }

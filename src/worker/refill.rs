@@ -146,7 +146,7 @@ impl Worker {
         plan
     }
 
-    fn plan(&mut self, number: usize) -> Option<Plan> {
+    pub(super) fn plan(&mut self, number: usize) -> Option<Plan> {
         let mut locked = self.shared.lock_slot(number);
         let slot = locked.slot;
         if slot.database.load(Relaxed) != self.database.to_u32() {
@@ -255,7 +255,7 @@ impl Worker {
         })
     }
 
-    fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
+    pub(super) fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
         let commit = match transaction::is_ending() {
             true => Commit::Interrupted,
             false => Commit::Complete,
