@@ -47,7 +47,7 @@ fn calls(client: &mut Client, names: &str) -> i64 {
 
 /// The bytes of WAL that `work` writes.
 fn wal(client: &mut Client, work: impl FnOnce(&mut Client)) -> f64 {
-    let mut end = |client: &mut Client| -> f64 {
+    let end = |client: &mut Client| -> f64 {
         client.one("SELECT (pg_current_wal_insert_lsn() - '0/0')::double precision")
     };
     let before = end(client);

@@ -187,7 +187,7 @@ fn expressions_of_the_table() {
     cluster.finish();
 }
 
-/// SQL cannot call what COPY calls.
+/// SQL cannot call what COPY calls: there is no value for the argument.
 #[test]
 fn nobody_calls_a_twin() {
     let cluster = cluster();
@@ -196,24 +196,29 @@ fn nobody_calls_a_twin() {
         "CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA hilo TO clerk; GRANT CREATE ON SCHEMA public TO clerk;
          SELECT hilo_grant('s', 'PUBLIC', 'USAGE')",
     );
+    // No value of the type, no such function, no such cast: newer versions find the mistake earlier.
+    let sqlstates = ["0A000", "42883", "42846"];
     for role in ["postgres", "clerk"] {
         let mut client = cluster.connect_as(role, "postgres");
+        let mut refused = |sql: &str| {
+            let refusal = client.refusal(sql);
+            let sqlstate = refusal.report().code().code();
+            assert!(sqlstates.contains(&sqlstate), "{sql}: {:?}", refusal.report());
+        };
         for function in ["hilo.copy_nextval", "hilo.copy_nextkey"] {
-            for (arguments, sqlstate) in [
-                ("'s', NULL", "0A000"),
-                ("'s', '0'", "0A000"),
-                ("'s', NULL::internal", "0A000"),
-                ("'s', 0", "42883"),
-                ("'s', 0::internal", "42846"),
-                ("'s'", "42883"),
+            for arguments in [
+                "'s', NULL",
+                "'s', '0'",
+                "'s', NULL::internal",
+                "'s', 0",
+                "'s', 0::internal",
+                "'s'",
             ] {
-                client.refusal(&format!("SELECT {function}({arguments})")).is(sqlstate);
-                client
-                    .refusal(&format!("CREATE TABLE t (id text DEFAULT {function}({arguments}))"))
-                    .is(sqlstate);
+                refused(&format!("SELECT {function}({arguments})"));
+                refused(&format!("CREATE TABLE t (id text DEFAULT {function}({arguments}))"));
             }
         }
-        client.refusal("SELECT hilo.copy_support(NULL)").is("0A000");
+        refused("SELECT hilo.copy_support(NULL)");
     }
     assert_eq!(twins(&mut client), 0);
     cluster.finish();
