@@ -104,6 +104,30 @@ fn add_column_within_a_copy() {
     cluster.finish();
 }
 
+/// The same after a COPY within it: a function that is evaluated while one column is added loads another table, and the next
+/// column is planned after that.
+#[test]
+fn a_copy_within_add_column() {
+    let cluster = cluster();
+    let mut client = session(&cluster);
+    let file = cluster.file("rows");
+    std::fs::write(&file, "1\n2\n3\n").expect("cannot write the rows");
+    client.run(&format!(
+        "CREATE FUNCTION load() RETURNS void LANGUAGE plpgsql AS
+             $$ BEGIN COPY loaded (v) FROM '{}'; END $$;
+         CREATE FUNCTION seven() RETURNS integer IMMUTABLE LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM load(); RETURN 7; END $$;
+         ALTER TABLE kept ADD COLUMN seven integer DEFAULT seven(),
+                          ADD COLUMN n bigint DEFAULT hilo_nextval('s')",
+        file.display()
+    ));
+    assert_eq!(client.one::<i64>("SELECT count(DISTINCT n) FROM kept WHERE seven = 7"), 500);
+    let loaded: i64 = client.one("SELECT count(DISTINCT id) FROM loaded");
+    assert!(loaded > 0, "the function was not called");
+    assert_eq!((calls(&mut client, "'hilo_nextval'"), twins(&mut client)), (500, loaded));
+    cluster.finish();
+}
+
 /// INSERT, COPY TO, prepared statements and PL/pgSQL draw with the volatile functions; plans that were made during a COPY,
 /// and are kept, do too.
 #[test]
