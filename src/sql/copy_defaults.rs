@@ -20,12 +20,16 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use super::generated_always::{self, is_of_extension};
 use super::raw_function::{argument, raw_functions};
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::ffi;
 
 raw_functions!(hilo_copy_support_wrapper);
+
+/// The functions that have twins.
+const FUNCTIONS: [&CStr; 3] = [c"hilo_nextval", generated_always::FUNCTION, c"hilo_nextkey"];
 
 /// Whether the utility statement that began last is COPY FROM.
 static LOADS: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -50,8 +54,7 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
 unsafe extern "C-unwind" fn hilo_copy_support_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: the planner passes a node that says what it asks; what it asks to simplify is a call of one of these
-    // functions.
+    // SAFETY: the planner passes a node that says what it asks.
     unsafe {
         let request: *const pg_sys::Node = argument(fcinfo, 0).cast_mut_ptr();
         if (*request).type_ != pg_sys::NodeTag::T_SupportRequestSimplify {
@@ -71,12 +74,16 @@ fn plans_for_copy() -> bool {
     LOADS.get() && unsafe { CStr::from_ptr((*pg_sys::CurrentMemoryContext).name) } == c"COPY"
 }
 
-/// The same call of the twin; null if there is none, or the caller may not execute both functions.
+/// The same call of the twin; null if there is none, or the role may not execute both functions. A superuser can give
+/// any function our support function, so the call need not be of one of ours.
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn twin_of(call: &pg_sys::FuncExpr) -> *mut pg_sys::FuncExpr {
     let none = std::ptr::null_mut();
-    // SAFETY: the function takes one argument, the sequence. All that is made here belongs to the COPY's memory
-    // context, as the expression does.
+    if !is_of_extension(call.funcid, &FUNCTIONS) {
+        return none;
+    }
+    // SAFETY: each of these functions takes one argument, the sequence. All that is made here belongs to the COPY's
+    // memory context, as the expression does.
     unsafe {
         let sequence: *const pg_sys::Node = pg_sys::list_nth(call.args, 0).cast();
         let twin = twin(call.funcresulttype, pg_sys::exprType(sequence));

@@ -26,7 +26,7 @@ pub const CORE_KEYS: Contender = contender(
 pub const LOADED: [&Contender; 7] =
     [&CORE_1, &CORE_1000, &HILO, &ORDERED, &CORE_KEYS, &KEYS, &UUID];
 
-/// Tables for each, without an index: COPY costs little more than its rows then.
+/// Tables for each, without an index: COPY costs little more than its rows then. Autovacuum leaves them alone.
 fn create(client: &mut Client) {
     let columns = LOADED.iter().map(|who| {
         let kind = match who.id {
@@ -40,13 +40,13 @@ fn create(client: &mut Client) {
     for (id, column) in columns.chain([("floor", "bigint".to_owned())]) {
         let columns = format!("(id {column}, v integer)");
         client.run(&format!(
-            "CREATE TABLE copy_table_{id} {columns};
+            "CREATE TABLE copy_table_{id} {columns} WITH (autovacuum_enabled = off);
              CREATE TABLE copy_parts_{id} {columns} PARTITION BY HASH (v)"
         ));
         for part in 0..PARTS {
             client.run(&format!(
                 "CREATE TABLE copy_parts_{id}_{part} PARTITION OF copy_parts_{id}
-                     FOR VALUES WITH (MODULUS {PARTS}, REMAINDER {part})"
+                     FOR VALUES WITH (MODULUS {PARTS}, REMAINDER {part}) WITH (autovacuum_enabled = off)"
             ));
         }
     }

@@ -14,6 +14,7 @@ fn wal_of(client: &mut Client, column: &str) -> f64 {
     copy(client, "loaded (v)", 1..=1000);
     let wal =
         wal(client, |client| assert_eq!(copy(client, "loaded (v)", 1001..=ROWS), ROWS - 1000));
+    assert_eq!(client.one::<i64>("SELECT count(DISTINCT id) FROM loaded"), ROWS as i64, "{column}");
     client.run("DROP TABLE loaded");
     wal
 }

@@ -211,6 +211,25 @@ fn expressions_of_the_table() {
     cluster.finish();
 }
 
+/// A function to which a superuser gives the support function of hilo's is not replaced, whatever it takes.
+#[test]
+fn functions_of_others() {
+    let cluster = cluster();
+    let mut client = session(&cluster);
+    client.run(
+        "CREATE FUNCTION none() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -1; END $$;
+         CREATE FUNCTION same(hilo_sequence) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -2; END $$;
+         ALTER FUNCTION none() SUPPORT hilo.copy_support;
+         ALTER FUNCTION same(hilo_sequence) SUPPORT hilo.copy_support;
+         ALTER TABLE loaded ADD COLUMN a bigint DEFAULT none(), ADD COLUMN b bigint DEFAULT same('s')",
+    );
+    copy(&mut client, "loaded (v)", 1..=10);
+    let wrong = "SELECT count(*) FROM loaded WHERE (a, b, id) <> (-1, -2, v)";
+    assert_eq!(client.one::<i64>(wrong), 0);
+    assert_eq!(twins(&mut client), 10);
+    cluster.finish();
+}
+
 /// SQL cannot call what COPY calls: there is no value for the argument.
 #[test]
 fn nobody_calls_a_twin() {
