@@ -217,11 +217,11 @@ fn functions_of_others() {
     let cluster = cluster();
     let mut client = session(&cluster);
     client.run(
-        "CREATE FUNCTION none() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -1; END $$;
-         CREATE FUNCTION same(hilo_sequence) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -2; END $$;
-         ALTER FUNCTION none() SUPPORT hilo.copy_support;
-         ALTER FUNCTION same(hilo_sequence) SUPPORT hilo.copy_support;
-         ALTER TABLE loaded ADD COLUMN a bigint DEFAULT none(), ADD COLUMN b bigint DEFAULT same('s')",
+        "CREATE FUNCTION minus_one() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -1; END $$;
+         CREATE FUNCTION minus_two(hilo_sequence) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -2; END $$;
+         ALTER FUNCTION minus_one() SUPPORT hilo.copy_support;
+         ALTER FUNCTION minus_two(hilo_sequence) SUPPORT hilo.copy_support;
+         ALTER TABLE loaded ADD COLUMN a bigint DEFAULT minus_one(), ADD COLUMN b bigint DEFAULT minus_two('s')",
     );
     copy(&mut client, "loaded (v)", 1..=10);
     let wrong = "SELECT count(*) FROM loaded WHERE (a, b, id) <> (-1, -2, v)";
