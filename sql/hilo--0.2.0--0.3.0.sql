@@ -544,3 +544,24 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'writing to the tables until the transaction ends. Leaves out, with a NOTICE, sequences of tables that the '
     'caller does not own, or that several roles own. Errors: 42501 without CREATE on the schema of '
     'the extension, 55P03 after lock_timeout.';
+
+-- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
+-- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared
+-- STABLE (src/sql/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
+
+CREATE FUNCTION hilo.copy_support(internal) RETURNS internal
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_copy_support_wrapper';
+COMMENT ON FUNCTION hilo.copy_support(internal) IS
+    'Planner support function: lets COPY FROM insert many rows at a time into tables whose column defaults draw '
+    'from a sequence';
+CREATE FUNCTION hilo.copy_nextval(name hilo_sequence, internal) RETURNS bigint
+    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+COMMENT ON FUNCTION hilo.copy_nextval(hilo_sequence, internal) IS
+    'What COPY FROM calls instead of hilo_nextval and hilo_nextval_always in column defaults; cannot be called by SQL';
+CREATE FUNCTION hilo.copy_nextkey(name hilo_sequence, internal) RETURNS text
+    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
+COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
+    'What COPY FROM calls instead of hilo_nextkey in column defaults; cannot be called by SQL';
+ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.copy_support;
+ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.copy_support;
+ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.copy_support;

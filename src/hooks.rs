@@ -4,7 +4,8 @@
 //! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
 //! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by/statements.rs`. CREATE and ALTER EXTENSION to
 //! a version that the library does not know are refused before the script runs; to its own version they warn if
-//! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`.
+//! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
+//! `sql/copy_defaults.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -18,7 +19,7 @@ use crate::errors::OrRaise;
 use crate::session::{invalidation, memo};
 use crate::shared;
 use crate::sql::owned_by::statements as owned;
-use crate::sql::{generated_always, owners};
+use crate::sql::{copy_defaults, generated_always, owners};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
@@ -74,6 +75,7 @@ unsafe extern "C-unwind" fn process_utility(
     // arguments and does the work. It may free the statement, so the node is read first.
     unsafe {
         let node = (*statement).utilityStmt;
+        copy_defaults::begins(node);
         let belongings = match (*node).type_ {
             pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
                 owners::before(node)

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod check;
 pub mod column_ref_type;
+pub mod copy_defaults;
 pub mod create_missing;
 pub mod ddl;
 mod definer;

@@ -15,7 +15,7 @@ pub struct Contender {
     pub colour: [u8; 3],
 }
 
-const fn contender(
+pub const fn contender(
     id: &'static str,
     label: &'static str,
     call: &'static str,

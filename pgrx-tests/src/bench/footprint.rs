@@ -32,6 +32,8 @@ fn records(bench: &Bench, from: &str, to: &str) -> [f64; 3] {
     if from == to {
         return [0.0; 3];
     }
+    // A commit writes all of it to the files.
+    bench.connect().run("SELECT pg_logical_emit_message(true, 'hilo', '')");
     let report = run(SERVER
         .command("pg_waldump")
         .args(["--stats=record", "--start", from, "--end", to, "--path"])

@@ -6,15 +6,16 @@ use std::path::Path;
 use super::chart::{Bar, Line, Scale, bars, lines};
 use super::contenders::*;
 use super::results::{Results, Stat};
-use super::{calls, first, footprint, inserts, latency, throughput};
+use super::{calls, copies, first, footprint, inserts, latency, throughput};
 
 /// Every picture that a document has.
-pub const PICTURES: [&str; 10] = [
+pub const PICTURES: [&str; 11] = [
     "call",
     "bulk",
     "throughput",
     "statements",
     "insert",
+    "copy",
     "latency",
     "wal",
     "burned",
@@ -32,6 +33,7 @@ pub fn draw(results: &Results, folder: &Path) {
         sessions(results, &file("throughput"), "throughput", &throughput::SESSIONS),
         sessions(results, &file("statements"), "statements", &throughput::PGBENCH_SESSIONS),
         insert(results, &file("insert")),
+        copy(results, &file("copy")),
         long_calls(results, &file("latency")),
         wal(results, &file("wal")),
         burned(results, &file("burned")),
@@ -123,6 +125,23 @@ fn insert(results: &Results, file: &Path) -> Drawn {
     });
     let all: Vec<Bar> = inserts::DEFAULTS.iter().filter_map(row).chain(floor).collect();
     let title = "INSERT … SELECT with the number as the primary key's default";
+    bars(file, title, "microseconds for a row", Scale::Linear, &all)
+}
+
+fn copy(results: &Results, file: &Path) -> Drawn {
+    let row = |contender: &&Contender| {
+        let stat = results.stat(&format!("copy/table/{}", contender.id))?;
+        bar(contender, Some(stat.times(1e-3)))
+    };
+    let floor = results.stat("copy/table/floor").map(|stat| Bar {
+        label: "no default".to_owned(),
+        stat: stat.times(1e-3),
+        colour: FLOOR_HILO.colour,
+    });
+    // The bar of a uuid would make all others small.
+    let shown = copies::LOADED.iter().filter(|contender| contender.id != "uuid");
+    let all: Vec<Bar> = shown.filter_map(row).chain(floor).collect();
+    let title = "COPY with the number as a column default";
     bars(file, title, "microseconds for a row", Scale::Linear, &all)
 }
 

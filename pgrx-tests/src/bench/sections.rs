@@ -4,7 +4,7 @@ use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::{Results, Stat};
-use super::{first, footprint, inserts, latency, throughput};
+use super::{copies, first, footprint, inserts, latency, throughput};
 
 /// A section of the document.
 pub struct Section {
@@ -59,6 +59,7 @@ pub fn all(results: &Results) -> Vec<Section> {
         sessions(results),
         statements(results),
         insert(results),
+        copy(results),
         long_calls(results),
         wal(results),
         burned(results),
@@ -232,6 +233,39 @@ fn insert(results: &Results) -> Section {
     );
     let picture = Some(("insert", "Microseconds for a row, by the default of its key"));
     Section { title: "INSERT", text, tables: vec![table], picture }
+}
+
+fn copy(results: &Results) -> Section {
+    let mut table = Table::new(&[
+        "default",
+        "µs for a row",
+        "against CACHE 1000",
+        "WAL for a million, MB",
+        "µs for a row, 8 partitions",
+        "against CACHE 1000",
+        "WAL for a million, MB",
+    ]);
+    let loaded = copies::LOADED.iter().map(|who| (who.id, who.label));
+    for (id, label) in loaded.chain([("floor", "none: the number is in the file")]) {
+        let cells = copies::TABLES.iter().flat_map(|table| {
+            let key = format!("copy/{table}/{id}");
+            let cost = results.stat(&key).map(|cost| cost.times(1e-3));
+            let ratio = results.ratio(&key, &format!("copy/{table}/core1000"));
+            let wal = results.median(&format!("copy/wal/{table}/{id}"));
+            [spread(cost), cell(ratio), cell(wal.map(|bytes| bytes * 1e-6))]
+        });
+        table.row(label, cells.collect::<Vec<_>>());
+    }
+    let text = format!(
+        "`COPY t (v) FROM` a file of {} lines, into an empty table `t (id bigint DEFAULT …, v integer)` without an \
+         index, by one session; and into the same table with eight partitions by the hash of `v`. Core inserts \
+         row by row, each with a WAL record of its own, where a default is volatile, as `gen_random_uuid()` is. It \
+         exempts its own `nextval`, and hilo has its functions exempted (see [architecture.md](architecture.md)): \
+         with both, rows are inserted many at a time. A key is a `text` column, and its rows are wider.",
+        results.words("calls")
+    );
+    let picture = Some(("copy", "Microseconds for a row of COPY, by its default"));
+    Section { title: "COPY", text, tables: vec![table], picture }
 }
 
 fn long_calls(results: &Results) -> Section {

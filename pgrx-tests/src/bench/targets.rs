@@ -44,6 +44,10 @@ fn inserts(results: &Results, core: &str) -> Option<f64> {
     results.ratio("insert/hilo", &format!("insert/{core}"))
 }
 
+fn copies(results: &Results, what: &str, hilo: &str) -> Option<f64> {
+    results.ratio(&format!("copy/{what}/{hilo}"), &format!("copy/{what}/core1000"))
+}
+
 fn waits(results: &Results) -> Option<f64> {
     Some(results.sum("steady/waits/hilo")? + results.sum("steady/waits/ordered")?)
 }
@@ -74,7 +78,7 @@ const MISSES: &str = "A call on one of many sequences waits for memory: the name
     sequence is always in them. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
     but takes single values from the pool.";
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 16] = [
     Target {
         goal: "cost of a call over the floor, against core's CACHE 1000",
         limit: Limit::AtMost(1.0 / 5.0),
@@ -124,6 +128,30 @@ pub const TARGETS: [Target; 12] = [
             Some(results.stat("insert/hilo")?.high / results.stat("insert/core1")?.low)
         },
         why: ROW,
+    },
+    Target {
+        goal: "COPY into a table, time against CACHE 1000",
+        limit: Limit::AtMost(0.8),
+        ratio: |results| copies(results, "table", "hilo"),
+        why: "",
+    },
+    Target {
+        goal: "the same, WAL",
+        limit: Limit::AtMost(1.05),
+        ratio: |results| copies(results, "wal/table", "hilo"),
+        why: "",
+    },
+    Target {
+        goal: "COPY into eight partitions, time against CACHE 1000",
+        limit: Limit::AtMost(0.8),
+        ratio: |results| copies(results, "parts", "hilo"),
+        why: "",
+    },
+    Target {
+        goal: "the same, WAL",
+        limit: Limit::AtMost(1.05),
+        ratio: |results| copies(results, "wal/parts", "hilo"),
+        why: "",
     },
     Target {
         goal: "calls that wait, of 8 sessions in steady state",
@@ -183,7 +211,7 @@ mod tests {
             let mut results = Results::default();
             results.push("wal/bytes/hilo", hilo);
             results.push("wal/bytes/core1", 3_000_000.0);
-            let wal = TARGETS.iter().find(|target| target.goal.contains("WAL")).unwrap();
+            let wal = TARGETS.iter().find(|target| target.goal.contains("of WAL")).unwrap();
             wal.judge(&results).reached
         };
         assert_eq!((judge(300.0), judge(300_000.0)), (Some(true), Some(false)));
