@@ -12,7 +12,7 @@ use hilo_core::options::Definition;
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
 use super::wait::Learned;
 use super::{auto_create, invalidation, slice_table, uncommitted, wait};
-use crate::backend::names_version;
+use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::privileges::{self, Privileges};
@@ -25,7 +25,7 @@ use crate::shared::slot::Slot;
 /// The memo of a name, good for the current user, who has one of the privileges in `needs`.
 ///
 /// # Errors
-/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
+/// `NotPreloaded`, `ParallelWorker`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
 /// the worker.
 pub fn look_up(
     name: &[u8],
@@ -58,6 +58,7 @@ fn resolve(
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
     let shared = shared::get()?;
+    refuse_parallel_worker("hilo_nextval")?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
