@@ -4,7 +4,7 @@ use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::{Results, Stat};
-use super::{first, footprint, inserts, latency, throughput};
+use super::{first, footprint, inserts, latency, parallel, throughput};
 
 /// A section of the document.
 pub struct Section {
@@ -59,6 +59,7 @@ pub fn all(results: &Results) -> Vec<Section> {
         sessions(results),
         statements(results),
         insert(results),
+        parallel_query(results),
         long_calls(results),
         wal(results),
         burned(results),
@@ -232,6 +233,24 @@ fn insert(results: &Results) -> Section {
     );
     let picture = Some(("insert", "Microseconds for a row, by the default of its key"));
     Section { title: "INSERT", text, tables: vec![table], picture }
+}
+
+fn parallel_query(results: &Results) -> Section {
+    let mut table = Table::new(&["number", "ms", "workers", "times as fast as CACHE 1"]);
+    let core = results.median("parallel/core1");
+    for (id, label, _) in parallel::NUMBERED {
+        let time = results.stat(&format!("parallel/{id}"));
+        let faster = time.and_then(|time| Some(core? / time.median));
+        let workers = cell(results.median(&format!("parallel/workers/{id}")));
+        table.row(label, [spread(time), workers, cell(faster)]);
+    }
+    let text = format!(
+        "`CREATE TABLE … AS SELECT CALL, g, count(*), sum(n), avg(n) FROM many GROUP BY g` over {} rows in a thousand \
+         groups, with `max_parallel_workers_per_gather = 2`. Core's `nextval` makes a whole query serial; with \
+         `hilo_nextval` it stays parallel, and the leader draws.",
+        results.words("parallel_rows")
+    );
+    Section { title: "Parallel queries", text, tables: vec![table], picture: None }
 }
 
 fn long_calls(results: &Results) -> Section {

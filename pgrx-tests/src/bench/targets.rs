@@ -74,7 +74,7 @@ const MISSES: &str = "A call on one of many sequences waits for memory: the name
     sequence is always in them. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
     but takes single values from the pool.";
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target {
         goal: "cost of a call over the floor, against core's CACHE 1000",
         limit: Limit::AtMost(1.0 / 5.0),
@@ -124,6 +124,12 @@ pub const TARGETS: [Target; 12] = [
             Some(results.stat("insert/hilo")?.high / results.stat("insert/core1")?.low)
         },
         why: ROW,
+    },
+    Target {
+        goal: "CREATE TABLE AS over a parallel aggregate, times as fast as with CACHE 1",
+        limit: Limit::AtLeast(1.3),
+        ratio: |results| results.ratio("parallel/core1", "parallel/hilo"),
+        why: "The more cores are idle, the more a parallel query gains.",
     },
     Target {
         goal: "calls that wait, of 8 sessions in steady state",
