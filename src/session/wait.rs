@@ -193,6 +193,15 @@ pub struct Learned {
     pub version: u64,
 }
 
+impl Learned {
+    /// `None`: the worker has not read the rows yet, or the sequence was dropped.
+    pub fn of(locked: &Locked) -> Option<Learned> {
+        let (terms, serial) = locked.terms()?;
+        let version = locked.slot.version.load(Relaxed);
+        (locked.epoch != DROPPED).then_some(Learned { terms, epoch: locked.epoch, serial, version })
+    }
+}
+
 /// The terms of a pinned slot, once the worker has read them.
 pub fn for_terms(
     shared: &'static Shared,
@@ -203,9 +212,7 @@ pub fn for_terms(
         if locked.epoch == DROPPED {
             return Some(None);
         }
-        let (terms, serial) = locked.terms()?;
-        let version = locked.slot.version.load(Relaxed);
-        Some(Some(Learned { terms, epoch: locked.epoch, serial, version }))
+        Learned::of(locked).map(Some)
     };
     until(shared, slot, name, read)?
         .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: Meant::New })
