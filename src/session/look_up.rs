@@ -174,7 +174,7 @@ fn by_notice(
     };
     let entry = entry_for((pg_sys::Oid::from_u32(key.extension), key.sequence))?;
     slice_table::register_session(shared);
-    wait::wake_once(shared);
+    wait::ensure_worker(shared);
     let _pin = Pin::found(Pinned::new(slot));
     let locked = shared.lock_slot(shared.number_of(slot));
     let learned = Learned::of(&locked).filter(|learned| learned.version == notice.version());
@@ -207,7 +207,7 @@ struct Attached {
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
     slice_table::register_session(shared);
-    wait::wake_once(shared);
+    wait::ensure_worker(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let mut learned = wait::for_terms(shared, slot, &sequence.name.to_string())?;
     let narrowed = narrow(&mut learned.terms.mapping, &sequence.definition);

@@ -137,11 +137,14 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
-/// Like [`wake`], but once, when this backend is about to hold numbers for the first time: at a stop, what is
-/// in memory is flushed only if there is a worker.
-pub fn wake_once(shared: &'static Shared) {
-    static WOKEN: Global<Cell<bool>> = Global::new(Cell::new(false));
-    if !WOKEN.replace(true) {
+/// Makes sure, once, that the database has a worker when this backend is about to hold numbers for the first time:
+/// at a stop, what is in memory is flushed only if there is one. A worker that is running is not woken, as it stays
+/// while there are sessions.
+pub fn ensure_worker(shared: &'static Shared) {
+    static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
+    // SAFETY: this static is set when the backend connects.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    if !ENSURED.replace(true) && !shared.has_worker(database) {
         wake(shared);
     }
 }
