@@ -180,9 +180,7 @@ fn a_first_call_sees_nothing_that_is_not_committed() {
         first(
             &cluster,
             "postgres",
-            &format!(
-                "SELECT max(id) FROM (SELECT hilo_nextval('s') AS id FROM generate_series(1, 200)) AS d"
-            )
+            "SELECT max(id) FROM (SELECT hilo_nextval('s') AS id FROM generate_series(1, 200)) AS d"
         ) > 200
     );
     own.run("ROLLBACK");
@@ -293,6 +291,8 @@ fn notices_end_with_their_database_and_with_the_memory() {
 /// committed before it called, or by a later one.
 #[test]
 fn sessions_that_come_while_definitions_change() {
+    /// How often the sequence begins anew.
+    const LIVES: i64 = 60;
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(ROLES);
@@ -305,7 +305,7 @@ fn sessions_that_come_while_definitions_change() {
             .map(|role| {
                 scope.spawn(move || {
                     let mut seen = Vec::new();
-                    while committed.load(SeqCst) < 60 {
+                    while committed.load(SeqCst) < LIVES {
                         let mut client = cluster.connect_as(role, "postgres");
                         let life = committed.load(SeqCst);
                         let value: i64 = client.one("SELECT hilo_nextval('s')");
@@ -317,7 +317,7 @@ fn sessions_that_come_while_definitions_change() {
                 })
             })
             .collect();
-        for life in 2..=60i64 {
+        for life in 2..=LIVES {
             let change = match life % 3 {
                 0 => format!("SELECT hilo_alter('s', restart_with => {life}000000)"),
                 1 => format!("SELECT hilo_setval('s', {life}000000, false)"),
@@ -329,10 +329,12 @@ fn sessions_that_come_while_definitions_change() {
             admin.run(&format!("BEGIN; {change}; COMMIT"));
             committed.store(life, SeqCst);
             let before = served.load(SeqCst);
-            wait_until("sessions are served", LONG, || served.load(SeqCst) > before + 1);
+            wait_until("sessions are served", LONG, || {
+                life == LIVES || served.load(SeqCst) > before + 1
+            });
         }
         sessions.into_iter().flat_map(|session| session.join().expect("it is served")).collect()
     });
     assert_unique("s", &seen);
-    assert!(seen.len() > 60, "only {} sessions came", seen.len());
+    assert!(seen.len() as i64 > LIVES, "only {} sessions came", seen.len());
 }
