@@ -94,6 +94,12 @@ fn each_function_leaves_the_query_parallel_and_is_called_by_its_leader() {
         assert_parallel(&mut client, &format!("SELECT {call}, n FROM t WHERE n % 3 = 0"), name);
         assert_parallel(&mut client, &format!("SELECT {call}, g, sum(n) FROM t GROUP BY g"), name);
     }
+    // The planner aggregates in the workers if the call stands outside the query that aggregates.
+    let totals =
+        "SELECT hilo_nextval('s'), totals.* FROM (SELECT g, sum(n) FROM t GROUP BY g) AS totals";
+    assert_parallel(&mut client, totals, "hilo_nextval(");
+    let plan = client.all::<String>(&format!("EXPLAIN (COSTS OFF) {totals}")).join("\n");
+    assert!(plan.contains("Partial"), "{plan}");
     for sql in [
         "SELECT n, (SELECT hilo_nextval('s')) FROM t WHERE n % 3 = 0",
         "SELECT n, (SELECT hilo_nextval('s') WHERE x.n > 0) FROM (SELECT n FROM t WHERE n % 3 = 0 OFFSET 0) AS x",

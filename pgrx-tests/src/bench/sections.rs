@@ -245,8 +245,8 @@ fn parallel_query(results: &Results) -> Section {
         table.row(label, [spread(time), workers, cell(faster)]);
     }
     let text = format!(
-        "`CREATE TABLE … AS SELECT CALL, g, count(*), sum(n), avg(n) FROM many GROUP BY g` over {} rows in a thousand \
-         groups, with `max_parallel_workers_per_gather = 2`. Core's `nextval` makes a whole query serial; with \
+        "`CREATE TABLE … AS SELECT CALL, totals.* FROM (SELECT g, count(*), sum(n), avg(n) FROM many GROUP BY g) AS \
+         totals` over {} rows in a thousand groups, with `max_parallel_workers_per_gather = 2`. Core's `nextval` makes a whole query serial; with \
          `hilo_nextval` it stays parallel, and the leader draws.",
         results.words("parallel_rows")
     );
