@@ -123,7 +123,7 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'several nodes share the sequence, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
     'Returns the next value of a sequence, as hilo_nextval does. A column with this default is GENERATED ALWAYS: an '
     'INSERT with another value than DEFAULT is refused without OVERRIDING SYSTEM VALUE, and so is an UPDATE (428C9).';
@@ -198,10 +198,11 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'caller does not own, or that several roles own. Errors: 42501 without CREATE on the schema of '
     'the extension, 55P03 after lock_timeout.';
 
--- Values. A rollback does not return them. Volatile and parallel unsafe, as nextval is.
+-- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
+-- because values rise within a session, and currval and lastval are the session's.
 
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
     'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
     'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
@@ -212,7 +213,7 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
 -- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
 -- for a parameter without a type.
 CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
@@ -221,27 +222,27 @@ CREATE FUNCTION hilo_nextrange(
     name hilo_sequence, n bigint,
     OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint
 )
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
     'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
     'is left.';
 
 CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
     'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
     '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
     'hilo_nextval, 22023 without block_size.';
 
 CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
     'Returns the value that this session last obtained from a sequence. Requires USAGE or SELECT. Errors: '
     '55000 if the session has obtained none, 42704, 42501.';
 
 CREATE FUNCTION hilo_lastval() RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
 COMMENT ON FUNCTION hilo_lastval() IS
     'Returns the value that this session last obtained from any hilo sequence. Requires USAGE or SELECT on '
     'that sequence. Errors: 55000 if the session has obtained none, 42501.';
@@ -257,27 +258,27 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
 -- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
 -- of them by this name.
 CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
     'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
 
 -- Keys.
 
 CREATE FUNCTION hilo_nextkey(name hilo_sequence) RETURNS text
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
 
 -- Not immutable: the result depends on the sequence's format and the server's prefix.
 CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
-    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
 COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
     'Returns the key of a value in the key_format of the sequence, with this server''s hilo.server_prefix. '
     'Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, 42501.';
 
 CREATE FUNCTION hilo_key_value(name hilo_sequence, key text) RETURNS bigint
-    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
+    LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
 COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
     'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. Errors: 22023 '
     'if the text is not such a key, 42704, 42501.';

@@ -182,7 +182,7 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'several nodes share the sequence, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
     'Returns the next value of a sequence, as hilo_nextval does. A column with this default is GENERATED ALWAYS: an '
     'INSERT with another value than DEFAULT is refused without OVERRIDING SYSTEM VALUE, and so is an UPDATE (428C9).';
@@ -192,7 +192,7 @@ ALTER FUNCTION nextvals(hilo_sequence, integer) SET SCHEMA hilo;
 COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
     'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
 CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
@@ -565,3 +565,15 @@ COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
 ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.copy_support;
 ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.copy_support;
 ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.copy_support;
+
+-- A query that draws can be parallel; its leader draws.
+
+ALTER FUNCTION hilo_nextval(hilo_sequence) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo.nextvals(hilo_sequence, integer) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_nextrange(hilo_sequence, bigint) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_next_hi(hilo_sequence) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_nextkey(hilo_sequence) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_currval(hilo_sequence) PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_lastval() PARALLEL RESTRICTED;
+ALTER FUNCTION hilo_key(hilo_sequence, bigint) PARALLEL SAFE;
+ALTER FUNCTION hilo_key_value(hilo_sequence, text) PARALLEL SAFE;

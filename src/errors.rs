@@ -63,6 +63,10 @@ pub enum HiloError {
     Exhausted { name: String, bound: i64, falling: bool },
     #[error("cannot execute {0}() during recovery")]
     Recovery(&'static str),
+    #[error("cannot execute {0} during a parallel operation")]
+    InParallelMode(&'static str),
+    #[error("cannot execute {0}() in a parallel worker")]
+    ParallelWorker(&'static str),
     #[error("currval of hilo sequence \"{0}\" is not yet defined in this session")]
     NoCurrval(String),
     #[error("lastval is not yet defined in this session")]
@@ -254,6 +258,9 @@ impl HiloError {
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
             }
             Self::Recovery(_) => Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            Self::InParallelMode(_) | Self::ParallelWorker(_) => {
+                Code::ERRCODE_INVALID_TRANSACTION_STATE
+            }
             Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::SetvalBounds { .. } => Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             Self::Option(_)
@@ -379,6 +386,8 @@ impl HiloError {
                 Some("With this numbering, another node could serve values that have already been served.".into())
             }
             Self::Renumbered(_) => Some("The sequence continues the values of all sessions, and values drawn now would be served again after a rollback.".into()),
+            Self::InParallelMode(_) => Some("A transaction cannot write while a parallel query runs.".into()),
+            Self::ParallelWorker(_) => Some("The values of a session rise, and currval and lastval know them, because only the session's own process draws.".into()),
             Self::PrepareDrop => {
                 Some("The sequences of the extension are removed from shared memory when the session that drops the extension commits.".into())
             }
@@ -417,6 +426,8 @@ impl HiloError {
             Self::Duplicate(_) => "Choose another name, or keep the existing sequence with if_not_exists => true in hilo_create.".into(),
             Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
             Self::Recovery(_) => "Only the primary serves sequences.".into(),
+            Self::InParallelMode(_) => "Declare the function that calls it PARALLEL UNSAFE, which is the default.".into(),
+            Self::ParallelWorker(_) => "Declare the function that calls it PARALLEL RESTRICTED, or UNSAFE, which is the default.".into(),
             Self::NotANumber { .. } => "Specify a column of type smallint, integer, bigint, or numeric.".into(),
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
             Self::NoLastval => "Call hilo_nextval first.".into(),

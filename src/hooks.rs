@@ -159,6 +159,11 @@ unsafe extern "C-unwind" fn object_access(
         }
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
+        OAT_DROP if class == pg_sys::DatabaseRelationId => {
+            if let Ok(shared) = shared::get() {
+                shared.forget_notices(object.to_u32());
+            }
+        }
         OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {
             invalidation::extension_dropped(object)
         }

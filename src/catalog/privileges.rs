@@ -16,6 +16,7 @@ use super::{catalog_oids, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
+use crate::shared::notice::Notice;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,16 @@ impl Privileges {
 
     pub const fn or(self, other: Privileges) -> Privileges {
         Privileges(self.0 | other.0)
+    }
+
+    /// The set as a number, for shared memory.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set that [`bits`](Self::bits) has made a number.
+    pub const fn from_bits(bits: u8) -> Privileges {
+        Privileges(bits)
     }
 
     /// The set without the privileges of `others`.
@@ -152,6 +163,21 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
         },
     );
     Ok(held)
+}
+
+/// The same by a notice. `None`: it does not say what was granted, and the user is not the owner.
+pub fn of_noticed(notice: &Notice, user: pg_sys::Oid) -> Option<Privileges> {
+    if acts_as(user, pg_sys::Oid::from_u32(notice.owner())) {
+        return Some(Privileges::ALL);
+    }
+    let mut held = of_all(user);
+    for (grantee, bits) in notice.granted()? {
+        let grantee = pg_sys::Oid::from_u32(*grantee);
+        if grantee == PUBLIC || acts_as(user, grantee) {
+            held = held.or(Privileges::from_bits(*bits));
+        }
+    }
+    Some(held)
 }
 
 /// Whether the views show `sequence` to `user`.

@@ -32,7 +32,7 @@ unsafe extern "C-unwind" fn leave(_code: i32, _arg: pg_sys::Datum) {
     let Some(database) = slice_table::leave_session(shared) else { return };
     // What remains in memory without a session is the worker's task. If there is no worker, one is
     // registered.
-    if !shared.nudge(database) && shared.is_in_memory(database) {
+    if !shared.depart(database) && shared.is_in_memory(database) {
         wait::wake(shared);
     }
 }

@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
+use hilo_core::key_format::KeyFormat;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
-use super::wait::Learned;
+use super::wait::{Learned, Pin};
 use super::{auto_create, invalidation, slice_table, uncommitted, wait};
-use crate::backend::names_version;
+use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::privileges::{self, Privileges};
@@ -20,12 +21,14 @@ use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
 use crate::shared;
+use crate::shared::notice::Notice;
+use crate::shared::pin::Pinned;
 use crate::shared::slot::Slot;
 
 /// The memo of a name, good for the current user, who has one of the privileges in `needs`.
 ///
 /// # Errors
-/// `NotPreloaded`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
+/// `NotPreloaded`, `ParallelWorker`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
 /// the worker.
 pub fn look_up(
     name: &[u8],
@@ -58,10 +61,16 @@ fn resolve(
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
     let shared = shared::get()?;
+    refuse_parallel_worker("hilo_nextval")?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
         return Err(HiloError::Recovery("hilo_nextval"));
+    }
+    if !invalidation::in_progress()
+        && let Some(memo) = by_notice(name, known, needs)?
+    {
+        return Ok(memo);
     }
     loop {
         // Read before the look-up: a definition that changes meanwhile raises the counter.
@@ -74,22 +83,28 @@ fn resolve(
             return Err(privileges::denied(&sequence.name, needs, held));
         }
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
+        let mut attached = None;
         let (version_at, version, narrowed) =
             if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
                 (&raw const OWN_VERSION, 0, false)
             } else {
-                let Attached { slot, version, narrowed } = attach(entry, &sequence)?;
+                let found = attach(entry, &sequence)?;
+                let Attached { slot, version, narrowed } = found;
+                attached = Some(found);
                 (&raw const slot.version, version, narrowed)
             };
+        let notice = match &attached {
+            Some(attached) => notice_of(&sequence, attached, user)?,
+            None => None,
+        };
         if shared.control.definitions.load(SeqCst) != definitions_at || names_version() != names_at
         {
             continue;
         }
-        let memo = match known.or_else(|| find(name)) {
-            Some(memo) => memo,
-            None => remember(name)?,
-        };
-        memo.renew(Meaning {
+        if let (Some(notice), Some(attached)) = (notice, attached) {
+            shared.notice(my_database(), attached.slot, attached.version, notice);
+        }
+        let meaning = Meaning {
             entry,
             version_at,
             version,
@@ -98,9 +113,85 @@ fn resolve(
             user,
             privileges: held,
             key_format: sequence.definition.parsed_key_format(),
-        });
-        return Ok(memo);
+        };
+        return renewed(name, known, meaning);
     }
+}
+
+fn renewed(
+    name: &[u8],
+    known: Option<&'static Memo>,
+    meaning: Meaning,
+) -> Result<&'static Memo, HiloError> {
+    let memo = match known.or_else(|| find(name)) {
+        Some(memo) => memo,
+        None => remember(name)?,
+    };
+    memo.renew(meaning);
+    Ok(memo)
+}
+
+fn my_database() -> u32 {
+    // SAFETY: this static is set when the backend connects.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// The notice that other sessions may go by. `None`: what was found may not be what they would find, or has no room.
+fn notice_of(
+    sequence: &Sequence,
+    attached: &Attached,
+    user: pg_sys::Oid,
+) -> Result<Option<Notice>, HiloError> {
+    // SAFETY: reads a static of xact.c.
+    let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
+    if wrote || attached.narrowed || invalidation::in_progress() {
+        return Ok(None);
+    }
+    // The owner has not read what others may do; a session of theirs will.
+    let granted = match privileges::acts_as(user, sequence.owner) {
+        true => None,
+        false => {
+            let granted = privileges::granted(sequence.id)?;
+            Some(granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>())
+        }
+    };
+    let key_format = sequence.definition.key_format.as_deref();
+    Ok(Notice::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref()))
+}
+
+/// A memo made by the notice of another session, without the catalog of hilo. `None`: there is no notice, or it does
+/// not say that the user may do what is needed.
+fn by_notice(
+    name: &[u8],
+    known: Option<&'static Memo>,
+    needs: Privileges,
+) -> Result<Option<&'static Memo>, HiloError> {
+    let shared = shared::get()?;
+    let (names_at, user) = (names_version(), ffi::current_user());
+    let Some((slot, key, notice)) = shared.noticed(my_database(), name) else { return Ok(None) };
+    let Some(held) = privileges::of_noticed(&notice, user).filter(|held| held.any_of(needs)) else {
+        return Ok(None);
+    };
+    let entry = entry_for((pg_sys::Oid::from_u32(key.extension), key.sequence))?;
+    slice_table::register_session(shared);
+    wait::ensure_worker(shared);
+    let _pin = Pin::found(Pinned::new(slot));
+    let locked = shared.lock_slot(shared.number_of(slot));
+    let learned = Learned::of(&locked).filter(|learned| learned.version == notice.version());
+    drop(locked);
+    let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
+    let version = settle(entry, slot, learned, false).version;
+    let format = notice.key_format().and_then(|text| KeyFormat::parse(text).ok());
+    let meaning = Meaning {
+        entry,
+        version_at: &raw const slot.version,
+        version,
+        names_version: names_at,
+        user,
+        privileges: held,
+        key_format: format.unwrap_or_default(),
+    };
+    renewed(name, known, meaning).map(Some)
 }
 
 /// What a memo that is served from the pool is attached to.
@@ -116,11 +207,21 @@ struct Attached {
 fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
     let shared = shared::get()?;
     slice_table::register_session(shared);
-    wait::wake_once(shared);
+    wait::ensure_worker(shared);
     let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let Learned { mut terms, epoch, serial, version } =
-        wait::for_terms(shared, slot, &sequence.name.to_string())?;
-    let narrowed = narrow(&mut terms.mapping, &sequence.definition);
+    let mut learned = wait::for_terms(shared, slot, &sequence.name.to_string())?;
+    let narrowed = narrow(&mut learned.terms.mapping, &sequence.definition);
+    Ok(settle(entry, slot, learned, narrowed))
+}
+
+/// Copies what the worker has read into the entry.
+fn settle(
+    entry: &'static Entry,
+    slot: &'static Slot,
+    learned: Learned,
+    narrowed: bool,
+) -> Attached {
+    let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
     // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the numbers
     // are the same.
@@ -138,7 +239,7 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);
-    Ok(Attached { slot, version, narrowed })
+    Attached { slot, version, narrowed }
 }
 
 /// Narrows a mapping to what a definition allows too. Returns whether that is less.

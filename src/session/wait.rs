@@ -137,11 +137,14 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
-/// Like [`wake`], but once, when this backend is about to hold numbers for the first time: at a stop, what is
-/// in memory is flushed only if there is a worker.
-pub fn wake_once(shared: &'static Shared) {
-    static WOKEN: Global<Cell<bool>> = Global::new(Cell::new(false));
-    if !WOKEN.replace(true) {
+/// Makes sure, once, that the database has a worker when this backend is about to hold numbers for the first time:
+/// at a stop, what is in memory is flushed only if there is one. A worker that is running is not woken, as it stays
+/// while there are sessions.
+pub fn ensure_worker(shared: &'static Shared) {
+    static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
+    // SAFETY: this static is set when the backend connects.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    if !ENSURED.replace(true) && !shared.has_worker(database) {
         wake(shared);
     }
 }
@@ -193,6 +196,15 @@ pub struct Learned {
     pub version: u64,
 }
 
+impl Learned {
+    /// `None`: the worker has not read the rows yet, or the sequence was dropped.
+    pub fn of(locked: &Locked) -> Option<Learned> {
+        let (terms, serial) = locked.terms()?;
+        let version = locked.slot.version.load(Relaxed);
+        (locked.epoch != DROPPED).then_some(Learned { terms, epoch: locked.epoch, serial, version })
+    }
+}
+
 /// The terms of a pinned slot, once the worker has read them.
 pub fn for_terms(
     shared: &'static Shared,
@@ -203,9 +215,7 @@ pub fn for_terms(
         if locked.epoch == DROPPED {
             return Some(None);
         }
-        let (terms, serial) = locked.terms()?;
-        let version = locked.slot.version.load(Relaxed);
-        Some(Some(Learned { terms, epoch: locked.epoch, serial, version }))
+        Learned::of(locked).map(Some)
     };
     until(shared, slot, name, read)?
         .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: Meant::New })

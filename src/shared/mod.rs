@@ -13,6 +13,7 @@ pub mod content;
 pub mod directory;
 pub mod inventory;
 pub mod key;
+pub mod notice;
 pub mod pin;
 pub mod slices;
 pub mod slot;
@@ -108,6 +109,8 @@ pub struct Shared {
     guarded: &'static [Guarded],
     free: &'static [AtomicU32],
     wanted: &'static [AtomicU64],
+    /// By the hash of a name: the number of the slot that may have its notice, plus one.
+    names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     requests: &'static [Request],
     pub backends: &'static [Backend],
@@ -220,7 +223,12 @@ impl Layout {
         }
     }
 
-    fn offsets(&self) -> ([usize; 8], usize) {
+    /// The places for names: few enough of the slots' names share one.
+    fn names(&self) -> usize {
+        2 * self.slots
+    }
+
+    fn offsets(&self) -> ([usize; 9], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
@@ -230,6 +238,7 @@ impl Layout {
             size_of::<Slice>() * self.backends * self.slices_per_backend,
             size_of::<Request>() * REQUESTS,
             size_of::<Guarded>() * self.slots,
+            size_of::<AtomicU32>() * self.names(),
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -313,6 +322,7 @@ unsafe extern "C-unwind" fn startup() {
                 part(5) as *const Slice,
                 layout.backends * layout.slices_per_backend,
             ),
+            names: std::slice::from_raw_parts(part(8) as *const AtomicU32, layout.names()),
             requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
             slices_per_backend: layout.slices_per_backend,
             map,

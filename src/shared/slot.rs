@@ -24,6 +24,7 @@ use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
 use super::key::Key;
+use super::notice::Notice;
 use super::{Condition, Lock};
 use crate::errors::FaultKind;
 
@@ -163,6 +164,7 @@ pub struct Inner {
     pub fault: Fault,
     /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
+    pub notice: Notice,
 }
 
 /// As many ranges as a pool can have to flush at once, and what one reservation brings.
@@ -291,6 +293,7 @@ impl Inner {
             errors: 0,
             fault: Fault::NONE,
             warned: 0,
+            notice: Notice::NONE,
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct Worker {
     registered_for: AtomicU32,
     /// When a worker last left the place.
     left_at: AtomicI64,
+    /// How many sessions have ended that the worker of this place was told of.
+    departures: AtomicU64,
 }
 
 /// What [`Shared::wake`] has found.
@@ -173,10 +175,35 @@ impl Shared {
         true
     }
 
-    /// Wakes the worker of a database, if there is one. Returns whether there is.
-    pub fn nudge(&self, database: u32) -> bool {
+    /// Wakes the worker of a database, if there is one.
+    pub fn nudge(&self, database: u32) {
         let _lock = self.lock_workers(LockMode::Shared);
-        self.place_of(database).is_some_and(|place| self.signal(place))
+        if let Some(place) = self.place_of(database) {
+            self.signal(place);
+        }
+    }
+
+    /// Whether the worker of a database is running.
+    pub fn has_worker(&self, database: pg_sys::Oid) -> bool {
+        let _lock = self.lock_workers(LockMode::Shared);
+        self.place_of(database.to_u32()).is_some_and(|place| {
+            let worker = &self.workers[place];
+            worker.proc().is_some() && !worker.is_dead()
+        })
+    }
+
+    /// Tells the worker of a database, if there is one, that a session has ended. Returns whether there is.
+    pub fn depart(&self, database: u32) -> bool {
+        let _lock = self.lock_workers(LockMode::Shared);
+        self.place_of(database).is_some_and(|place| {
+            self.workers[place].departures.fetch_add(1, Release);
+            self.signal(place)
+        })
+    }
+
+    /// How many sessions have ended, as far as the worker was told.
+    pub fn departures(&self, place: Place) -> u64 {
+        self.workers[place.at].departures.load(Acquire)
     }
 
     /// Wakes all workers.

@@ -15,15 +15,18 @@ use crate::session::invalidation::{self, Change};
 use crate::shared;
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
-pub(super) fn begin_write(what: &CStr) {
+pub(super) fn begin_write(what: &'static CStr) {
     shared::get().or_raise();
     // This comes before any lock is taken.
     session::prepare();
-    // SAFETY: each raises an error or does nothing; the name is a C string.
-    unsafe {
+    // SAFETY: the first two raise an error or do nothing, and the name is a C string. The last reads a static.
+    let parallel = unsafe {
         pg_sys::PreventCommandDuringRecovery(what.as_ptr());
         pg_sys::PreventCommandIfReadOnly(what.as_ptr());
-        pg_sys::PreventCommandIfParallelMode(what.as_ptr());
+        pg_sys::IsInParallelMode()
+    };
+    if parallel {
+        HiloError::InParallelMode(what.to_str().unwrap_or_default()).raise();
     }
 }
 

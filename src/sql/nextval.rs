@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
+use crate::backend::refuse_parallel_worker;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, missing, privileges};
@@ -218,6 +219,7 @@ fn hilo_currval(args: Args) -> i64 {
             memo.entry().and_then(|entry| entry.last.get())
         }
         _ => {
+            refuse_parallel_worker("hilo_currval").or_raise();
             let sequence = missing::required(name).or_raise();
             allow(&sequence, needs).or_raise();
             memo::last_of(sequence.id)
@@ -228,6 +230,7 @@ fn hilo_currval(args: Args) -> i64 {
 
 /// `hilo_lastval()`: the value that this session last got from any sequence.
 fn hilo_lastval(_args: Args) -> i64 {
+    refuse_parallel_worker("hilo_lastval").or_raise();
     let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
     let ids = crate::catalog::catalog_oids().or_raise();
     let sequence =

@@ -36,6 +36,8 @@ pub struct Worker {
     came_at: Instant,
     /// Since when the database has had no session.
     alone_since: Option<Instant>,
+    /// How many sessions had ended when that was looked at last.
+    departures: u64,
     /// When it last tried to flush everything without success.
     kept_at: Option<Instant>,
     /// When something was last taken or wanted.
@@ -130,6 +132,7 @@ impl Worker {
             retries: refill::Retries::default(),
             came_at: now,
             alone_since: None,
+            departures: shared.departures(place),
             kept_at: None,
             busy_at: now,
             sampled_at: now,
@@ -192,8 +195,10 @@ impl Worker {
     /// Makes room, and leaves when it is time. Returns whether this worker has left.
     fn leave(&mut self) -> bool {
         self.make_room();
+        // A session may have come and gone since the last look.
+        let departures = self.shared.departures(self.place);
         let alone = self.shared.sessions_in(self.database) == 0;
-        if !alone {
+        if !alone || std::mem::replace(&mut self.departures, departures) != departures {
             self.alone_since = None;
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);

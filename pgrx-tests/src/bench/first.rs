@@ -6,6 +6,7 @@ use postgres::Client;
 
 use super::Bench;
 use super::contenders::*;
+use super::throughput::pgbench;
 use crate::client::ClientExt;
 
 pub const FIRST: [&Contender; 5] = [&FLOOR_HILO, &CORE_1, &CORE_1000, &HILO, &ORDERED];
@@ -17,8 +18,9 @@ fn microseconds(client: &mut Client, contender: &Contender) -> f64 {
     began.elapsed().as_secs_f64() * 1e6
 }
 
-/// `first/connect/ID`, `first/start/ID`: microseconds from sending the first call to having its answer;
-/// `first/second/ID`: the same for the next call.
+/// `first/connect/ID`: microseconds from sending the first call of a session, after a `SELECT 1`, to having its answer;
+/// `first/second/ID`: the same for the next call; `first/start/ID`: for the first call of a server;
+/// `first/rate/ID`: connections per second of one client of pgbench that connects for each call.
 pub fn measure(bench: &mut Bench) {
     // Another session is connected, as on a server in use.
     let mut onlooker = bench.connect();
@@ -26,10 +28,17 @@ pub fn measure(bench: &mut Bench) {
     for round in 0..20 * bench.plan.restarts {
         for contender in rotated(&FIRST, round) {
             let mut client = bench.connect();
+            client.run("SELECT 1");
             let first = microseconds(&mut client, contender);
             let second = microseconds(&mut client, contender);
             bench.results.push(format!("first/connect/{}", contender.id), first);
             bench.results.push(format!("first/second/{}", contender.id), second);
+        }
+    }
+    for round in 0..bench.plan.few_rounds {
+        for contender in rotated(&FIRST, round) {
+            let rate = pgbench(bench, &format!("SELECT {}", contender.call), 1, &["-C"]);
+            bench.results.push(format!("first/rate/{}", contender.id), rate);
         }
     }
     drop(onlooker);

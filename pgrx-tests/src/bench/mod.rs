@@ -14,6 +14,7 @@ mod inserts;
 mod latency;
 mod machine;
 mod many;
+mod parallel;
 mod pictures;
 mod results;
 mod sections;
@@ -99,7 +100,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// The one with a restart disconnects all sessions, so it is last.
-const MEASUREMENTS: [Measurement; 12] = [
+const MEASUREMENTS: [Measurement; 13] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -107,6 +108,7 @@ const MEASUREMENTS: [Measurement; 12] = [
     ("how long calls take", 120, latency::measure),
     ("INSERT", 140, inserts::measure),
     ("COPY", 90, copies::measure),
+    ("parallel queries", 30, parallel::measure),
     ("WAL", 40, footprint::wal),
     ("short connections", 20, footprint::burned),
     ("many sequences", 60, many::measure),

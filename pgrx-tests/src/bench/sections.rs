@@ -4,7 +4,7 @@ use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::{Results, Stat};
-use super::{copies, first, footprint, inserts, latency, throughput};
+use super::{copies, first, footprint, inserts, latency, parallel, throughput};
 
 /// A section of the document.
 pub struct Section {
@@ -60,6 +60,7 @@ pub fn all(results: &Results) -> Vec<Section> {
         statements(results),
         insert(results),
         copy(results),
+        parallel_query(results),
         long_calls(results),
         wal(results),
         burned(results),
@@ -268,6 +269,24 @@ fn copy(results: &Results) -> Section {
     Section { title: "COPY", text, tables: vec![table], picture }
 }
 
+fn parallel_query(results: &Results) -> Section {
+    let mut table = Table::new(&["number", "ms", "workers", "times as fast as CACHE 1"]);
+    let core = results.median("parallel/core1");
+    for (id, label, _) in parallel::NUMBERED {
+        let time = results.stat(&format!("parallel/{id}"));
+        let faster = time.and_then(|time| Some(core? / time.median));
+        let workers = cell(results.median(&format!("parallel/workers/{id}")));
+        table.row(label, [spread(time), workers, cell(faster)]);
+    }
+    let text = format!(
+        "`CREATE TABLE … AS SELECT CALL, totals.* FROM (SELECT g, count(*), sum(n), avg(n) FROM many GROUP BY g) AS \
+         totals` over {} rows in a thousand groups, with `max_parallel_workers_per_gather = 2`. Core's `nextval` makes a whole query serial; with \
+         `hilo_nextval` it stays parallel, and the leader draws.",
+        results.words("parallel_rows")
+    );
+    Section { title: "Parallel queries", text, tables: vec![table], picture: None }
+}
+
 fn long_calls(results: &Results) -> Section {
     let table = |sessions: usize| {
         let first = format!("{sessions} session{}, µs", if sessions == 1 { "" } else { "s" });
@@ -366,19 +385,29 @@ fn first_calls(results: &Results) -> Section {
     let mut table = Table::new(&[
         "",
         "after connecting, ms",
+        "over CACHE 1, ms",
         "the call after that, ms",
+        "connections/s, a call each",
         "after the server's start, ms",
     ]);
     for contender in first::FIRST {
         let stat = |when| results.stat(&format!("first/{when}/{}", contender.id));
-        let cells =
-            ["connect", "second", "start"].map(|when| spread(stat(when).map(|s| s.times(1e-3))));
-        table.row(contender.label, cells);
+        let time = |when| spread(stat(when).map(|s| s.times(1e-3)));
+        let first = format!("first/connect/{}", contender.id);
+        let over =
+            results.over(&first, "first/connect/core1").filter(|_| contender.id != CORE_1.id);
+        let over = spread(over.map(|s| s.times(1e-3)));
+        table.row(
+            contender.label,
+            [time("connect"), over, time("second"), spread(stat("rate")), time("start")],
+        );
     }
     Section {
         title: "First calls",
-        text: "The time from sending a session's first statement to receiving its answer: catalog caches are \
-               empty, and the server has already loaded hilo's library. After the server's start the first call \
+        text: "The time from sending a session's first call to receiving its answer, after a `SELECT 1`: catalog \
+               caches are empty, and the server has already loaded hilo's library. Another session has used the \
+               sequence before. *Over CACHE 1* is the median of the differences within each round. The connections are \
+               those of one client of `pgbench -C`, which connects anew for each call. After the server's start the first call \
                also waits for a worker to start, connect, and reserve a block."
             .to_owned(),
         tables: vec![table],

@@ -199,6 +199,31 @@ pub const CASES: &[Case] = &[
          > SELECT count(DISTINCT id), max(id) FROM (SELECT hilo_nextval('s') AS id, n FROM t) AS drawn WHERE n > 0",
         "1000|1000",
     ),
+    better(
+        "parallel-plan",
+        [
+            "CREATE SEQUENCE s
+         CREATE TABLE t AS SELECT generate_series(1, 1000) AS n
+         ANALYZE t
+         SET parallel_setup_cost = 0
+         SET parallel_tuple_cost = 0
+         SET min_parallel_table_scan_size = 0
+         > SELECT count(*) FROM (SELECT nextval('s') FROM t GROUP BY n) AS drawn
+         > EXPLAIN (COSTS OFF) SELECT nextval('s') FROM t",
+            "1000 Seq Scan on t",
+        ],
+        [
+            "SELECT hilo_create('s')
+         CREATE TABLE t AS SELECT generate_series(1, 1000) AS n
+         ANALYZE t
+         SET parallel_setup_cost = 0
+         SET parallel_tuple_cost = 0
+         SET min_parallel_table_scan_size = 0
+         > SELECT count(*) FROM (SELECT hilo_nextval('s') FROM t GROUP BY n) AS drawn
+         > EXPLAIN (COSTS OFF) SELECT hilo_nextval('s') FROM t",
+            "1000 Gather,  Workers Planned: 2,  ->  Parallel Seq Scan on t",
+        ],
+    ),
     same(
         "prepared-statement",
         "CREATE SEQUENCE s

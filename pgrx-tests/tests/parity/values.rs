@@ -41,11 +41,10 @@ pub const CASES: &[Case] = &[
          > SELECT pg_typeof(hilo_nextval('s'))",
         "bigint",
     ),
-    same(
+    better(
         "function-properties",
-        "> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'nextval'",
-        "> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'hilo_nextval'",
-        "v|t|u",
+        ["> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'nextval'", "v|t|u"],
+        ["> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'hilo_nextval'", "v|t|r"],
     ),
     different(
         "unknown",
