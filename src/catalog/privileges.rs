@@ -139,6 +139,11 @@ fn of_all(user: pg_sys::Oid) -> Privileges {
         .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
 }
 
+/// Whether `user` has what was granted to `grantee`.
+fn has_of(user: pg_sys::Oid, grantee: pg_sys::Oid) -> bool {
+    grantee == PUBLIC || acts_as(user, grantee)
+}
+
 /// What `user` may do with `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
     if acts_as(user, sequence.owner) {
@@ -152,8 +157,7 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
         &[(column::SEQUENCE, Match::Int8(sequence.id.0))],
         Snapshot::Catalog,
         |row| {
-            let grantee = row.oid(column::GRANTEE);
-            if (grantee == PUBLIC || acts_as(user, grantee))
+            if has_of(user, row.oid(column::GRANTEE))
                 && let Some(privilege) =
                     row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named)
             {
@@ -172,8 +176,7 @@ pub fn of_noticed(notice: &Notice, user: pg_sys::Oid) -> Option<Privileges> {
     }
     let mut held = of_all(user);
     for (grantee, bits) in notice.granted()? {
-        let grantee = pg_sys::Oid::from_u32(*grantee);
-        if grantee == PUBLIC || acts_as(user, grantee) {
+        if has_of(user, pg_sys::Oid::from_u32(*grantee)) {
             held = held.or(Privileges::from_bits(*bits));
         }
     }

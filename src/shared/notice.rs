@@ -5,17 +5,8 @@
 //! notice: whatever changes what the name means raises the version (`session/invalidation.rs`). So a notice has no owner,
 //! nobody has to remove it, and it ends with the slot, or with the memory after a crash.
 //!
-//! `names` leads from a name to the slot that may have its notice. A name that finds another one's place there takes it;
-//! the notice itself says for which name and database it is.
-
-use std::hash::{Hash, Hasher};
-use std::sync::atomic::Ordering::*;
-
-use rustc_hash::FxHasher;
-
-use super::Shared;
-use super::key::Key;
-use super::slot::Slot;
+//! `directory.rs` leads from a name to the slot that may have its notice. A name that finds another one's place there
+//! takes it; the notice itself says for which name it is.
 
 /// The longest name, and the longest key format, in bytes: others are looked up in the catalog each time.
 const NAME: usize = 96;
@@ -95,6 +86,15 @@ impl Notice {
         Some(notice)
     }
 
+    /// The same, valid with this version of the slot.
+    pub(super) fn at(self, version: u64) -> Notice {
+        Notice { version, ..self }
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        self.name.get()
+    }
+
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -111,52 +111,5 @@ impl Notice {
     pub fn key_format(&self) -> Option<&str> {
         let text = (self.key_format.len != DEFAULT).then(|| self.key_format.get())?;
         std::str::from_utf8(text).ok()
-    }
-}
-
-impl Shared {
-    /// The place of a name in `names`.
-    fn place_of_name(&self, database: u32, name: &[u8]) -> usize {
-        let mut hasher = FxHasher::default();
-        (database, name).hash(&mut hasher);
-        (hasher.finish() % self.names.len() as u64) as usize
-    }
-
-    /// The notice of a name of `database`, with the key of the sequence and its slot, if there is one and it is valid.
-    pub fn noticed(
-        &'static self,
-        database: u32,
-        name: &[u8],
-    ) -> Option<(&'static Slot, Key, Notice)> {
-        let place = &self.names[self.place_of_name(database, name)];
-        let number = (place.load(Acquire) as usize).checked_sub(1)?;
-        let locked = self.lock_slot(number);
-        let (key, notice) = (locked.key, locked.notice);
-        let valid = key.database == database
-            && notice.name.get() == name
-            && notice.version == locked.slot.version.load(Relaxed);
-        valid.then_some((locked.slot, key, notice))
-    }
-
-    /// Leaves a notice of what a look-up has found in a slot of this version.
-    pub fn notice(&'static self, database: u32, slot: &'static Slot, version: u64, found: Notice) {
-        let number = self.number_of(slot);
-        let mut locked = self.lock_slot(number);
-        if locked.slot.version.load(Relaxed) != version || locked.key.database != database {
-            return;
-        }
-        locked.notice = Notice { version, ..found };
-        drop(locked);
-        let place = &self.names[self.place_of_name(database, found.name.get())];
-        place.store(number as u32 + 1, Release);
-    }
-
-    /// Makes all notices of a database invalid, as another may have its OID.
-    pub fn forget_notices(&'static self, database: u32) {
-        for (number, slot) in self.slots.iter().enumerate() {
-            if slot.database.load(Acquire) == database {
-                self.lock_slot(number).outdate();
-            }
-        }
     }
 }
