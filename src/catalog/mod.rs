@@ -14,6 +14,7 @@ pub mod columns;
 pub mod core_sequences;
 pub mod default_privileges;
 pub mod definitions;
+pub mod gapless;
 pub mod missing;
 pub mod name;
 pub mod numbering;

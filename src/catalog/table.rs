@@ -142,6 +142,17 @@ impl Row {
         unsafe { writer_of(self.tuple) }
     }
 
+    /// Whether the current transaction wrote this version.
+    pub fn is_own(&self) -> bool {
+        is_own_transaction(self.writer())
+    }
+
+    /// Where this version lies.
+    pub fn place(&self) -> pg_sys::ItemPointerData {
+        // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
+        unsafe { (*self.tuple).t_self }
+    }
+
     pub fn int8(&self, column: i16) -> i64 {
         self.datum(column).map_or(0, |datum| datum.value() as i64)
     }
@@ -186,6 +197,12 @@ pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
         }
         (*header).t_choice.t_heap.t_xmin
     }
+}
+
+/// Whether this is the current transaction or one of its subtransactions that was not rolled back.
+pub fn is_own_transaction(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: only compares a number with the transaction state of this backend; any number will do.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
 /// The text in a varlena datum, in the form of [`escape_for_message`].
@@ -348,6 +365,12 @@ impl Table {
             false
         });
         found
+    }
+
+    /// The row that [`Table::find`] finds now, without a predicate lock unless the row is just being replaced.
+    pub fn find_current(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
+        self.find(index, keys, Snapshot::SelfSnapshot)
+            .or_else(|| self.find(index, keys, Snapshot::Catalog))
     }
 
     /// Locks the version of a row that was found, in order to change it.

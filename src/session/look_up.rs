@@ -1,7 +1,7 @@
 //! Looks a name up: finds the sequence in the catalog, and attaches to its slot or to what this transaction
 //! has defined.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
@@ -11,7 +11,7 @@ use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
 use super::wait::Learned;
-use super::{auto_create, invalidation, slice_table, uncommitted, wait};
+use super::{auto_create, gapless, invalidation, slice_table, uncommitted, wait};
 use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
@@ -57,15 +57,16 @@ fn resolve(
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
-    let shared = shared::get()?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
         return Err(HiloError::Recovery("hilo_nextval"));
     }
     loop {
+        pgrx::check_for_interrupts!();
         // Read before the look-up: a definition that changes meanwhile raises the counter.
-        let definitions_at = shared.control.definitions.load(SeqCst);
+        let definitions = definitions_version();
+        let definitions_at = definitions.load(SeqCst);
         let names_at = names_version();
         let user = ffi::current_user();
         let sequence = find_sequence(name)?;
@@ -74,15 +75,17 @@ fn resolve(
             return Err(privileges::denied(&sequence.name, needs, held));
         }
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
-        let (version_at, version, narrowed) =
-            if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
-                (&raw const OWN_VERSION, 0, false)
-            } else {
-                let Attached { slot, version, narrowed } = attach(entry, &sequence)?;
-                (&raw const slot.version, version, narrowed)
-            };
-        if shared.control.definitions.load(SeqCst) != definitions_at || names_version() != names_at
-        {
+        let (version_at, version, narrowed) = if sequence.definition.gapless {
+            gapless::attach(entry, &sequence);
+            (std::ptr::from_ref(definitions), definitions_at, false)
+        } else if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
+            (&raw const OWN_VERSION, 0, false)
+        } else {
+            let attached = attach(entry, &sequence)?;
+            let Some(Attached { slot, version, narrowed }) = attached else { continue };
+            (&raw const slot.version, version, narrowed)
+        };
+        if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
         let memo = match known.or_else(|| find(name)) {
@@ -103,6 +106,11 @@ fn resolve(
     }
 }
 
+/// Raised by every commit that changes a definition. Without shared memory no definition is changed.
+fn definitions_version() -> &'static AtomicU64 {
+    shared::get().map_or(&OWN_VERSION, |shared| &shared.control.definitions)
+}
+
 /// What a memo that is served from the pool is attached to.
 struct Attached {
     slot: &'static Slot,
@@ -112,14 +120,23 @@ struct Attached {
     narrowed: bool,
 }
 
-/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry.
-fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
+/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry. `None`: the
+/// worker no longer serves the sequence, which has been dropped or become gapless.
+fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Option<Attached>, HiloError> {
     let shared = shared::get()?;
     slice_table::register_session(shared);
     wait::wake_once(shared);
-    let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let Learned { mut terms, epoch, serial, version } =
-        wait::for_terms(shared, slot, &sequence.name.to_string())?;
+    let (slot, pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
+    let name = sequence.name.to_string();
+    let learned = match wait::for_terms(shared, slot, &name) {
+        Err(HiloError::NoSuchSequence { .. }) => {
+            drop(pin);
+            shared.free(shared.number_of(slot));
+            return Ok(None);
+        }
+        learned => learned?,
+    };
+    let Learned { mut terms, epoch, serial, version } = learned;
     let narrowed = narrow(&mut terms.mapping, &sequence.definition);
     let known = entry.terms.get().mapping;
     // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the numbers
@@ -135,10 +152,11 @@ fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloEr
         entry.grown.set(0);
     }
     entry.slot.set(Some(slot));
+    entry.gapless.set(false);
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);
-    Ok(Attached { slot, version, narrowed })
+    Ok(Some(Attached { slot, version, narrowed }))
 }
 
 /// Narrows a mapping to what a definition allows too. Returns whether that is less.
