@@ -9,11 +9,12 @@ use std::cell::Cell;
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 
+use super::definitions::{self, Sequence};
 use super::positions::{Position, keys, server, written};
 use super::table::{LockWait, Row, RowLock, Table};
-use super::{CatalogOids, catalog_oids, definitions, numbering};
+use super::{CatalogOids, catalog_oids, numbering};
 use crate::errors::HiloError;
 
 /// A position that this transaction has locked.
@@ -26,41 +27,57 @@ pub struct Counter {
     pub own: bool,
 }
 
-/// Locks the position of a sequence, and waits for the transaction that has locked it. `None`: there is none or,
-/// after a wait, the sequence is no longer gapless.
-pub fn lock(ids: &CatalogOids, id: SequenceId) -> Result<Option<Counter>, HiloError> {
-    let node = numbering::node()?;
-    let table = Table::write(ids.position)?;
-    let find = || {
-        let find = || table.find_current(ids.position_pkey, &keys(id, node));
-        written(&table, id, node).or_else(find)
-    };
-    let Some(row) = find() else { return Ok(None) };
-    let known = Position::from_row(&row);
-    if row.is_own() {
-        return Ok(Some(Counter::of(&table, &row)));
-    }
-    if !known.is_ours() {
-        // Replication may still replace the definition and the position, and locks the definition to do so.
-        definitions::lock_existing(id)?;
-    }
-    let first = Cell::new(Some(row));
-    let again = || {
-        let row = find()?;
-        // Whoever changes what the numbers mean raises the epoch.
-        let same = Position::from_row(&row).epoch == known.epoch;
-        (same || is_gapless(ids, id)).then_some(row)
-    };
-    let locked = table.lock_found(|| first.take().or_else(again), LockWait::Block);
-    Ok(match locked {
-        RowLock::Locked(row) => Some(Counter::of(&table, &row)),
-        RowLock::Missing | RowLock::Skipped => None,
-    })
+/// What [`lock`] has locked.
+pub struct Locked {
+    pub counter: Counter,
+    /// The definition, unless the position has the epoch that the caller knows.
+    pub sequence: Option<Sequence>,
 }
 
-fn is_gapless(ids: &CatalogOids, id: SequenceId) -> bool {
-    let found = definitions::current(ids, id);
-    found.is_ok_and(|found| found.is_some_and(|sequence| sequence.definition.gapless))
+/// Locks the position of a gapless sequence, and waits for the transaction that has locked it. `known` is the epoch
+/// whose definition the caller knows. `None`: there is no such position, or the sequence is not gapless.
+///
+/// Whoever changes what the numbers mean writes the row under another epoch. So the definition that was read before
+/// a version of the row is locked is the one that the version belongs to, and the position of an ordinary sequence,
+/// which its worker needs, is never locked here.
+pub fn lock(ids: &CatalogOids, id: SequenceId, known: Epoch) -> Result<Option<Locked>, HiloError> {
+    let node = numbering::node()?;
+    let table = Table::write(ids.position)?;
+    let sequence = Cell::new(None);
+    let find = || {
+        let find = || table.find_current(ids.position_pkey, &keys(id, node));
+        let row = written(&table, id, node).or_else(find)?;
+        if !row.is_own() && Position::from_row(&row).epoch == known {
+            sequence.set(None);
+            return Some(row);
+        }
+        let found = definitions::current(ids, id).ok()??;
+        let gapless = found.definition.gapless;
+        sequence.set(Some(found));
+        gapless.then_some(row)
+    };
+    let Some(row) = find() else { return Ok(None) };
+    let locked = if row.is_own() {
+        // No other transaction sees it.
+        RowLock::Locked(row)
+    } else {
+        let first = match Position::from_row(&row).is_ours() {
+            true => Some(row),
+            false => {
+                // Replication may still replace the definition and the position, and locks the definition to do so.
+                definitions::lock_existing(id)?;
+                None
+            }
+        };
+        let first = Cell::new(first);
+        table.lock_found(|| first.take().or_else(find), LockWait::Block)
+    };
+    Ok(match locked {
+        RowLock::Locked(row) => {
+            Some(Locked { counter: Counter::of(&table, &row), sequence: sequence.take() })
+        }
+        RowLock::Missing | RowLock::Skipped => None,
+    })
 }
 
 impl Counter {

@@ -23,7 +23,7 @@ use super::memo::{Entry, Last, Memo};
 use super::slice_table;
 use crate::backend::{Global, forget_names};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::gapless::{self, Counter};
+use crate::catalog::gapless::{self, Counter, Locked};
 use crate::catalog::positions::Position;
 use crate::catalog::{catalog_oids, table};
 use crate::errors::{HiloError, OrRaise};
@@ -155,7 +155,8 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
 /// Locks the position, and reads what its indexes mean if this session does not know.
 fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let ids = catalog_oids()?;
-    let Some(counter) = gapless::lock(&ids, entry.id)? else {
+    let Some(Locked { counter, sequence }) = gapless::lock(&ids, entry.id, entry.epoch.get())?
+    else {
         let found = definitions::current(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(HiloError::NoPosition(memo.name()));
@@ -164,13 +165,8 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
         return Ok(None);
     };
     let position = counter.position;
-    // Nobody else changes the definition in a way that matters here before this transaction ends.
-    if counter.own || entry.epoch.get() != position.epoch {
-        let sequence = definitions::current(&ids, entry.id)?;
-        let Some(sequence) = sequence.filter(|sequence| sequence.definition.gapless) else {
-            memo.forget();
-            return Ok(None);
-        };
+    if let Some(sequence) = sequence {
+        // A version of this transaction's own may be rolled back, and another one get the same epoch.
         let epoch = if counter.own { Epoch::default() } else { position.epoch };
         entry.terms.set(position.terms(&sequence));
         entry.epoch.set(epoch);

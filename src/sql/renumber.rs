@@ -181,6 +181,10 @@ pub(super) fn alter(
     }
     // An error in the options is raised before the pool is frozen.
     old.definition.alter(options, None, restart).or_raise();
+    let nodes = gucs::node().1;
+    if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
+        HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
+    }
     if !renumbers(&old.definition, options) && restart.is_none() {
         return redefine(owned, options, owned_by);
     }
@@ -198,9 +202,6 @@ pub(super) fn alter(
         }
         None => continued(&position, &old).or_raise(),
     };
-    if new.definition.gapless && numbering.nodes > 1 {
-        HiloError::GaplessNodes { name: new.name.to_string(), nodes: numbering.nodes }.raise();
-    }
     owned.update(&new);
     invalidation::note(old.id, Change::Terms).or_raise();
     if start == Start::Restarts {
