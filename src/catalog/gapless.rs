@@ -32,21 +32,36 @@ pub struct Locked {
     pub counter: Counter,
     /// The definition, unless the position has the epoch that the caller knows.
     pub sequence: Option<Sequence>,
+    /// Where the versions of the row begin, for the next time.
+    pub root: Option<pg_sys::ItemPointerData>,
 }
 
 /// Locks the position of a gapless sequence, and waits for the transaction that has locked it. `known` is the epoch
-/// whose definition the caller knows. `None`: there is no such position, or the sequence is not gapless.
+/// whose definition the caller knows, `root` what it was told the last time. `None`: there is no such position, or the sequence is not gapless.
 ///
 /// Whoever changes what the numbers mean writes the row under another epoch. So the definition that was read before
 /// a version of the row is locked is the one that the version belongs to, and the position of an ordinary sequence,
 /// which its worker needs, is never locked here.
-pub fn lock(ids: &CatalogOids, id: SequenceId, known: Epoch) -> Result<Option<Locked>, HiloError> {
+pub fn lock(
+    ids: &CatalogOids,
+    id: SequenceId,
+    known: Epoch,
+    root: Option<pg_sys::ItemPointerData>,
+) -> Result<Option<Locked>, HiloError> {
     let node = numbering::node()?;
     let table = Table::write(ids.position)?;
-    let sequence = Cell::new(None);
+    let (sequence, root) = (Cell::new(None), Cell::new(root));
+    let in_chain = || {
+        let found = table.in_chain(root.get()?).map(|row| (Position::from_row(&row), row));
+        found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
+    };
+    let in_index = || {
+        let row = table.find_current(ids.position_pkey, &keys(id, node))?;
+        root.set(table.root_of(&row));
+        Some(row)
+    };
     let find = || {
-        let find = || table.find_current(ids.position_pkey, &keys(id, node));
-        let row = written(&table, id, node).or_else(find)?;
+        let row = written(&table, id, node).or_else(in_chain).or_else(in_index)?;
         if !row.is_own() && Position::from_row(&row).epoch == known {
             sequence.set(None);
             return Some(row);
@@ -74,7 +89,8 @@ pub fn lock(ids: &CatalogOids, id: SequenceId, known: Epoch) -> Result<Option<Lo
     };
     Ok(match locked {
         RowLock::Locked(row) => {
-            Some(Locked { counter: Counter::of(&table, &row), sequence: sequence.take() })
+            let counter = Counter::of(&table, &row);
+            Some(Locked { counter, sequence: sequence.take(), root: root.get() })
         }
         RowLock::Missing | RowLock::Skipped => None,
     })

@@ -266,12 +266,16 @@ impl Table {
         unsafe { (*self.relation).rd_id }
     }
 
+    pub(super) fn relation(&self) -> pg_sys::Relation {
+        self.relation
+    }
+
     fn columns(&self) -> usize {
         // SAFETY: the relation is open, so it has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
     }
 
-    fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
+    pub(super) fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
         // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the scan's
         // buffer pin.
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
@@ -465,9 +469,8 @@ impl Table {
         // place now. The row is copied before its page is released.
         unsafe {
             let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
-            let block = (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo);
             let snapshot = &raw mut pg_sys::SnapshotSelfData;
-            if block >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
+            if block_of(&place) >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
                 || !pg_sys::heap_fetch(self.relation, snapshot, &mut tuple, &mut buffer, false)
             {
                 return None;
@@ -525,6 +528,11 @@ impl Drop for Table {
             unsafe { pg_sys::table_close(self.relation, self.unlock) }
         }
     }
+}
+
+/// The block of a place.
+pub(super) fn block_of(place: &pg_sys::ItemPointerData) -> pg_sys::BlockNumber {
+    (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo)
 }
 
 /// Makes what was written visible to the transaction's next command.

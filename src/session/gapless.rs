@@ -155,8 +155,8 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
 /// Locks the position, and reads what its indexes mean if this session does not know.
 fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let ids = catalog_oids()?;
-    let Some(Locked { counter, sequence }) = gapless::lock(&ids, entry.id, entry.epoch.get())?
-    else {
+    let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
+    let Some(Locked { counter, sequence, root }) = locked else {
         let found = definitions::current(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(HiloError::NoPosition(memo.name()));
@@ -165,6 +165,7 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
         return Ok(None);
     };
     let position = counter.position;
+    entry.root.set(root);
     if let Some(sequence) = sequence {
         // A version of this transaction's own may be rolled back, and another one get the same epoch.
         let epoch = if counter.own { Epoch::default() } else { position.epoch };

@@ -44,6 +44,8 @@ pub struct Entry {
     pub id: SequenceId,
     /// What a gapless sequence is served from during a transaction.
     own_slice: Cell<Option<&'static Slice>>,
+    /// Where the versions of its position begin.
+    pub root: Cell<Option<pg_sys::ItemPointerData>>,
 }
 
 /// What currval and lastval are, as far as a draw from one sequence changes them.
@@ -266,6 +268,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         last: Cell::new(None),
         gapless: Cell::new(false),
         own_slice: Cell::new(None),
+        root: Cell::new(None),
     })?;
     entries.insert(key, entry);
     Ok(entry)

@@ -38,6 +38,23 @@ SELECT hilo_nextval('order'), hilo_nextval('order');
 SELECT hilo_alter('order', ordered => false);
 SELECT hilo_nextval('order');
 
+-- gapless and back
+SELECT hilo_alter('order', gapless => true);
+SELECT name, ordered, gapless FROM hilo_sequences WHERE name = 'order';
+BEGIN;
+SELECT hilo_nextval('order'), hilo_nextval('order');
+ROLLBACK;
+SELECT hilo_nextval('order'), hilo_currval('order');
+SELECT hilo_alter('order', cycle => true);
+SELECT hilo_alter('order', block_size => 10);
+SELECT hilo_next_hi('order');
+BEGIN;
+SELECT hilo_alter('order', gapless => false);
+SELECT hilo_nextval('order');
+ROLLBACK;
+SELECT hilo_alter('order', gapless => false);
+SELECT hilo_nextval('order');
+
 -- what cannot be
 SELECT hilo_create('fixed', max_value => 1000);
 SELECT count(hilo_nextval('fixed')) FROM generate_series(1, 600);

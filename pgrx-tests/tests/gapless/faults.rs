@@ -130,7 +130,8 @@ fn it_needs_neither_preloading_nor_a_worker() {
     cluster.configure("shared_preload_libraries", "");
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    client.run(&format!("{INSERT}; BEGIN; {INSERT}; ROLLBACK; BEGIN; {INSERT}; SAVEPOINT a; {INSERT}; ROLLBACK TO a; {INSERT}; COMMIT"));
+    client.run(INSERT);
+    client.run(&format!("BEGIN; {INSERT}; ROLLBACK; BEGIN; {INSERT}; SAVEPOINT a; {INSERT}; ROLLBACK TO a; {INSERT}; COMMIT"));
     assert_eq!(client.all::<i64>("SELECT id FROM invoices ORDER BY id"), [1, 2, 3, 4, 5]);
     cluster.finish();
 }

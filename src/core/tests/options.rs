@@ -219,3 +219,32 @@ fn names() {
     }
     assert_eq!(name::validate("\u{a0}".as_bytes()), Ok(()));
 }
+
+#[test]
+fn a_gapless_sequence_has_neither_sizes_nor_laps() {
+    let gapless = Options { gapless: Some(true), ..Options::default() };
+    let made = Definition::create(&gapless).unwrap();
+    assert!(made.gapless);
+    let ordered = Options { ordered: Some(true), ..gapless.clone() };
+    assert!(Definition::create(&ordered).is_ok());
+    for (options, error) in [
+        (Options { cycle: Some(true), ..gapless.clone() }, OptionError::GaplessCycles),
+        (Options { block_size: Some(5), ..gapless.clone() }, OptionError::GaplessWithBlock),
+        (Options { slice_size: Some(5), ..gapless.clone() }, OptionError::GaplessWithSlice),
+    ] {
+        assert_eq!(Definition::create(&options), Err(error.clone()));
+        let change = Options { gapless: None, ..options.clone() };
+        assert_eq!(made.alter(&change, None, None), Err(error.clone()));
+        let plain = Definition::create(&change).unwrap();
+        assert_eq!(plain.alter(&gapless, None, None), Err(error.clone()));
+        assert_eq!(error.is_unsupported(), error == OptionError::GaplessCycles);
+        assert!(error.hint().is_some() && error.detail().is_some());
+    }
+    let both = Options { block_size: Some(5), ..Options::default() };
+    let sized = Definition::create(&both).unwrap();
+    let change = Options { block_size: Some(0), ..gapless };
+    assert!(sized.alter(&change, None, None).unwrap().gapless);
+    let back = Options { gapless: Some(false), ..Options::default() };
+    assert!(!made.alter(&back, None, None).unwrap().gapless);
+    assert!(made.alter(&Options::default(), None, None).unwrap().gapless);
+}
