@@ -27,6 +27,7 @@ use crate::catalog::gapless::{self, Counter, Locked};
 use crate::catalog::positions::Position;
 use crate::catalog::{catalog_oids, table};
 use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
 use crate::memory::Grow;
 use crate::shared;
 use crate::shared::slices::Slice;
@@ -159,7 +160,10 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let Some(Locked { counter, sequence, root }) = locked else {
         let found = definitions::current(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
-            return Err(HiloError::NoPosition(memo.name()));
+            return Err(match gucs::node().1 {
+                1 => HiloError::NoPosition(memo.name()),
+                nodes => HiloError::GaplessNodes { name: memo.name(), nodes },
+            });
         }
         memo.forget();
         return Ok(None);

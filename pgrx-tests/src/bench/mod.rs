@@ -9,6 +9,7 @@ mod contenders;
 mod document;
 mod first;
 mod footprint;
+mod gapless;
 mod inserts;
 mod latency;
 mod machine;
@@ -49,7 +50,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A full run: about twelve minutes.
+    /// A full run: about fourteen minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -98,13 +99,14 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// The one with a restart disconnects all sessions, so it is last.
-const MEASUREMENTS: [Measurement; 11] = [
+const MEASUREMENTS: [Measurement; 12] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
     ("sessions that draw one at a time", 80, throughput::statements),
     ("how long calls take", 120, latency::measure),
     ("INSERT", 140, inserts::measure),
+    ("numbers without holes", 120, gapless::measure),
     ("WAL", 40, footprint::wal),
     ("short connections", 20, footprint::burned),
     ("many sequences", 60, many::measure),

@@ -1,6 +1,6 @@
 //! A crash, a lost connection, a stop or a promotion is a rollback of what was not committed.
 
-use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
+use hilo_tests::{ClientExt, LONG, Mode, wait_until};
 
 use super::{INSERT, assert_gapless, count, with_invoices};
 

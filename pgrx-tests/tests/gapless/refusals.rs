@@ -1,6 +1,6 @@
 //! What cannot be had is refused with a reason, and changes nothing.
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::ClientExt;
 
 use super::{INSERT, assert_gapless, with_invoices};
 
@@ -92,6 +92,14 @@ fn several_nodes() {
     // It goes on where it is; only this node serves it.
     client.run(INSERT);
     assert_gapless(&mut client, 2);
+    assert_eq!(
+        client.all::<String>("SELECT object FROM hilo_check() WHERE what LIKE '%invoices%'"),
+        [""; 0]
+    );
+    cluster.configure("hilo.node_id", "1");
+    cluster.reload();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('invoices')").is("0A000").says("hilo.node_count = 2");
     cluster.finish();
 }
 
