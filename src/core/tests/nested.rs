@@ -60,12 +60,10 @@ fn apply(step: Step, model: &mut Model, nested: &mut Nested<u8, u32>) {
             nested.set(level, key, value).unwrap();
             assert!(nested.is_saved(level, &key));
         }
-        Step::Add { key } => {
-            if nested.is_saved(level, &key) {
-                let value = nested.get_mut(&key).unwrap();
-                *value = value.wrapping_add(1);
-                *model.last_mut().unwrap().get_mut(&key).unwrap() = *value;
-            }
+        Step::Add { key } if nested.is_saved(level, &key) => {
+            let value = nested.get_mut(&key).unwrap();
+            *value = value.wrapping_add(1);
+            *model.last_mut().unwrap().get_mut(&key).unwrap() = *value;
         }
         _ => {}
     }

@@ -154,7 +154,8 @@ fn any_options() -> impl Strategy<Value = Options> {
         Some(DataType::Integer),
         Some(DataType::BigInt),
     ]);
-    let flags = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    let flag = || prop::option::of(any::<bool>());
+    let flags = (flag(), flag(), flag());
     let sizes = (value(), prop::option::of(any::<i64>()));
     (data_type, value(), value(), value(), value(), flags, sizes).prop_map(
         |(data_type, start_value, increment, min_value, max_value, flags, sizes)| Options {
@@ -168,6 +169,7 @@ fn any_options() -> impl Strategy<Value = Options> {
             block_size: sizes.0,
             slice_size: sizes.1,
             key_format: None,
+            gapless: flags.2,
         },
     )
 }
@@ -179,6 +181,7 @@ fn assert_valid(made: &Definition) {
     assert!((made.min_value..=made.max_value).contains(&made.start_value));
     assert!(made.block_size.is_none_or(|size| size >= 1 && size as i128 <= made.values()));
     assert!(made.slice_size.is_none_or(|size| size >= 1 && !made.ordered));
+    assert!(!made.gapless || !made.cycle && made.block_size.or(made.slice_size).is_none());
 }
 
 proptest! {
