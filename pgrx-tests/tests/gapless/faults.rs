@@ -1,8 +1,8 @@
 //! A crash, a lost connection, a stop or a promotion is a rollback of what was not committed.
 
-use hilo_tests::{ClientExt, LONG, Mode, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
 
-use super::{INSERT, assert_gapless, count, with_invoices};
+use super::{INSERT, INVOICES, assert_gapless, count, with_invoices};
 
 /// A backend that is killed or terminated, and a client that goes away, in the middle of a transaction.
 #[test]
@@ -179,5 +179,51 @@ fn the_extension_is_dropped() {
     ));
     client.run("SELECT hilo_create('invoices', gapless => true, start_value => 4); INSERT INTO invoices VALUES (hilo_nextval('invoices'))");
     assert_eq!(client.all::<i64>("SELECT id FROM invoices ORDER BY id"), [1, 2, 3, 4]);
+    cluster.finish();
+}
+
+/// A server that gets the table and the position by logical replication takes over where its data ends.
+#[test]
+fn a_subscriber_goes_on() {
+    let start = || Cluster::builder().logical().own_identity().start_with_hilo();
+    let (publisher, subscriber) = (start(), start());
+    let mut client = publisher.connect("postgres");
+    client.run(INVOICES);
+    client.run(&format!("{INSERT}; {INSERT}"));
+    client.run(
+        "CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege, invoices",
+    );
+    let mut copy = subscriber.connect("postgres");
+    copy.run(
+        "CREATE TABLE invoices (id bigint PRIMARY KEY DEFAULT hilo_nextval('invoices'), note text)",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    client.run(&format!(
+        "BEGIN; {INSERT}; ROLLBACK; {INSERT}; SELECT hilo_alter('invoices', max_value => 1000)"
+    ));
+    client.run(&format!("{INSERT}; {INSERT}"));
+    publisher.wait_for_apply("own");
+    publisher.stop(Mode::Fast);
+    copy.run("ALTER SUBSCRIPTION own DISABLE; ALTER SUBSCRIPTION own SET (slot_name = NONE); DROP SUBSCRIPTION own");
+    assert_gapless(&mut copy, 5);
+    copy.run(&format!("BEGIN; {INSERT}; ROLLBACK; {INSERT}; BEGIN; {INSERT}; COMMIT"));
+    assert_eq!(copy.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    assert_gapless(&mut copy, 7);
+}
+
+/// The row of a busy sequence stays in its page, as that of a counter table does.
+#[test]
+fn a_busy_sequence_does_not_bloat_the_position() {
+    let cluster = with_invoices();
+    let mut client = cluster.connect("postgres");
+    client.run("SET synchronous_commit = off; DROP TABLE invoices");
+    client.run("DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM hilo_nextval('invoices'); COMMIT; END LOOP; END $$");
+    assert_eq!(
+        client.one::<i64>(
+            "SELECT pg_relation_size('hilo.position') / current_setting('block_size')::int"
+        ),
+        1
+    );
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('invoices')"), 20_001);
     cluster.finish();
 }
