@@ -47,8 +47,10 @@ fn create(bench: &Bench) {
 /// `gapless/row/WAY`: nanoseconds for a row of one large transaction.
 pub fn measure(bench: &mut Bench) {
     create(bench);
-    for round in 0..bench.plan.few_rounds {
+    let usual = bench.plan.pgbench;
+    for round in 0..bench.plan.few_rounds.min(3) {
         for crowd in CROWDS {
+            bench.plan.pgbench = if crowd == 1 { usual } else { bench.plan.pgbench_of_many };
             for (commit, options) in [("on", ["-U", "postgres"]), ("off", ["-U", "careless"])] {
                 for (way, _, sql) in rotated(&WAYS, round) {
                     bench.connect().run("TRUNCATE counted");
@@ -60,6 +62,7 @@ pub fn measure(bench: &mut Bench) {
             }
         }
     }
+    bench.plan.pgbench = usual;
     let rows = bench.plan.calls;
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
         for (way, _, call) in rotated(&DRAWS, round) {

@@ -47,10 +47,12 @@ pub struct Plan {
     pub restarts: usize,
     /// How long pgbench works at a time.
     pub pgbench: [&'static str; 2],
+    /// The same where sessions first get to know a thousand sequences.
+    pub pgbench_of_many: [&'static str; 2],
 }
 
 impl Plan {
-    /// A full run: about fourteen minutes.
+    /// A full run: about sixteen minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -62,6 +64,7 @@ impl Plan {
             connections: 1_000,
             restarts: 7,
             pgbench: ["-T", "1"],
+            pgbench_of_many: ["-T", "8"],
         }
     }
 
@@ -77,6 +80,7 @@ impl Plan {
             connections: 50,
             restarts: 1,
             pgbench: ["-t", "20"],
+            pgbench_of_many: ["-t", "20"],
         }
     }
 
@@ -106,7 +110,7 @@ const MEASUREMENTS: [Measurement; 12] = [
     ("sessions that draw one at a time", 80, throughput::statements),
     ("how long calls take", 120, latency::measure),
     ("INSERT", 140, inserts::measure),
-    ("numbers without holes", 120, gapless::measure),
+    ("numbers without holes", 240, gapless::measure),
     ("WAL", 40, footprint::wal),
     ("short connections", 20, footprint::burned),
     ("many sequences", 60, many::measure),
