@@ -195,3 +195,29 @@ fn the_wait_for_a_place_can_be_left() {
     every_place_can_be_used(&cluster, "a place");
     cluster.finish();
 }
+
+/// A session that locks one table of hilo after the other, as DROP EXTENSION does, never ends in a deadlock with
+/// the worker: the worker waits for no table while it holds another. If it did, the session would be the one to
+/// fail, because the worker would have looked for a deadlock before there was one.
+#[test]
+fn the_worker_waits_for_no_table() {
+    let cluster = Cluster::builder().config("deadlock_timeout", "10ms").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut other = cluster.connect("postgres");
+    other.run("SET hilo.reserve_timeout = '60s'; SELECT hilo_nextval('s')");
+    client.run("BEGIN; LOCK TABLE hilo.sequence");
+    thread::scope(|scope| {
+        let draws = scope.spawn(move || other.draw("s", 1_000));
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
+                                     WHERE backend_type = 'hilo worker' AND NOT granted
+                                       AND waitstart < clock_timestamp() - interval '100 ms')";
+        wait_until("the worker has met the lock", LONG, || {
+            client.one(waits) || cluster.logged("hilo could not reserve") > 0
+        });
+        client.run("LOCK TABLE hilo.position, hilo.free_range, hilo.gap; COMMIT");
+        let values = draws.join().expect("it is served");
+        assert_eq!(values.len(), 1_000);
+    });
+    cluster.finish();
+}

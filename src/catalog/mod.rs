@@ -77,6 +77,17 @@ impl CatalogOids {
             self.default_privilege,
         ]
     }
+
+    /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`: another
+    /// transaction has locked one of them. Who holds one of these locks must not wait for another: DROP EXTENSION
+    /// takes them in an order of its own.
+    pub fn lock_for_reservation(&self) -> bool {
+        let tables = [self.sequence, self.position, self.free_range, self.gap];
+        // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has been dropped.
+        tables.into_iter().all(|table| unsafe {
+            pg_sys::ConditionalLockRelationOid(table, pg_sys::RowExclusiveLock as _)
+        })
+    }
 }
 
 static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));

@@ -251,6 +251,9 @@ impl Worker {
         let shared = self.shared;
         transaction::run(c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
+            if !ids.lock_for_reservation() {
+                return Ok(plans.iter().map(|_| Outcome::Locked).collect());
+            }
             plans.iter().map(|plan| reserve::reserve(&ids, shared, plan)).collect()
         })
     }
@@ -267,12 +270,12 @@ impl Worker {
                     self.retries.0.remove(&plan.number);
                     self.publish(plan, reserved, commit);
                 }
-                Outcome::RowLocked => self.fail(
+                Outcome::Locked => self.fail(
                     plan,
                     Failure {
                         sqlstate: LOCKED,
                         kind: FaultKind::Other,
-                        message: "its row in hilo.position is locked by another transaction".into(),
+                        message: "its row in hilo.position, or the table, is locked by another transaction".into(),
                     },
                 ),
                 Outcome::Gone => {

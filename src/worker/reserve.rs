@@ -42,9 +42,9 @@ pub struct Plan {
 
 /// The result of a reservation.
 pub enum Outcome {
-    /// Another transaction has locked the row or the definition, or the row has an earlier epoch than the
-    /// slot.
-    RowLocked,
+    /// Another transaction has locked the row, the definition or a table, or the row has an earlier epoch than
+    /// the slot.
+    Locked,
     /// There is no such sequence, or it is gapless.
     Gone,
     Reserved(Reserved),
@@ -80,7 +80,7 @@ pub fn reserve(
 ) -> Result<Outcome, HiloError> {
     let id = plan.index_space.key.sequence;
     let locked = match positions::lock(ids, id, numbering::node()?, LockWait::Skip)? {
-        RowLock::Skipped => return Ok(Outcome::RowLocked),
+        RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing => return first_on_node(ids, shared, plan),
         RowLock::Locked(locked) => locked,
     };
@@ -91,7 +91,7 @@ pub fn reserve(
         false => match definitions::lock(ids, id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
             RowLock::Missing => None,
-            RowLock::Skipped => return Ok(Outcome::RowLocked),
+            RowLock::Skipped => return Ok(Outcome::Locked),
         },
     };
     // Nothing is reserved of a gapless sequence.
@@ -99,7 +99,7 @@ pub fn reserve(
         return Ok(Outcome::Gone);
     };
     if locked.position.epoch < plan.index_space.epoch {
-        return Ok(Outcome::RowLocked);
+        return Ok(Outcome::Locked);
     }
     let incarnation = shared.life();
     let mut position = locked.position;
@@ -150,7 +150,7 @@ fn first_on_node(
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
     match definitions::lock(ids, plan.index_space.key.sequence, LockWait::Skip)? {
-        RowLock::Skipped => Ok(Outcome::RowLocked),
+        RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
         RowLock::Locked(locked) => {
             positions::insert(&numbering::joined(ids, &locked.sequence)?)?;
