@@ -55,7 +55,7 @@ struct Held {
 #[derive(Default)]
 struct State {
     held: Nested<SequenceId, Held>,
-    /// The entries whose slices are filled: their draws are hits.
+    /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
     /// The positions are written already, so each draw writes its own.
     closing: bool,
@@ -77,12 +77,29 @@ fn level() -> i32 {
 impl State {
     /// Empties the slices, and notes how far each was served.
     fn empty(&mut self) {
-        for entry in self.filled.drain(..) {
-            let slice = entry.slice.replace(Slice::empty());
-            if let Some(Held { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
-                count.next = slice.rest().start;
-            }
+        while let Some(entry) = self.filled.pop() {
+            self.empty_one(entry);
         }
+    }
+
+    fn empty_one(&mut self, entry: &Entry) {
+        if !entry.has_own_slice() {
+            return;
+        }
+        let slice = entry.slice.replace(Slice::empty());
+        if let Some(Held { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
+            count.next = slice.rest().start;
+        }
+    }
+
+    /// Notes that an entry's slice is about to be filled.
+    fn fills(&mut self, entry: &'static Entry) -> Result<(), HiloError> {
+        /// An entry can be noted several times.
+        const MOST: usize = 4096;
+        if self.filled.len() >= MOST {
+            self.empty();
+        }
+        self.filled.grow(entry)
     }
 
     /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
@@ -107,10 +124,7 @@ impl State {
 
 /// Attaches an entry to a sequence that is gapless: nothing of it is in shared memory.
 pub fn attach(entry: &'static Entry, sequence: &Sequence) {
-    let filled = STATE.borrow().as_ref().is_some_and(|state| {
-        state.filled.iter().any(|filled| std::ptr::eq(*filled, entry)) && entry.gapless.get()
-    });
-    if !filled {
+    if !entry.has_own_slice() {
         slice_table::return_slice(entry);
         // Where the numbering begins is read when the position is locked.
         entry.terms.set(Position::first(sequence).terms(sequence));
@@ -133,7 +147,7 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
     }
     let level = level();
     let known = with(|state| {
-        state.empty();
+        state.empty_one(entry);
         state.saved(entry, level)
     })?;
     let count = match known {
@@ -205,7 +219,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));
     }
-    with(|state| state.filled.grow(entry))?;
+    with(|state| state.fills(entry))?;
     let slice = entry.own_slice()?;
     // What is not served is not written as served.
     slice.load(Range::of(range.start, run.count), run);

@@ -291,6 +291,11 @@ impl Entry {
         self.terms.get().mapping.increment
     }
 
+    /// Whether it is served from [`own_slice`](Self::own_slice) now.
+    pub fn has_own_slice(&self) -> bool {
+        self.own_slice.get().is_some_and(|own| std::ptr::eq(own, self.slice.get()))
+    }
+
     /// A slice in this process's memory, which no other process sees.
     pub fn own_slice(&self) -> Result<&'static Slice, HiloError> {
         if let Some(slice) = self.own_slice.get() {

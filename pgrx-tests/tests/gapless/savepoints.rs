@@ -171,3 +171,25 @@ fn draws_after_a_renumbering() {
     assert_table(&mut client, "own", 2);
     cluster.finish();
 }
+
+/// Draws from two sequences in turn, single values and ranges, with savepoints between them.
+#[test]
+fn draws_from_two_sequences_in_turn() {
+    let cluster = with_invoices();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('own', gapless => true); CREATE TABLE own (id bigint UNIQUE DEFAULT hilo_nextval('own'));
+         CREATE FUNCTION turn(n int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+             FOR i IN 1..n LOOP
+                 INSERT INTO invoices DEFAULT VALUES; INSERT INTO own DEFAULT VALUES;
+                 INSERT INTO own SELECT first FROM hilo_nextrange('own', 1); INSERT INTO invoices DEFAULT VALUES;
+             END LOOP; END $$",
+    );
+    client.run(
+        "BEGIN; SELECT turn(3000); SAVEPOINT a; SELECT turn(7); ROLLBACK TO a; SELECT turn(1); COMMIT",
+    );
+    client.run("BEGIN; SELECT turn(5); ROLLBACK; SELECT turn(1)");
+    assert_gapless(&mut client, 6004);
+    assert_table(&mut client, "own", 6004);
+    cluster.finish();
+}
