@@ -17,6 +17,7 @@ CREATE TABLE hilo.sequence (
     owner hilo.role NOT NULL,
     created_at timestamptz NOT NULL,
     owned_by hilo.column_ref,
+    gapless boolean NOT NULL DEFAULT false,
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
@@ -45,6 +46,8 @@ COMMENT ON COLUMN hilo.sequence.owner IS
 COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
+COMMENT ON COLUMN hilo.sequence.gapless IS
+    'Whether the committed values have no holes, so that its transactions follow each other';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

@@ -17,18 +17,20 @@ CREATE FUNCTION hilo_create(
     slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false,
+    gapless boolean DEFAULT false,
     owned_by text DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, text) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
     'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
+    '{value:0N}. gapless: the committed values have no holes; the first draw of a transaction locks the sequence '
+    'until the transaction ends, and a rollback gives its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
     'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
-    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 42P01 '
-    'or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
+    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
+    'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
     'owner.';
 
 CREATE FUNCTION hilo_alter(
@@ -44,17 +46,19 @@ CREATE FUNCTION hilo_alter(
     slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL,
+    gapless boolean DEFAULT NULL,
     owned_by text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, text) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'sequence and its increment or cycle changes. gapless: as in hilo_create; values that were reserved and not '
+    'served before are in hilo_gaps. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
+    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
@@ -204,10 +208,11 @@ COMMENT ON FUNCTION hilo_create_missing() IS
 CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
-    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
+    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready, and for the '
+    'transaction before it if the sequence is gapless. Requires '
     'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
-    'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
-    'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
+    'on a standby, and in a read-only transaction if the sequence is gapless, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
+    'cycle of the sequence or made it gapless no more; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
 
 -- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
@@ -233,19 +238,20 @@ CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
     'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
     '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
-    'hilo_nextval, 22023 without block_size.';
+    'hilo_nextval, 22023 without block_size, 0A000 if the sequence is gapless.';
 
 CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
-    'Returns the value that this session last obtained from a sequence. Requires USAGE or SELECT. Errors: '
+    'Returns the value that this session last obtained from a sequence; one that a rollback has taken back, as of '
+    'a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
     '55000 if the session has obtained none, 42704, 42501.';
 
 CREATE FUNCTION hilo_lastval() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
 COMMENT ON FUNCTION hilo_lastval() IS
-    'Returns the value that this session last obtained from any hilo sequence. Requires USAGE or SELECT on '
-    'that sequence. Errors: 55000 if the session has obtained none, 42501.';
+    'Returns the value that this session last obtained from any hilo sequence, as hilo_currval does for one. '
+    'Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has obtained none, 42501.';
 
 CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';

@@ -41,9 +41,12 @@ COMMENT ON FUNCTION hilo.column_ref_send(hilo.column_ref) IS 'I/O';
 CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;
 
 ALTER TABLE hilo.sequence ADD COLUMN owned_by hilo.column_ref;
+ALTER TABLE hilo.sequence ADD COLUMN gapless boolean NOT NULL DEFAULT false;
 CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
+COMMENT ON COLUMN hilo.sequence.gapless IS
+    'Whether the committed values have no holes, so that its transactions follow each other';
 
 -- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
 -- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.
@@ -62,18 +65,20 @@ CREATE FUNCTION hilo_create(
     slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false,
+    gapless boolean DEFAULT false,
     owned_by text DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, text) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
     'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
     'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
     'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
+    '{value:0N}. gapless: the committed values have no holes; the first draw of a transaction locks the sequence '
+    'until the transaction ends, and a rollback gives its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
     'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
-    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 42P01 '
-    'or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
+    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
+    'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
     'owner.';
 
 DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
@@ -90,21 +95,24 @@ CREATE FUNCTION hilo_alter(
     slice_size bigint DEFAULT NULL,
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL,
+    gapless boolean DEFAULT NULL,
     owned_by text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, text) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
     'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment or cycle without restart_with, the '
+    'sequence and its increment or cycle changes. gapless: as in hilo_create; values that were reserved and not '
+    'served before are in hilo_gaps. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
+    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
 
 CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
-           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless
       FROM hilo.sequence s
      WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
                 OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
@@ -122,12 +130,15 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
            n.node_id,
            hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
                          p.node, p.nodes, p.stripe) AS max_reserved,
-           NULLIF(s.owned_by::text, '-') AS owned_by
+           NULLIF(s.owned_by::text, '-') AS owned_by,
+           s.gapless
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
 COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
+COMMENT ON COLUMN hilo_sequences.gapless IS
+    'Whether the committed values have no holes, so that its transactions follow each other';
 
 ALTER TABLE hilo.gap ADD COLUMN name text COLLATE "C";
 ALTER TABLE hilo.gap ADD COLUMN released_from hilo.column_ref;
@@ -400,10 +411,11 @@ COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
     'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
-    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready. Requires '
+    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready, and for the '
+    'transaction before it if the sequence is gapless. Requires '
     'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
-    'on a standby, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
-    'cycle of the sequence; if the wait ends without success: 55P03, 53400 if no background worker is free, '
+    'on a standby, and in a read-only transaction if the sequence is gapless, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
+    'cycle of the sequence or made it gapless no more; if the wait ends without success: 55P03, 53400 if no background worker is free, '
     'or the error that the worker met.';
 COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
@@ -412,13 +424,14 @@ COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
 COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
     'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
     '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
-    'hilo_nextval, 22023 without block_size.';
+    'hilo_nextval, 22023 without block_size, 0A000 if the sequence is gapless.';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
-    'Returns the value that this session last obtained from a sequence. Requires USAGE or SELECT. Errors: '
+    'Returns the value that this session last obtained from a sequence; one that a rollback has taken back, as of '
+    'a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
     '55000 if the session has obtained none, 42704, 42501.';
 COMMENT ON FUNCTION hilo_lastval() IS
-    'Returns the value that this session last obtained from any hilo sequence. Requires USAGE or SELECT on '
-    'that sequence. Errors: 55000 if the session has obtained none, 42501.';
+    'Returns the value that this session last obtained from any hilo sequence, as hilo_currval does for one. '
+    'Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has obtained none, 42501.';
 COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '

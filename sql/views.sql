@@ -11,7 +11,8 @@
 -- conditions are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
-           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless
       FROM hilo.sequence s
      WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
                 OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
@@ -34,7 +35,8 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
            n.node_id,
            hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
                          p.node, p.nodes, p.stripe) AS max_reserved,
-           NULLIF(s.owned_by::text, '-') AS owned_by
+           NULLIF(s.owned_by::text, '-') AS owned_by,
+           s.gapless
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
@@ -59,6 +61,8 @@ COMMENT ON COLUMN hilo_sequences.max_reserved IS
     'Furthest value that this server has reserved so far; null before the first reservation';
 COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
+COMMENT ON COLUMN hilo_sequences.gapless IS
+    'Whether the committed values have no holes, so that its transactions follow each other';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,

@@ -114,9 +114,13 @@ pub enum HiloError {
     )]
     Reserved { name: String, node: i32, base: i64, value: i64 },
     #[error(
-        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment or cycle"
+        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment, cycle, or gapless"
     )]
     Renumbered(String),
+    #[error("cannot reserve a block number of gapless hilo sequence \"{0}\"")]
+    GaplessHi(String),
+    #[error("hilo sequence \"{name}\" cannot be gapless while hilo.node_count = {nodes}")]
+    GaplessNodes { name: String, nodes: i32 },
     #[error("cannot find the gaps of hilo sequence \"{0}\" because it cycles")]
     Cycles(String),
     #[error("relation with OID {0} does not exist")]
@@ -263,6 +267,8 @@ impl HiloError {
             }
             Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::SetvalBounds { .. } => Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            Self::Option(error) if error.is_unsupported() => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::GaplessHi(_) | Self::GaplessNodes { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::Option(_)
             | Self::Name(_)
             | Self::Argument(..)
@@ -327,6 +333,8 @@ impl HiloError {
             Self::Prefix { detail, .. } => detail.clone(),
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
+            Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
+            Self::GaplessNodes { .. } => Some("Each node would serve values of its own, and no node knows which of them are committed on the others.".into()),
             Self::CatalogMismatch(_) => {
                 Some("The objects in schema hilo are not as this version of the extension created them.".into())
             }
@@ -423,6 +431,8 @@ impl HiloError {
             }
             Self::ResetAll => "Name a sequence that you own.".into(),
             Self::NoCreate { schema, user } => format!("The owner of the schema grants it with: GRANT CREATE ON SCHEMA {schema} TO {user};"),
+            Self::GaplessHi(_) => "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".into(),
+            Self::GaplessNodes { .. } => "Let one node serve the sequence alone: set hilo.node_count = 1.".into(),
             Self::Duplicate(_) => "Choose another name, or keep the existing sequence with if_not_exists => true in hilo_create.".into(),
             Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
             Self::Recovery(_) => "Only the primary serves sequences.".into(),

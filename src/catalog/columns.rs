@@ -17,8 +17,9 @@ pub mod sequence {
     pub const OWNER: i16 = 13;
     pub const CREATED_AT: i16 = 14;
     pub const OWNED_BY: i16 = 15;
+    pub const GAPLESS: i16 = 16;
     /// The number of columns.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
 }
 
 pub mod position {

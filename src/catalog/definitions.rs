@@ -39,6 +39,7 @@ impl Sequence {
             block_size: row.datum(column::BLOCK_SIZE).map(|_| row.int8(column::BLOCK_SIZE)),
             slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE).into()),
             key_format: row.text(column::KEY_FORMAT),
+            gapless: row.bool(column::GAPLESS),
         };
         Sequence {
             id: SequenceId(row.int8(column::ID)),
@@ -72,6 +73,7 @@ impl Sequence {
             Some(self.owner.into()),
             Some(self.created_at.0.into()),
             self.owned_by.map(|column| column.packed().into()),
+            Some(def.gapless.into()),
         ]
     }
 }
@@ -102,9 +104,15 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table
-        .find(ids.sequence_name_key, &keys, Snapshot::SelfSnapshot)
-        .or_else(|| table.find(ids.sequence_name_key, &keys, Snapshot::Catalog));
+    let row = table.find_current(ids.sequence_name_key, &keys);
+    Ok(row.map(|row| Sequence::from_row(&row)))
+}
+
+/// The sequence that has this id now, in a serializable transaction without a predicate lock on its row, unless the
+/// row is just being replaced.
+pub fn current(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
+    let keys = [(column::ID, Match::Int8(id.0))];
+    let row = Table::read(ids.sequence)?.find_current(ids.sequence_pkey, &keys);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 

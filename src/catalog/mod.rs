@@ -6,6 +6,7 @@
 //! `hilo.position` row before it changes anything, and holds the lock to its end. The worker skips a row that
 //! is locked.
 
+pub mod chain;
 pub mod column_default_removal;
 pub mod column_defaults;
 pub mod column_ref;
@@ -15,6 +16,7 @@ pub mod core_sequences;
 pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
+pub mod gapless;
 pub mod missing;
 pub mod name;
 pub mod numbering;

@@ -107,6 +107,9 @@ pub fn starting_at(
 ) -> Result<Numbering, HiloError> {
     let node = node()?;
     let nodes = gucs::node().1;
+    if new.gapless && nodes > 1 {
+        return Err(HiloError::GaplessNodes { name: sequence.name.to_string(), nodes });
+    }
     let others = positions::of_other_nodes(&catalog_oids()?, sequence.id, node)?;
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);

@@ -12,7 +12,7 @@ use hilo_core::range::Range;
 
 use super::columns::position as column;
 use super::definitions::Sequence;
-use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table};
+use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, is_own_transaction};
 use super::{CatalogOids, catalog_oids};
 use crate::backend::Global;
 use crate::errors::HiloError;
@@ -109,7 +109,7 @@ impl Position {
                 && (self.has_reserved() || self.system_id == system_id))
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
         [
             Some(self.sequence.0.into()),
             Some(self.node.into()),
@@ -203,7 +203,7 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
     block.saturating_mul((LEAST / block).max(1))
 }
 
-fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
+pub(super) fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
     [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
 }
 
@@ -229,13 +229,12 @@ pub fn forget_written() {
 }
 
 /// The version of a row that this transaction wrote last, if it is in force.
-fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
+pub(super) fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     let key = (table.id(), sequence, node);
     let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
     let row = table.at(place)?;
-    let same = row.int8(column::SEQUENCE) == sequence.0
-        && row.int4(column::NODE) == node
-        && is_current(row.writer());
+    let same =
+        row.int8(column::SEQUENCE) == sequence.0 && row.int4(column::NODE) == node && row.is_own();
     same.then_some(row)
 }
 
@@ -275,7 +274,7 @@ impl LockedPosition {
 
     /// Whether the current transaction has written this version.
     pub fn is_own(&self) -> bool {
-        is_current(self.row.writer())
+        self.row.is_own()
     }
 
     /// This version, which can be distinguished from others of the same epoch that were rolled back.
@@ -303,7 +302,7 @@ pub fn lock(
     let table = Table::write(oids.position)?;
     let find = || newest(&table, oids, sequence, node);
     // No other transaction sees a version that this transaction wrote, so that needs no lock.
-    let found = match find().filter(|row| is_current(row.writer())) {
+    let found = match find().filter(Row::is_own) {
         Some(own) => RowLock::Locked(own),
         None => table.lock_found(find, wait),
     };
@@ -378,22 +377,17 @@ pub fn find_written(
 ) -> Result<Option<(Position, Version)>, HiloError> {
     let ids = catalog_oids()?;
     let row = newest(&Table::read(ids.position)?, &ids, sequence, node);
-    Ok(row.filter(|row| is_current(row.writer())).map(|row| {
+    Ok(row.filter(Row::is_own).map(|row| {
         let position = Position::from_row(&row);
         let version = Version { sequence, node, epoch: position.epoch, writer: row.writer() };
         (position, version)
     }))
 }
 
-fn is_current(transaction: pg_sys::TransactionId) -> bool {
-    // SAFETY: only compares a number with the transaction state of this backend; any number will do.
-    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
-}
-
 /// Moves a row version that the current transaction has written forward to `next_index`, never back. Returns
 /// the position that the row has then; `None` if that version is no longer in force.
 pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>, HiloError> {
-    if !is_current(version.writer) {
+    if !is_own_transaction(version.writer) {
         return Ok(None);
     }
     let RowLock::Locked(locked) =

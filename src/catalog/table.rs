@@ -142,6 +142,17 @@ impl Row {
         unsafe { writer_of(self.tuple) }
     }
 
+    /// Whether the current transaction wrote this version.
+    pub fn is_own(&self) -> bool {
+        is_own_transaction(self.writer())
+    }
+
+    /// Where this version lies.
+    pub fn place(&self) -> pg_sys::ItemPointerData {
+        // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
+        unsafe { (*self.tuple).t_self }
+    }
+
     pub fn int8(&self, column: i16) -> i64 {
         self.datum(column).map_or(0, |datum| datum.value() as i64)
     }
@@ -186,6 +197,12 @@ pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
         }
         (*header).t_choice.t_heap.t_xmin
     }
+}
+
+/// Whether this is the current transaction or one of its subtransactions that was not rolled back.
+pub fn is_own_transaction(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: only compares a number with the transaction state of this backend; any number will do.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
 /// The text in a varlena datum, in the form of [`escape_for_message`].
@@ -249,12 +266,16 @@ impl Table {
         unsafe { (*self.relation).rd_id }
     }
 
+    pub(super) fn relation(&self) -> pg_sys::Relation {
+        self.relation
+    }
+
     fn columns(&self) -> usize {
         // SAFETY: the relation is open, so it has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
     }
 
-    fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
+    pub(super) fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
         // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the scan's
         // buffer pin.
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
@@ -350,6 +371,12 @@ impl Table {
         found
     }
 
+    /// The row that [`Table::find`] finds now, without a predicate lock unless the row is just being replaced.
+    pub fn find_current(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
+        self.find(index, keys, Snapshot::SelfSnapshot)
+            .or_else(|| self.find(index, keys, Snapshot::Catalog))
+    }
+
     /// Locks the version of a row that was found, in order to change it.
     fn lock(&self, row: &Row, wait: LockWait) -> Attempt {
         let mut found = pg_sys::TM_FailureData::default();
@@ -442,9 +469,8 @@ impl Table {
         // place now. The row is copied before its page is released.
         unsafe {
             let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
-            let block = (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo);
             let snapshot = &raw mut pg_sys::SnapshotSelfData;
-            if block >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
+            if block_of(&place) >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
                 || !pg_sys::heap_fetch(self.relation, snapshot, &mut tuple, &mut buffer, false)
             {
                 return None;
@@ -502,6 +528,11 @@ impl Drop for Table {
             unsafe { pg_sys::table_close(self.relation, self.unlock) }
         }
     }
+}
+
+/// The block of a place.
+pub(super) fn block_of(place: &pg_sys::ItemPointerData) -> pg_sys::BlockNumber {
+    (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo)
 }
 
 /// Makes what was written visible to the transaction's next command.

@@ -51,6 +51,8 @@ pub struct Described {
     pub slice_size: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gapless: Option<bool>,
     /// A column, as `schema.table.column`. `None`: no column owns the sequence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owned_by: Option<String>,
@@ -181,6 +183,7 @@ impl Described {
             block_size: definition.block_size,
             slice_size: definition.slice_size,
             key_format: own_format(definition).map(str::to_owned),
+            gapless: Some(true).filter(|_| definition.gapless),
             owned_by: None,
             owner: None,
             privileges: None,
@@ -200,6 +203,7 @@ impl Described {
             block_size: self.block_size,
             slice_size: self.slice_size,
             key_format: self.key_format.clone(),
+            gapless: self.gapless,
         }
     }
 
@@ -244,6 +248,7 @@ pub fn difference(old: &Definition, new: &Definition) -> Option<Options> {
         block_size: changed(old.block_size.unwrap_or(0), new.block_size.unwrap_or(0)),
         slice_size: changed(old.slice_size.unwrap_or(0), new.slice_size.unwrap_or(0)),
         key_format: (own_format(old) != own_format(new)).then(|| format.to_owned()),
+        gapless: changed(old.gapless, new.gapless),
     };
     (options != Options::default()).then_some(options)
 }
@@ -273,6 +278,7 @@ fn all_options(definition: &Definition) -> Map<String, Value> {
         "block_size": definition.block_size,
         "slice_size": definition.slice_size,
         "key_format": own_format(definition),
+        "gapless": definition.gapless,
     });
     match all {
         Value::Object(all) => all,

@@ -9,6 +9,7 @@ pub mod key_format;
 pub mod mapping;
 pub mod name;
 pub mod named;
+pub mod nested;
 pub mod numbers;
 pub mod options;
 pub mod policy;

@@ -24,7 +24,8 @@ number!(
     Serial
 );
 number!(
-    /// One numbering of a sequence: raised by setval, restart, and a change of increment or cycle.
+    /// One numbering of a sequence: raised by setval, restart, and a change of increment or cycle, and any
+    /// alteration of a gapless sequence.
     Epoch
 );
 number!(

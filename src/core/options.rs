@@ -85,6 +85,7 @@ pub struct Options {
     /// 1 to [`MAX_SLICE_SIZE`]; in alter 0 makes it adaptive again
     pub slice_size: Option<i64>,
     pub key_format: Option<String>,
+    pub gapless: Option<bool>,
 }
 
 /// A valid definition.
@@ -103,9 +104,11 @@ pub struct Definition {
     pub slice_size: Option<i64>,
     /// None: the default format
     pub key_format: Option<String>,
+    /// Committed values have no holes: each transaction counts on from the one before it
+    pub gapless: bool,
 }
 
-/// Why options are refused. SQLSTATE 22023.
+/// Why options are refused. SQLSTATE 22023, except where [`OptionError::is_unsupported`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     #[error("increment must not be zero")]
@@ -140,11 +143,22 @@ pub enum OptionError {
     SliceLargerThanBlock { slice_size: i64, block_size: i64 },
     #[error("slice_size cannot be set for an ordered sequence")]
     OrderedWithSlice,
+    #[error("block_size cannot be set for a gapless sequence")]
+    GaplessWithBlock,
+    #[error("slice_size cannot be set for a gapless sequence")]
+    GaplessWithSlice,
+    #[error("a gapless sequence cannot cycle")]
+    GaplessCycles,
     #[error(transparent)]
     KeyFormat(#[from] KeyFormatError),
 }
 
 impl OptionError {
+    /// Whether no sequence can have these options together (0A000).
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, OptionError::GaplessCycles)
+    }
+
     pub fn detail(&self) -> Option<String> {
         use OptionError::*;
         match self {
@@ -161,6 +175,10 @@ impl OptionError {
             OrderedWithSlice => Some(
                 "Sessions that hold slices of their own cannot keep the values of all sessions in order.".into(),
             ),
+            GaplessWithBlock | GaplessWithSlice => Some(
+                "Nothing is reserved ahead: each transaction takes its values from the sequence itself.".into(),
+            ),
+            GaplessCycles => Some("A value that is served again cannot be told from one that is missing.".into()),
             KeyFormat(error) => error.detail(),
             _ => None,
         }
@@ -202,6 +220,13 @@ impl OptionError {
                 "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered."
                     .into(),
             ),
+            GaplessWithBlock => Some(
+                "Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.".into(),
+            ),
+            GaplessWithSlice => Some(
+                "Leave slice_size null, set it to 0 with hilo_alter, or do not use gapless.".into(),
+            ),
+            GaplessCycles => Some("Choose either cycle or gapless.".into()),
             KeyFormat(error) => error.hint(),
         }
     }
@@ -231,6 +256,7 @@ impl Definition {
             block_size: options.block_size,
             slice_size: options.slice_size,
             key_format: options.key_format.clone(),
+            gapless: options.gapless.unwrap_or(false),
         };
         definition.check()?;
         Ok(definition)
@@ -279,6 +305,7 @@ impl Definition {
                 .slice_size
                 .map_or(self.slice_size, |size| (size != 0).then_some(size)),
             key_format: options.key_format.clone().or_else(|| self.key_format.clone()),
+            gapless: options.gapless.unwrap_or(self.gapless),
         };
         definition.check_bounds()?;
         definition.check_current(last, restart)?;
@@ -375,9 +402,20 @@ impl Definition {
                 return Err(OptionError::SliceLargerThanBlock { slice_size, block_size });
             }
         }
+        self.check_gapless()?;
         if let Some(format) = &self.key_format {
             KeyFormat::parse(format)?;
         }
         Ok(())
+    }
+
+    fn check_gapless(&self) -> Result<(), OptionError> {
+        match self {
+            Definition { gapless: false, .. } => Ok(()),
+            Definition { cycle: true, .. } => Err(OptionError::GaplessCycles),
+            Definition { block_size: Some(_), .. } => Err(OptionError::GaplessWithBlock),
+            Definition { slice_size: Some(_), .. } => Err(OptionError::GaplessWithSlice),
+            _ => Ok(()),
+        }
     }
 }

@@ -8,7 +8,7 @@ use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
 use super::memo::{Entry, Memo};
-use super::{look_up, slice_table, uncommitted, wait};
+use super::{gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -128,7 +128,10 @@ pub fn draw(
         return Ok(entry.slice.get().take(entry.increment()));
     }
     let Some(slot) = entry.slot.get() else {
-        return uncommitted::more(memo, entry);
+        return match entry.gapless.get() {
+            true => gapless::more(memo, entry),
+            false => uncommitted::more(memo, entry),
+        };
     };
     if !entry.slice.get().rest().is_empty() {
         // The bounds have just changed, and end before the slice does.

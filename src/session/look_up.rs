@@ -1,7 +1,7 @@
 //! Looks a name up: finds the sequence in the catalog, and attaches to its slot or to what this transaction
 //! has defined.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
@@ -12,7 +12,7 @@ use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
 use super::wait::{Learned, Pin};
-use super::{auto_create, invalidation, slice_table, uncommitted, wait};
+use super::{auto_create, gapless, invalidation, slice_table, uncommitted, wait};
 use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
@@ -60,7 +60,6 @@ fn resolve(
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
-    let shared = shared::get()?;
     refuse_parallel_worker("hilo_nextval")?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
@@ -73,8 +72,10 @@ fn resolve(
         return Ok(memo);
     }
     loop {
+        pgrx::check_for_interrupts!();
         // Read before the look-up: a definition that changes meanwhile raises the counter.
-        let definitions_at = shared.control.definitions.load(SeqCst);
+        let definitions = definitions_version();
+        let definitions_at = definitions.load(SeqCst);
         let names_at = names_version();
         let user = ffi::current_user();
         let sequence = find_sequence(name)?;
@@ -84,25 +85,26 @@ fn resolve(
         }
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let mut attached = None;
-        let (version_at, version, narrowed) =
-            if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
-                (&raw const OWN_VERSION, 0, false)
-            } else {
-                let found = attach(entry, &sequence)?;
-                let Attached { slot, version, narrowed } = found;
-                attached = Some(found);
-                (&raw const slot.version, version, narrowed)
-            };
+        let (version_at, version, narrowed) = if sequence.definition.gapless {
+            gapless::attach(entry, &sequence);
+            (std::ptr::from_ref(definitions), definitions_at, false)
+        } else if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
+            (&raw const OWN_VERSION, 0, false)
+        } else {
+            let Some(found) = attach(entry, &sequence)? else { continue };
+            let Attached { slot, version, narrowed } = found;
+            attached = Some(found);
+            (&raw const slot.version, version, narrowed)
+        };
         let notice = match &attached {
             Some(attached) => notice_of(&sequence, attached, user)?,
             None => None,
         };
-        if shared.control.definitions.load(SeqCst) != definitions_at || names_version() != names_at
-        {
+        if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
         if let (Some(notice), Some(attached)) = (notice, attached) {
-            shared.notice(my_database(), attached.slot, attached.version, notice);
+            shared::get()?.notice(my_database(), attached.slot, attached.version, notice);
         }
         let meaning = Meaning {
             entry,
@@ -166,7 +168,7 @@ fn by_notice(
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<Option<&'static Memo>, HiloError> {
-    let shared = shared::get()?;
+    let Ok(shared) = shared::get() else { return Ok(None) };
     let (names_at, user) = (names_version(), ffi::current_user());
     let Some((slot, key, notice)) = shared.noticed(my_database(), name) else { return Ok(None) };
     let Some(held) = privileges::of_noticed(&notice, user).filter(|held| held.any_of(needs)) else {
@@ -194,6 +196,11 @@ fn by_notice(
     renewed(name, known, meaning).map(Some)
 }
 
+/// Raised by every commit that changes a definition. Without shared memory no definition is changed.
+fn definitions_version() -> &'static AtomicU64 {
+    shared::get().map_or(&OWN_VERSION, |shared| &shared.control.definitions)
+}
+
 /// What a memo that is served from the pool is attached to.
 struct Attached {
     slot: &'static Slot,
@@ -203,15 +210,24 @@ struct Attached {
     narrowed: bool,
 }
 
-/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry.
-fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Attached, HiloError> {
+/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry. `None`: the
+/// worker no longer serves the sequence, which has been dropped or become gapless.
+fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Option<Attached>, HiloError> {
     let shared = shared::get()?;
     slice_table::register_session(shared);
     wait::ensure_worker(shared);
-    let (slot, _pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
-    let mut learned = wait::for_terms(shared, slot, &sequence.name.to_string())?;
+    let (slot, pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
+    let name = sequence.name.to_string();
+    let mut learned = match wait::for_terms(shared, slot, &name) {
+        Err(HiloError::NoSuchSequence { .. }) => {
+            drop(pin);
+            shared.free(shared.number_of(slot));
+            return Ok(None);
+        }
+        learned => learned?,
+    };
     let narrowed = narrow(&mut learned.terms.mapping, &sequence.definition);
-    Ok(settle(entry, slot, learned, narrowed))
+    Ok(Some(settle(entry, slot, learned, narrowed)))
 }
 
 /// Copies what the worker has read into the entry.
@@ -236,6 +252,7 @@ fn settle(
         entry.grown.set(0);
     }
     entry.slot.set(Some(slot));
+    entry.gapless.set(false);
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);

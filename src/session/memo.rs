@@ -37,9 +37,36 @@ pub struct Entry {
     pub terms: Cell<Terms>,
     /// The size of the last slice.
     pub grown: Cell<i32>,
+    /// Whether the sequence is gapless: it has no slot, and the current transaction counts it.
+    pub gapless: Cell<bool>,
     extension: pg_sys::Oid,
     pub epoch: Cell<Epoch>,
     pub id: SequenceId,
+    /// What a gapless sequence is served from during a transaction.
+    own_slice: Cell<Option<&'static Slice>>,
+    /// Where the versions of its position begin.
+    pub root: Cell<Option<pg_sys::ItemPointerData>>,
+}
+
+/// What currval and lastval are, as far as a draw from one sequence changes them.
+#[derive(Clone, Copy)]
+pub struct Last {
+    value: Option<i64>,
+    used: Option<(&'static Memo, &'static Entry)>,
+}
+
+impl Last {
+    pub fn of(entry: &Entry) -> Last {
+        Last { value: entry.last.get(), used: LAST.get() }
+    }
+
+    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
+    pub fn bring_back(self, entry: &'static Entry) {
+        entry.last.set(self.value);
+        if LAST.get().is_some_and(|(_, used)| std::ptr::eq(used, entry)) {
+            LAST.set(self.used);
+        }
+    }
 }
 
 /// A name as one user has looked it up. Its layout follows the same rule as an entry's.
@@ -189,7 +216,7 @@ pub fn find(name: &[u8]) -> Option<&'static Memo> {
 /// Places a value in memory that is never freed. If memory runs out, it returns an error; the standard
 /// library would end the process, and so the server.
 fn kept<T>(value: T) -> Result<&'static T, HiloError> {
-    // SAFETY: neither type that is kept has size 0, so the layout may be allocated. The memory is written
+    // SAFETY: no type that is kept has size 0, so the layout may be allocated. The memory is written
     // before it is read.
     unsafe {
         let place = std::alloc::alloc(std::alloc::Layout::new::<T>()) as *mut T;
@@ -239,6 +266,9 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         extension: key.0,
         epoch: Cell::default(),
         last: Cell::new(None),
+        gapless: Cell::new(false),
+        own_slice: Cell::new(None),
+        root: Cell::new(None),
     })?;
     entries.insert(key, entry);
     Ok(entry)
@@ -259,6 +289,21 @@ impl Entry {
     #[inline(always)]
     pub fn increment(&self) -> i64 {
         self.terms.get().mapping.increment
+    }
+
+    /// Whether it is served from [`own_slice`](Self::own_slice) now.
+    pub fn has_own_slice(&self) -> bool {
+        self.own_slice.get().is_some_and(|own| std::ptr::eq(own, self.slice.get()))
+    }
+
+    /// A slice in this process's memory, which no other process sees.
+    pub fn own_slice(&self) -> Result<&'static Slice, HiloError> {
+        if let Some(slice) = self.own_slice.get() {
+            return Ok(slice);
+        }
+        let slice = kept(Slice::new())?;
+        self.own_slice.set(Some(slice));
+        Ok(slice)
     }
 
     pub fn mapping(&self) -> Mapping {

@@ -8,7 +8,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::memo::{Entry, Memo};
-use super::{draw, look_up, slice_table, uncommitted, wait};
+use super::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
@@ -106,6 +106,9 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
 /// `NeedsBlockSize`, `Exhausted`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     let (_, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+    if entry.gapless.get() {
+        return Err(HiloError::GaplessHi(escape_for_message(name)));
+    }
     let mut hi = 0;
     let size = entry.terms.get().block_size;
     if size < 1 {
@@ -141,6 +144,17 @@ fn claim(
     loop {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+        if entry.gapless.get() {
+            let Some((terms, left)) = gapless::left(memo, entry)? else { continue };
+            return match fit(&terms, left) {
+                Fit::Here(range) => {
+                    gapless::take(entry, range)?;
+                    Ok((memo, entry, range))
+                }
+                _ if left.is_empty() => Err(HiloError::exhausted(memo.name(), &terms.mapping)),
+                _ => Err(never(memo.name())),
+            };
+        }
         let Some(slot) = entry.slot.get() else {
             let terms = entry.terms.get();
             let mut error = HiloError::exhausted(memo.name(), &terms.mapping);

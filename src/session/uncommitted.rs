@@ -163,6 +163,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     own.limit = limit;
     own.slice.move_to(own.next().max(floor));
     entry.slot.set(None);
+    entry.gapless.set(false);
     entry.serial.set(Serial::default());
     entry.terms.set(terms);
     entry.slice.set(own.slice);

@@ -23,6 +23,7 @@ use crate::catalog::table::next_command;
 use crate::catalog::{column_defaults, creation, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::gucs;
 use crate::memory;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
@@ -31,7 +32,7 @@ use crate::subtransaction;
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
 /// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments from
-/// `start_value` to `key_format`.
+/// `start_value` to `key_format`, and `gapless`, which older versions do not pass.
 pub(super) fn options(args: Args) -> Options {
     let data_type = args.oid(5).map(|oid| {
         definitions::data_type_from(oid).unwrap_or_else(|| {
@@ -53,6 +54,7 @@ pub(super) fn options(args: Args) -> Options {
         block_size: args.int8(8),
         slice_size: args.int8(9),
         key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
+        gapless: args.optional(12).and_then(|_| args.bool(12)),
     }
 }
 
@@ -93,7 +95,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         Some(true) => Duplicate::Skip,
         _ => Duplicate::Refuse,
     };
-    let owned_by = args.optional(12).and_then(|_| owned_by::parse(args.bytes(12)).or_raise());
+    let owned_by = args.optional(13).and_then(|_| owned_by::parse(args.bytes(13)).or_raise());
     if create(name.clone(), definition, owned_by, duplicate).is_none() {
         exists(name, duplicate);
     }
@@ -114,6 +116,10 @@ pub(super) fn create(
         owned_by::check(column, ffi::current_user()).or_raise();
     }
     numbering::node().or_raise();
+    let nodes = gucs::node().1;
+    if definition.gapless && nodes > 1 {
+        HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
+    }
     if definitions::by_name(&name).or_raise().is_some() {
         return None;
     }

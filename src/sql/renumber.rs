@@ -23,7 +23,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::Origin;
-use crate::session::{memo, slice_table, uncommitted};
+use crate::session::{gapless, memo, slice_table, uncommitted};
 use crate::shared;
 
 sql_functions!(hilo_alter, hilo_setval);
@@ -74,6 +74,12 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
     let ids = catalog_oids().or_raise();
     let shared = shared::get().or_raise();
     let mut position = locked.position;
+    if sequence.definition.gapless {
+        // Nothing of it is in memory but what this transaction has drawn.
+        position.next_index = gapless::reached(sequence.id).unwrap_or(position.next_index);
+        position.settled_index = position.next_index;
+        return position;
+    }
     let mapping = position.mapping(&sequence.definition);
     let mut lost = Vec::new();
     if locked.is_own() {
@@ -125,6 +131,8 @@ fn renumber(
     let epoch = old.epoch.next();
     let origin = match start {
         Start::Restarts => Origin::New,
+        // The next transaction gets the same numbers if this one rolls back.
+        Start::Continues if sequence.definition.gapless => Origin::Shared,
         Start::Continues if locked.is_own() => {
             Origin::Continues(locked.version(), old.mapping(&sequence.definition))
         }
@@ -146,6 +154,7 @@ fn renumber(
     next_command();
     invalidation::note(sequence.id, Change::Renumbered { node: old.node, epoch }).or_raise();
     uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
+    gapless::renumbered(sequence.id).or_raise();
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
@@ -153,7 +162,7 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    let owned_by = args.optional(12).map(|_| owned_by::parse(args.bytes(12)).or_raise());
+    let owned_by = args.optional(13).map(|_| owned_by::parse(args.bytes(13)).or_raise());
     let owned = lock_owned(name);
     alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart);
 }
@@ -171,6 +180,10 @@ pub(super) fn alter(
     }
     // An error in the options is raised before the pool is frozen.
     old.definition.alter(options, None, restart).or_raise();
+    let nodes = gucs::node().1;
+    if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
+        HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
+    }
     if !renumbers(&old.definition, options) && restart.is_none() {
         return redefine(owned, options, owned_by);
     }
@@ -298,8 +311,14 @@ fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), 
 
 /// Whether these options change the value of an index. Another increment does, and so does the start or end
 /// of cycling; for a sequence that cycles, so do other bounds or another data type, because they change its
-/// laps.
+/// laps. Whatever changes in a gapless sequence waits for the transaction that draws from it, and gets an epoch of
+/// its own, by which the others learn of it.
 fn renumbers(old: &Definition, options: &Options) -> bool {
+    if options.gapless.is_some_and(|new| new != old.gapless)
+        || (old.gapless && *options != Options::default())
+    {
+        return true;
+    }
     let cycle = options.cycle.unwrap_or(old.cycle);
     let laps = options.min_value.is_some_and(|new| new != old.min_value)
         || options.max_value.is_some_and(|new| new != old.max_value)

@@ -296,9 +296,10 @@ fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     Ok(own.is_some_and(|own| own.is_ours()))
 }
 
-/// What the numbers are made of: columns 3 to 9, in this order.
-fn numbers(of: &Definition) -> (DataType, i64, i64, i64, i64, bool, bool) {
-    (of.data_type, of.start_value, of.increment, of.min_value, of.max_value, of.cycle, of.ordered)
+/// What the numbers are made of: columns 3 to 9, in this order, and `gapless`.
+fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
+    let bounds = [of.start_value, of.increment, of.min_value, of.max_value];
+    (of.data_type, bounds, [of.cycle, of.ordered, of.gapless])
 }
 
 /// A row of `hilo.sequence`.
@@ -375,6 +376,7 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
     if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
         differs(&old.name);
         kept.extend(NUMBERS);
+        kept.push(column::GAPLESS);
     }
     Ok(kept)
 }
@@ -405,7 +407,7 @@ fn tell(new: &Sequence) -> Result<(), HiloError> {
 fn differs(name: &Name) {
     warn(
         format!("hilo sequence \"{name}\" is numbered differently on another server"),
-        "A row of hilo.sequence arrived by replication with a different data type, increment, start value, bounds, cycle, or order. This server kept its own, because it has numbered the sequence by them.",
+        "A row of hilo.sequence arrived by replication with a different data type, increment, start value, bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence by them.",
         "Make the same change on every node that serves the sequence.",
     );
 }

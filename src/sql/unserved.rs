@@ -9,7 +9,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, ranges, takeover};
 use crate::errors::OrRaise;
-use crate::session::{memo, uncommitted};
+use crate::session::{gapless, memo, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
@@ -48,6 +48,9 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
         next_index,
         held,
     };
+    if let Some(reached) = gapless::reached(sequence.id) {
+        return of(position, reached, Some(Vec::new()));
+    }
     let written = positions::find_written(sequence.id, node).or_raise();
     if let Some((position, version)) = written {
         // What this transaction has numbered, nobody else holds.

@@ -45,7 +45,7 @@ pub enum Outcome {
     /// Another transaction has locked the row, the definition or a table, or the row has an earlier epoch than
     /// the slot.
     Locked,
-    /// There is no such sequence.
+    /// There is no such sequence, or it is gapless.
     Gone,
     Reserved(Reserved),
 }
@@ -94,7 +94,10 @@ pub fn reserve(
             RowLock::Skipped => return Ok(Outcome::Locked),
         },
     };
-    let Some(sequence) = sequence else { return Ok(Outcome::Gone) };
+    // Nothing is reserved of a gapless sequence.
+    let Some(sequence) = sequence.filter(|sequence| !sequence.definition.gapless) else {
+        return Ok(Outcome::Gone);
+    };
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
     }

@@ -38,6 +38,25 @@ SELECT hilo_nextval('order'), hilo_nextval('order');
 SELECT hilo_alter('order', ordered => false);
 SELECT hilo_nextval('order');
 
+-- gapless and back
+SELECT hilo_create('gapless');
+SELECT hilo_nextval('gapless') FROM generate_series(1, 3);
+SELECT hilo_alter('gapless', gapless => true);
+SELECT name, ordered, gapless FROM hilo_sequences WHERE name = 'gapless';
+BEGIN;
+SELECT hilo_nextval('gapless'), hilo_nextval('gapless');
+ROLLBACK;
+SELECT hilo_nextval('gapless'), hilo_currval('gapless');
+SELECT hilo_alter('gapless', cycle => true);
+SELECT hilo_alter('gapless', block_size => 10);
+SELECT hilo_next_hi('gapless');
+BEGIN;
+SELECT hilo_alter('gapless', gapless => false);
+SELECT hilo_nextval('gapless');
+ROLLBACK;
+SELECT hilo_alter('gapless', gapless => false);
+SELECT hilo_nextval('gapless');
+
 -- what cannot be
 SELECT hilo_create('fixed', max_value => 1000);
 SELECT count(hilo_nextval('fixed')) FROM generate_series(1, 600);
@@ -77,4 +96,4 @@ SELECT hilo_nextval('order');
 ROLLBACK;
 SELECT hilo_nextval('order');
 
-SELECT hilo_drop('altered'), hilo_drop('order'), hilo_drop('fixed');
+SELECT hilo_drop('altered'), hilo_drop('order'), hilo_drop('fixed'), hilo_drop('gapless');

@@ -29,6 +29,9 @@ SELECT hilo_create('wrong', max_value => 10, block_size => 11);
 SELECT hilo_create('wrong', slice_size => 0);
 SELECT hilo_create('wrong', block_size => 10, slice_size => 11);
 SELECT hilo_create('wrong', ordered => true, slice_size => 10);
+SELECT hilo_create('wrong', gapless => true, slice_size => 10);
+SELECT hilo_create('wrong', gapless => true, block_size => 10);
+SELECT hilo_create('wrong', gapless => true, cycle => true, max_value => 10);
 SELECT count(*) FROM hilo_sequences WHERE name = 'wrong';
 
 -- in bulk

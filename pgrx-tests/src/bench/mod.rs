@@ -10,6 +10,7 @@ mod copies;
 mod document;
 mod first;
 mod footprint;
+mod gapless;
 mod inserts;
 mod latency;
 mod machine;
@@ -48,10 +49,13 @@ pub struct Plan {
     pub restarts: usize,
     /// How long pgbench works at a time.
     pub pgbench: [&'static str; 2],
+    /// The same where sessions first get to know a thousand sequences.
+    pub pgbench_of_many: [&'static str; 2],
 }
 
 impl Plan {
     /// A full run: about fourteen minutes.
+    /// A full run: about sixteen minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -63,6 +67,7 @@ impl Plan {
             connections: 1_000,
             restarts: 7,
             pgbench: ["-T", "1"],
+            pgbench_of_many: ["-T", "8"],
         }
     }
 
@@ -78,6 +83,7 @@ impl Plan {
             connections: 50,
             restarts: 1,
             pgbench: ["-t", "20"],
+            pgbench_of_many: ["-t", "20"],
         }
     }
 
@@ -100,7 +106,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// The one with a restart disconnects all sessions, so it is last.
-const MEASUREMENTS: [Measurement; 13] = [
+const MEASUREMENTS: [Measurement; 14] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -109,6 +115,7 @@ const MEASUREMENTS: [Measurement; 13] = [
     ("INSERT", 140, inserts::measure),
     ("COPY", 90, copies::measure),
     ("parallel queries", 30, parallel::measure),
+    ("numbers without holes", 240, gapless::measure),
     ("WAL", 40, footprint::wal),
     ("short connections", 20, footprint::burned),
     ("many sequences", 60, many::measure),

@@ -4,7 +4,7 @@ use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::{Results, Stat};
-use super::{copies, first, footprint, inserts, latency, parallel, throughput};
+use super::{copies, first, footprint, gapless, inserts, latency, parallel, throughput};
 
 /// A section of the document.
 pub struct Section {
@@ -53,7 +53,7 @@ fn spread(stat: Option<Stat>) -> String {
 }
 
 pub fn all(results: &Results) -> Vec<Section> {
-    vec![
+    let mut all = vec![
         call(results),
         bulk(results),
         sessions(results),
@@ -67,7 +67,12 @@ pub fn all(results: &Results) -> Vec<Section> {
         many(results),
         first_calls(results),
         memory(results),
-    ]
+    ];
+    // The samples of an older run have none of it.
+    if results.stat("gapless/row/gapless").is_some() {
+        all.insert(5, without_holes(results));
+    }
+    all
 }
 
 /// The short table, for the README too: cost, throughput, WAL, numbers burned.
@@ -285,6 +290,33 @@ fn parallel_query(results: &Results) -> Section {
         results.words("parallel_rows")
     );
     Section { title: "Parallel queries", text, tables: vec![table], picture: None }
+}
+
+fn without_holes(results: &Results) -> Section {
+    let mut rates = Table::new(&[
+        "rows/s, 8 sessions, a transaction each",
+        "one sequence",
+        "1,000 sequences",
+        "one, `synchronous_commit = off`",
+        "1,000, `synchronous_commit = off`",
+    ]);
+    for (id, label, _) in gapless::WAYS {
+        let rate =
+            |crowd: u32, commit| spread(results.stat(&format!("gapless/{id}/{crowd}/{commit}")));
+        let [one, many] = gapless::CROWDS;
+        rates.row(label, [rate(one, "on"), rate(many, "on"), rate(one, "off"), rate(many, "off")]);
+    }
+    let mut rows = Table::new(&["µs for a row of one large transaction", "median"]);
+    for (id, label, _) in gapless::DRAWS {
+        let cost = results.stat(&format!("gapless/row/{id}"));
+        rows.row(label, [spread(cost.map(|cost| cost.times(1e-3)))]);
+    }
+    let text = "A row with the next number, by a gapless sequence and by a row of a counter table. All of them let one \
+                transaction at a time count, so with one sequence the rate is that of commits that wait for each \
+                other. In a large transaction, a gapless sequence draws as an ordinary one does."
+        .to_owned();
+    let tables = vec![rates, rows];
+    Section { title: "Numbers without holes", text, tables, picture: None }
 }
 
 fn long_calls(results: &Results) -> Section {

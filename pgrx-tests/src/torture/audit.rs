@@ -14,6 +14,7 @@ use super::Torture;
 use super::bits::Bits;
 use super::catalog::{CatalogState, read};
 use super::figures::add;
+use super::gapless;
 use super::ledger::{Kind, Last, Ledger, Life, Sequence};
 use crate::client::ClientExt;
 use crate::cluster::Mode;
@@ -54,6 +55,7 @@ fn audit_all(torture: &Torture, mut ended: Vec<i64>) {
     add(&torture.ledger.figures.audits, 1);
     for database in &torture.databases {
         let mut client = torture.cluster.connect(database);
+        gapless::audit(torture, &mut client, database);
         for sequence in torture.sequences_of(database) {
             audit_sequence(torture, sequence, &ended, &mut client);
         }

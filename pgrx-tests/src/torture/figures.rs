@@ -25,6 +25,8 @@ pub struct Figures {
     pub in_lost_statements: AtomicU64,
     pub unexplained: AtomicU64,
     pub recoveries: AtomicU64,
+    /// Committed values of gapless sequences that were audited.
+    pub gapless: AtomicU64,
     /// How often all sequences were audited.
     pub audits: AtomicU64,
     /// Sequences that no worker could flush at a clean stop.
@@ -98,6 +100,7 @@ impl fmt::Display for Figures {
         row("audits at a clean stop", self.audits.load(Relaxed))?;
         row("sequences that no worker flushed at a clean stop", self.left.load(Relaxed))?;
         row("numbers below a position that were audited", self.checked.load(Relaxed))?;
+        row("committed values of gapless sequences that were audited", self.gapless.load(Relaxed))?;
         row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
         row("numbers in these gaps that no client saw", self.gap_values.load(Relaxed))?;
         row("numbers in `hilo.free_range`", self.free_values.load(Relaxed))?;

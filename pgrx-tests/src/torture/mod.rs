@@ -8,6 +8,7 @@ mod catalog;
 mod define;
 mod disk;
 mod figures;
+mod gapless;
 mod ledger;
 mod nodes;
 mod one_server;

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::figures::Figures;
 use super::ledger::Ledger;
 use super::sequences::Servers;
-use super::{Plan, Torture, audit, one_server, sequences};
+use super::{Plan, Torture, audit, gapless, one_server, sequences};
 use crate::client::ClientExt;
 use crate::cluster::{Cluster, Mode};
 use crate::wait::{LONG, came_true};
@@ -29,6 +29,7 @@ pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
         life.committed.store(true, SeqCst);
         sequence.join(&life);
     }
+    gapless::create(&server(plan, &primary, &ledger, false, 0), &mut client);
     drop(client);
     let end = Instant::now() + time;
     let mut round = 0;

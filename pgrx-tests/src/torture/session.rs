@@ -104,7 +104,8 @@ impl ClientSession<'_> {
             30..36 => self.look(rng),
             36..40 => self.check_currval(sequence),
             40..60 => self.take_turns(sequence, rng),
-            60..300 => self.transaction(rng),
+            60..100 => self.gapless(rng),
+            100..300 => self.transaction(rng),
             _ => self.draw(sequence, rng),
         }
     }
@@ -367,6 +368,10 @@ impl ClientSession<'_> {
 
     pub(super) fn draw_some(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
         (0..rng.usize(..3)).try_for_each(|_| self.draw(sequence, rng))
+    }
+
+    pub(super) fn torture(&self) -> &Torture {
+        self.torture
     }
 
     pub(super) fn ledger(&self) -> &Ledger {

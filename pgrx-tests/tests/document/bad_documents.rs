@@ -143,7 +143,7 @@ fn the_schema_has_the_fields_of_the_library() {
     admin.run(
         "CREATE TABLE t (id int);
          SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id');
-         SELECT hilo_create('b', ordered => true)",
+         SELECT hilo_create('b', ordered => true, gapless => true)",
     );
     let exported = crate::export(&mut admin);
     let all = exported["sequences"].as_array().expect("a list").iter();

@@ -14,6 +14,7 @@ const ALL: &str = r#"
            hilo_create('small', data_type => 'smallint'),
            hilo_create('narrow', 5, 2, -10, 100, 'integer', true, true, 10, NULL, 'K-{value:04}'),
            hilo_create('sliced', block_size => 100, slice_size => 7),
+           hilo_create('gapless', gapless => true),
            hilo_create('from minus', start_value => -5, min_value => -5),
            hilo_create('default format', key_format => '{name}/{server}{value}'),
            hilo_create('tenants/42/"ö''\'), hilo_create('held', 1000);
@@ -31,7 +32,7 @@ fn an_export_makes_the_same_sequences_elsewhere() {
     here.draw("held", 10);
     let exported = export(&mut here);
     assert!(jsonschema::is_valid(&schema(), &exported), "{exported}");
-    assert_eq!(exported["sequences"].as_array().map(Vec::len), Some(9));
+    assert_eq!(exported["sequences"].as_array().map(Vec::len), Some(10));
     assert!(apply(&mut here, &exported).is_empty());
     assert_eq!(export(&mut here), exported);
     assert_eq!(here.draw("held", 1), [1010]);
@@ -40,7 +41,7 @@ fn an_export_makes_the_same_sequences_elsewhere() {
     let mut there = cluster.connect("elsewhere");
     there.run("CREATE EXTENSION hilo");
     let rows = apply(&mut there, &exported);
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 10);
     assert!(rows.iter().all(|row| row.starts_with("create ")), "{rows:?}");
     assert_eq!(export(&mut there), exported);
     assert!(apply(&mut there, &exported).is_empty());

@@ -250,6 +250,49 @@ pub const CASES: &[Case] = &[
          > SELECT hilo_nextval('s')",
         "1 ok 2 3",
     ),
+    better(
+        "gapless",
+        ["CREATE SEQUENCE s\nBEGIN\n> SELECT nextval('s')\nROLLBACK\n> SELECT nextval('s')", "1 2"],
+        [
+            "SELECT hilo_create('s', gapless => true)
+             BEGIN
+             > SELECT hilo_nextval('s')
+             ROLLBACK
+             > SELECT hilo_nextval('s')",
+            "1 1",
+        ],
+    ),
+    better(
+        "gapless-repeatable-read",
+        [
+            "CREATE TABLE s (n bigint)
+             INSERT INTO s VALUES (0)
+             BEGIN ISOLATION LEVEL REPEATABLE READ
+             SELECT count(*) FROM pg_class
+             B: > UPDATE s SET n = n + 1 RETURNING n
+             > UPDATE s SET n = n + 1 RETURNING n",
+            "1 40001",
+        ],
+        [
+            "SELECT hilo_create('s', gapless => true)
+             BEGIN ISOLATION LEVEL REPEATABLE READ
+             SELECT count(*) FROM pg_class
+             B: > SELECT hilo_nextval('s')
+             > SELECT hilo_nextval('s')",
+            "1 2",
+        ],
+    ),
+    same(
+        "gapless-read-only",
+        "CREATE TABLE s (n bigint)
+         INSERT INTO s VALUES (0)
+         BEGIN READ ONLY
+         ? UPDATE s SET n = n + 1",
+        "SELECT hilo_create('s', gapless => true)
+         BEGIN READ ONLY
+         ? SELECT hilo_nextval('s')",
+        "25006",
+    ),
     different(
         "prepared-definition",
         [

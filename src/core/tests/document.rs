@@ -117,9 +117,10 @@ fn definitions() -> impl Strategy<Value = Definition> {
         Just(Some(key_format::DEFAULT.to_owned()))
     ];
     let numbers = (some(), some(), some(), some());
-    (types, numbers, any::<(bool, bool)>(), size(), size(), formats).prop_filter_map(
+    (types, numbers, any::<[bool; 3]>(), size(), size(), formats).prop_filter_map(
         "the options fit together",
-        |(data_type, (start, increment, min, max), (cycle, ordered), block, slice, key_format)| {
+        |(data_type, (start, increment, min, max), flags, block, slice, key_format)| {
+            let [cycle, ordered, gapless] = flags;
             Definition::create(&Options {
                 data_type: Some(data_type),
                 start_value: start,
@@ -131,6 +132,7 @@ fn definitions() -> impl Strategy<Value = Definition> {
                 block_size: block,
                 slice_size: slice.map(|size| size as _),
                 key_format,
+                gapless: Some(gapless),
             })
             .ok()
         },

@@ -154,7 +154,8 @@ fn any_options() -> impl Strategy<Value = Options> {
         Some(DataType::Integer),
         Some(DataType::BigInt),
     ]);
-    let flags = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    let flag = || prop::option::of(any::<bool>());
+    let flags = (flag(), flag(), flag());
     let sizes = (value(), prop::option::of(any::<i64>()));
     (data_type, value(), value(), value(), value(), flags, sizes).prop_map(
         |(data_type, start_value, increment, min_value, max_value, flags, sizes)| Options {
@@ -168,6 +169,7 @@ fn any_options() -> impl Strategy<Value = Options> {
             block_size: sizes.0,
             slice_size: sizes.1,
             key_format: None,
+            gapless: flags.2,
         },
     )
 }
@@ -179,6 +181,7 @@ fn assert_valid(made: &Definition) {
     assert!((made.min_value..=made.max_value).contains(&made.start_value));
     assert!(made.block_size.is_none_or(|size| size >= 1 && size as i128 <= made.values()));
     assert!(made.slice_size.is_none_or(|size| size >= 1 && !made.ordered));
+    assert!(!made.gapless || !made.cycle && made.block_size.or(made.slice_size).is_none());
 }
 
 proptest! {
@@ -218,4 +221,33 @@ fn names() {
         assert_eq!(name::validate(text.as_bytes()), Err(NameError::Control { code, position }));
     }
     assert_eq!(name::validate("\u{a0}".as_bytes()), Ok(()));
+}
+
+#[test]
+fn a_gapless_sequence_has_neither_sizes_nor_laps() {
+    let gapless = Options { gapless: Some(true), ..Options::default() };
+    let made = Definition::create(&gapless).unwrap();
+    assert!(made.gapless);
+    let ordered = Options { ordered: Some(true), ..gapless.clone() };
+    assert!(Definition::create(&ordered).is_ok());
+    for (options, error) in [
+        (Options { cycle: Some(true), ..gapless.clone() }, OptionError::GaplessCycles),
+        (Options { block_size: Some(5), ..gapless.clone() }, OptionError::GaplessWithBlock),
+        (Options { slice_size: Some(5), ..gapless.clone() }, OptionError::GaplessWithSlice),
+    ] {
+        assert_eq!(Definition::create(&options), Err(error.clone()));
+        let change = Options { gapless: None, ..options.clone() };
+        assert_eq!(made.alter(&change, None, None), Err(error.clone()));
+        let plain = Definition::create(&change).unwrap();
+        assert_eq!(plain.alter(&gapless, None, None), Err(error.clone()));
+        assert_eq!(error.is_unsupported(), error == OptionError::GaplessCycles);
+        assert!(error.hint().is_some() && error.detail().is_some());
+    }
+    let both = Options { block_size: Some(5), ..Options::default() };
+    let sized = Definition::create(&both).unwrap();
+    let change = Options { block_size: Some(0), ..gapless };
+    assert!(sized.alter(&change, None, None).unwrap().gapless);
+    let back = Options { gapless: Some(false), ..Options::default() };
+    assert!(!made.alter(&back, None, None).unwrap().gapless);
+    assert!(made.alter(&Options::default(), None, None).unwrap().gapless);
 }

@@ -203,7 +203,7 @@ fn other_counts(caller: pg_sys::Oid) -> Findings {
     let count = gucs::node().1;
     let sql = format!(
         "SELECT p.nodes, count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
-          WHERE p.node = hilo.node_id() AND p.nodes <> {count} GROUP BY p.nodes",
+          WHERE p.node = hilo.node_id() AND p.nodes <> {count} AND NOT s.gapless GROUP BY p.nodes",
         readable(caller)
     );
     spi::rows(&sql, |row| {

@@ -6,8 +6,8 @@ use fastrand::Rng;
 use postgres::Client;
 
 use crate::client::ClientExt;
-use crate::torture::Torture;
 use crate::torture::ledger::Sequence;
+use crate::torture::{Torture, gapless};
 use crate::wait::{LONG, came_true};
 
 pub fn recreate_one(torture: &Torture, _rng: &mut Rng) -> &'static str {
@@ -55,6 +55,7 @@ pub fn extension(torture: &Torture, _rng: &mut Rng) -> &'static str {
 
 /// Gives each sequence its first life, or a new one.
 pub fn populate(torture: &Torture, client: &mut Client, sequences: &[&Sequence]) {
+    gapless::create(torture, client);
     for sequence in sequences {
         let life = torture.ledger.begin_life(sequence);
         let (name, _) = sequence.name();

@@ -1,0 +1,120 @@
+//! Values that follow the savepoints of a transaction: what a level has changed is undone when it is rolled back.
+//!
+//! Levels are numbered from 1, the transaction itself; a savepoint or a block with exceptions is one level deeper.
+//! A value is saved once for each level, before that level changes it for the first time, so thousands of nested
+//! levels cost as much as what they change.
+
+use std::collections::{HashMap, TryReserveError};
+use std::hash::Hash;
+
+#[derive(Debug)]
+pub struct Nested<K, V> {
+    values: HashMap<K, Kept<V>>,
+    /// In the order of their levels, and for each level in the order of the changes.
+    saved: Vec<Saved<K, V>>,
+}
+
+#[derive(Debug)]
+struct Kept<V> {
+    value: V,
+    /// The deepest level for which it is saved.
+    level: i32,
+}
+
+#[derive(Debug)]
+struct Saved<K, V> {
+    key: K,
+    /// The level that has changed the value.
+    level: i32,
+    /// The value before, and the level for which that was saved; `None`: there was none.
+    before: Option<(V, i32)>,
+}
+
+impl<K, V> Default for Nested<K, V> {
+    fn default() -> Self {
+        Nested { values: HashMap::new(), saved: Vec::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.values.get(key).map(|kept| &kept.value)
+    }
+
+    /// The value, to be changed without being saved first.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.values.get_mut(key).map(|kept| &mut kept.value)
+    }
+
+    /// Whether a rollback of `level` already brings the value back as it was when the level began.
+    pub fn is_saved(&self, level: i32, key: &K) -> bool {
+        self.values.get(key).is_some_and(|kept| kept.level >= level)
+    }
+
+    /// Sets a value at `level`, the deepest one that is open. What it is now is saved if necessary.
+    ///
+    /// # Errors
+    /// Memory is out; nothing has changed.
+    pub fn set(&mut self, level: i32, key: K, value: V) -> Result<(), TryReserveError> {
+        self.saved.try_reserve(1)?;
+        self.values.try_reserve(1)?;
+        let known = self.values.insert(key, Kept { value, level });
+        match known {
+            Some(known) if known.level >= level => {}
+            known => {
+                let before = known.map(|known| (known.value, known.level));
+                self.saved.push(Saved { key, level, before });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends `level`: what it has changed belongs to the level around it.
+    pub fn commit(&mut self, level: i32) {
+        let first = self.saved.partition_point(|saved| saved.level < level);
+        let mut to = first;
+        for at in first..self.saved.len() {
+            let saved = &mut self.saved[at];
+            saved.level = level - 1;
+            if let Some(kept) = self.values.get_mut(&saved.key) {
+                kept.level = level - 1;
+            }
+            // If the level around it has saved the value too, that is what its rollback brings back.
+            let known = saved.before.as_ref().is_some_and(|(_, before)| *before == level - 1);
+            if !known {
+                self.saved.swap(to, at);
+                to += 1;
+            }
+        }
+        self.saved.truncate(to);
+    }
+
+    /// Rolls `level` back, with all levels inside it. `undone` is called for each value with what it was and what it
+    /// is again, the last change first.
+    pub fn abort(&mut self, level: i32, mut undone: impl FnMut(V, Option<&V>)) {
+        while let Some(saved) = self.saved.pop_if(|saved| saved.level >= level) {
+            let was = match saved.before {
+                Some((value, level)) => self.values.insert(saved.key, Kept { value, level }),
+                None => self.values.remove(&saved.key),
+            };
+            if let Some(was) = was {
+                undone(was.value, self.get(&saved.key));
+            }
+        }
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.values.values_mut().map(|kept| &mut kept.value)
+    }
+
+    /// Forgets everything, as at the end of the transaction.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.saved.clear();
+    }
+
+    /// How many saved values are kept.
+    pub fn saved(&self) -> usize {
+        self.saved.len()
+    }
+}

@@ -1,0 +1,350 @@
+//! Draws from a gapless sequence. The first draw of a transaction locks the sequence's position until the
+//! transaction ends. From then on the transaction counts in its own memory, and writes how far it came just before
+//! it commits or prepares.
+//!
+//! A rolled-back savepoint takes its values back: before a level of nesting draws for the first time, the count is
+//! saved (`hilo_core::nested`). To notice that first draw, each level begins with empty slices. If the lock was
+//! taken within the savepoint, Postgres releases it too, and the next draw locks and reads again.
+//!
+//! currval and lastval follow: after a rollback they are what they were before, because the value may be another
+//! transaction's by then.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::nested::Nested;
+use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::range::Range;
+
+use super::memo::{Entry, Last, Memo};
+use super::slice_table;
+use crate::backend::{Global, forget_names};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::gapless::{self, Counter, Locked};
+use crate::catalog::positions::Position;
+use crate::catalog::{catalog_oids, table};
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::memory::Grow;
+use crate::shared;
+use crate::shared::slices::Slice;
+use crate::shared::slot::Terms;
+
+/// How far this transaction has counted a sequence.
+#[derive(Clone, Copy)]
+struct Count {
+    counter: Counter,
+    next: Index,
+    terms: Terms,
+}
+
+/// What this transaction knows of a sequence that it has drawn from.
+#[derive(Clone, Copy)]
+struct Held {
+    entry: &'static Entry,
+    /// `None`: the transaction has renumbered the sequence since, so the row must be read again.
+    count: Option<Count>,
+    /// What currval and lastval were before the transaction drew, and when this was saved.
+    first: Last,
+    last: Last,
+}
+
+#[derive(Default)]
+struct State {
+    held: Nested<SequenceId, Held>,
+    /// The entries whose slices may be filled: their draws are hits.
+    filled: Vec<&'static Entry>,
+    /// The positions are written already, so each draw writes its own.
+    closing: bool,
+}
+
+static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+/// Whether this transaction has drawn from a gapless sequence.
+static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
+    work(STATE.borrow_mut().get_or_insert_default())
+}
+
+fn level() -> i32 {
+    // SAFETY: reads a static of xact.c.
+    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
+}
+
+impl State {
+    /// Empties the slices, and notes how far each was served.
+    fn empty(&mut self) {
+        while let Some(entry) = self.filled.pop() {
+            self.empty_one(entry);
+        }
+    }
+
+    fn empty_one(&mut self, entry: &Entry) {
+        if !entry.has_own_slice() {
+            return;
+        }
+        let slice = entry.slice.replace(Slice::empty());
+        if let Some(Held { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
+            count.next = slice.rest().start;
+        }
+    }
+
+    /// Notes that an entry's slice is about to be filled.
+    fn fills(&mut self, entry: &'static Entry) -> Result<(), HiloError> {
+        /// An entry can be noted several times.
+        const MOST: usize = 4096;
+        if self.filled.len() >= MOST {
+            self.empty();
+        }
+        self.filled.grow(entry)
+    }
+
+    /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
+    fn saved(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
+        let Some(held) = self.held.get_mut(&entry.id) else { return Ok(None) };
+        let count = held.count;
+        if !self.held.is_saved(level, &entry.id) {
+            let held = Held { entry, count, ..*self.held.get(&entry.id).expect("just found") };
+            self.set(level, Held { last: Last::of(entry), ..held })?;
+        }
+        Ok(count)
+    }
+
+    fn set(&mut self, level: i32, held: Held) -> Result<(), HiloError> {
+        let id = held.entry.id;
+        if let Some(known) = self.held.get_mut(&id) {
+            known.last = held.last;
+        }
+        self.held.set(level, id, held).map_err(|_| HiloError::OutOfMemory)
+    }
+}
+
+/// Attaches an entry to a sequence that is gapless: nothing of it is in shared memory.
+pub fn attach(entry: &'static Entry, sequence: &Sequence) {
+    if !entry.has_own_slice() {
+        slice_table::return_slice(entry);
+        // Where the numbering begins is read when the position is locked.
+        entry.terms.set(Position::first(sequence).terms(sequence));
+    }
+    entry.slot.set(None);
+    entry.gapless.set(true);
+    entry.epoch.set(Epoch::default());
+}
+
+/// What is left of a sequence for this transaction, which has locked its position. `None`: the memo is out of date.
+///
+/// # Errors
+/// 25006 in a read-only transaction; 55P03, 57014 and 40P01 if the wait for another transaction ends without the
+/// lock; `NoPosition`.
+pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
+    // SAFETY: each raises an error or does nothing; the names are C strings.
+    unsafe {
+        pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr());
+        pg_sys::PreventCommandIfParallelMode(c"hilo_nextval()".as_ptr());
+    }
+    let level = level();
+    let known = with(|state| {
+        state.empty_one(entry);
+        state.saved(entry, level)
+    })?;
+    let count = match known {
+        Some(count) => count,
+        None => {
+            let Some(count) = lock(memo, entry)? else { return Ok(None) };
+            let last = Last::of(entry);
+            ACTIVE.set(true);
+            with(|state| {
+                let first = state.held.get(&entry.id).map_or(last, |held| held.first);
+                state.set(level, Held { entry, count: Some(count), first, last })
+            })?;
+            count
+        }
+    };
+    entry.terms.set(count.terms);
+    Ok(Some((count.terms, Range::new(count.next, count.terms.mapping.limit()))))
+}
+
+/// Locks the position, and reads what its indexes mean if this session does not know.
+fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
+    let ids = catalog_oids()?;
+    let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
+    let Some(Locked { counter, sequence, root }) = locked else {
+        let found = definitions::current(&ids, entry.id)?;
+        if found.is_some_and(|sequence| sequence.definition.gapless) {
+            return Err(match gucs::node().1 {
+                1 => HiloError::NoPosition(memo.name()),
+                nodes => HiloError::GaplessNodes { name: memo.name(), nodes },
+            });
+        }
+        memo.forget();
+        return Ok(None);
+    };
+    let position = counter.position;
+    entry.root.set(root);
+    if let Some(sequence) = sequence {
+        // A version of this transaction's own may be rolled back, and another one get the same epoch.
+        let epoch = if counter.own { Epoch::default() } else { position.epoch };
+        entry.terms.set(position.terms(&sequence));
+        entry.epoch.set(epoch);
+    }
+    Ok(Some(Count { counter, next: position.next_index, terms: entry.terms.get() }))
+}
+
+/// Takes indexes from what is [`left`], up to the end of `range`.
+pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
+    let count = with(|state| {
+        let count = state.held.get_mut(&entry.id)?.count.as_mut()?;
+        count.next = range.end;
+        state.closing.then_some(count.counter)
+    });
+    match count {
+        Some(counter) => write(entry.id, counter, range.end),
+        None => Ok(()),
+    }
+}
+
+/// Fills the slice with all that is left, so that the next draws are hits. `None`: the caller tries again.
+///
+/// # Errors
+/// `Exhausted`, and those of [`left`].
+pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+    let Some((terms, range)) = left(memo, entry)? else { return Ok(None) };
+    let Some(run) = terms.mapping.run(range) else {
+        return Err(HiloError::exhausted(memo.name(), &terms.mapping));
+    };
+    if with(|state| state.closing) {
+        take(entry, Range::of(range.start, 1))?;
+        return Ok(Some(run.first));
+    }
+    with(|state| state.fills(entry))?;
+    let slice = entry.own_slice()?;
+    // What is not served is not written as served.
+    slice.load(Range::of(range.start, run.count), run);
+    entry.slice.set(slice);
+    Ok(None)
+}
+
+/// How far this transaction has counted a sequence, if it has drawn from it.
+pub fn reached(id: SequenceId) -> Option<Index> {
+    STATE.borrow_mut().as_mut().and_then(|state| {
+        state.empty();
+        state.held.get(&id)?.count.map(|count| count.next)
+    })
+}
+
+/// Notes that this transaction has renumbered a sequence: its next draw reads the position again.
+pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
+    let level = level();
+    with(|state| {
+        state.empty();
+        let Some(entry) = state.held.get(&id).map(|held| held.entry) else { return Ok(()) };
+        state.saved(entry, level)?;
+        if let Some(held) = state.held.get_mut(&id) {
+            held.count = None;
+        }
+        Ok(())
+    })
+}
+
+/// Writes how far each sequence was counted.
+fn write_all() {
+    let counts = with(|state| {
+        state.empty();
+        state.closing = true;
+        let mut counts = Vec::new();
+        for held in state.held.values_mut() {
+            if let Held { entry, count: Some(count), .. } = held
+                && count.next > count.counter.position.next_index
+            {
+                counts.grow((entry.id, count.counter, count.next))?;
+            }
+        }
+        Ok(counts)
+    });
+    let counts: Result<_, HiloError> = counts;
+    for (id, counter, next) in counts.or_raise() {
+        write(id, counter, next).or_raise();
+    }
+}
+
+fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloError> {
+    counter.write(next)?;
+    table::next_command();
+    with(|state| {
+        if let Some(Held { count: Some(count), .. }) = state.held.get_mut(&id) {
+            count.counter = counter;
+        }
+    });
+    Ok(())
+}
+
+/// Registers the callbacks. Called once per process.
+pub fn init_process() {
+    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
+    unsafe {
+        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
+        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    if !ACTIVE.get() {
+        return;
+    }
+    match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => write_all(),
+        XACT_EVENT_COMMIT | XACT_EVENT_PREPARE => end(),
+        XACT_EVENT_ABORT => {
+            roll_back(1);
+            end();
+        }
+        _ => {}
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_subtransaction(
+    event: pg_sys::SubXactEvent::Type,
+    _mine: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut c_void,
+) {
+    use pg_sys::SubXactEvent::*;
+    if !ACTIVE.get() {
+        return;
+    }
+    match event {
+        SUBXACT_EVENT_START_SUB => with(State::empty),
+        SUBXACT_EVENT_COMMIT_SUB => with(|state| state.held.commit(level())),
+        SUBXACT_EVENT_ABORT_SUB => roll_back(level()),
+        _ => {}
+    }
+}
+
+fn roll_back(level: i32) {
+    with(|state| {
+        state.empty();
+        state.held.abort(level, |was, is| match is {
+            Some(held) => held.last.bring_back(held.entry),
+            None => was.first.bring_back(was.entry),
+        });
+    });
+}
+
+fn end() {
+    ACTIVE.set(false);
+    with(|state| {
+        state.empty();
+        state.held.clear();
+        state.closing = false;
+    });
+    if shared::get().is_err() {
+        // Without shared memory nobody tells this session what is changed.
+        forget_names();
+    }
+}
