@@ -127,7 +127,7 @@ CREATE TABLE hilo.gap (
     first_value bigint NOT NULL,
     last_value bigint NOT NULL,
     count bigint NOT NULL,
-    reason text NOT NULL CONSTRAINT gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered')),
+    reason text NOT NULL CONSTRAINT gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked')),
     recorded_at timestamptz NOT NULL,
     name text COLLATE "C",
     released_from hilo.column_ref
@@ -145,12 +145,69 @@ COMMENT ON COLUMN hilo.gap.count IS
     'Number of values, in steps of the increment that the sequence had at that time';
 COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
-    'take it; altered: hilo_alter or hilo_setval made the range invalid';
+    'take it, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
+    'invalid; expired: its lease expired; revoked: its lease was revoked';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON COLUMN hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
 COMMENT ON COLUMN hilo.gap.released_from IS
     'That column: a sequence that adopts it gets the row';
+
+CREATE TABLE hilo.lease (
+    lease uuid NOT NULL,
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    epoch bigint NOT NULL,
+    first_index bigint NOT NULL,
+    end_index bigint NOT NULL,
+    next_index bigint NOT NULL,
+    first_value bigint NOT NULL,
+    last_value bigint NOT NULL,
+    increment bigint NOT NULL,
+    holder text,
+    role hilo.role NOT NULL,
+    client_addr inet,
+    leased_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    ended text CONSTRAINT lease_ended_check CHECK (ended IN ('returned', 'revoked')),
+    ended_at timestamptz,
+    due_at timestamptz,
+    system_id bigint NOT NULL,
+    timeline integer NOT NULL,
+    CONSTRAINT lease_pkey PRIMARY KEY (lease)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500
+);
+-- Finds the leases of a sequence, those that are to be filed first.
+CREATE INDEX lease_sequence_idx ON hilo.lease (sequence, node, due_at);
+-- Finds what is to be filed next.
+CREATE INDEX lease_due_at_idx ON hilo.lease (due_at);
+COMMENT ON TABLE hilo.lease IS 'Ranges of values that are in use outside of this server';
+COMMENT ON COLUMN hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
+COMMENT ON COLUMN hilo.lease.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.lease.node IS 'hilo.node_id of the server that leased the range out';
+COMMENT ON COLUMN hilo.lease.epoch IS 'Epoch that the indexes belong to';
+COMMENT ON COLUMN hilo.lease.first_index IS 'First index';
+COMMENT ON COLUMN hilo.lease.end_index IS 'Index after the last one';
+COMMENT ON COLUMN hilo.lease.next_index IS 'First index that the holder has not used, as far as is known';
+COMMENT ON COLUMN hilo.lease.first_value IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo.lease.last_value IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo.lease.increment IS 'Distance from one value to the next';
+COMMENT ON COLUMN hilo.lease.holder IS 'Who holds the lease, as it called itself; null: not stated';
+COMMENT ON COLUMN hilo.lease.role IS 'Role that took the lease';
+COMMENT ON COLUMN hilo.lease.client_addr IS 'Address from which the lease was taken; null: a socket of this machine';
+COMMENT ON COLUMN hilo.lease.leased_at IS 'When the lease was taken';
+COMMENT ON COLUMN hilo.lease.expires_at IS 'When the lease expires; null: never';
+COMMENT ON COLUMN hilo.lease.ended IS 'returned or revoked: how the lease ended before it expired; null: it has not';
+COMMENT ON COLUMN hilo.lease.ended_at IS 'When that happened';
+COMMENT ON COLUMN hilo.lease.due_at IS
+    'When the worker files the lease: as free or as a gap; -infinity: at the next opportunity; null: never, as '
+    'far as is known';
+COMMENT ON COLUMN hilo.lease.system_id IS 'System identifier of the cluster that leased the range out';
+COMMENT ON COLUMN hilo.lease.timeline IS
+    'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
+    'the one that leased it out is not served again';
 
 CREATE TABLE hilo.privilege (
     sequence bigint NOT NULL,
@@ -185,13 +242,14 @@ COMMENT ON COLUMN hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, 
 
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
 -- have allowed to write to them.
-REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.privilege,
+REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.lease, hilo.privilege,
     hilo.default_privilege FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.position', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.free_range', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.gap', '');
+SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
 SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
 
@@ -253,8 +311,13 @@ CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
 COMMENT ON FUNCTION hilo.replicated_free_range() IS
     'Keeps out replicated free ranges, which another server is to serve';
+CREATE FUNCTION hilo.replicated_lease() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_lease';
+COMMENT ON FUNCTION hilo.replicated_lease() IS
+    'Keeps out replicated leases, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
-    hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.replicated_free_range() FROM PUBLIC;
+    hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.replicated_free_range(),
+    hilo.replicated_lease() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_sequence();
@@ -271,6 +334,9 @@ ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
 ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_lease();
+ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
 
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
@@ -291,9 +357,16 @@ CREATE FUNCTION hilo.restored_free_range() RETURNS trigger
 COMMENT ON FUNCTION hilo.restored_free_range() IS
     'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
     'dump';
-REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range() FROM PUBLIC;
+CREATE FUNCTION hilo.restored_lease() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
+COMMENT ON FUNCTION hilo.restored_lease() IS
+    'Marks a restored lease, of which nothing that comes back is served again; rejects one of a sequence that is '
+    'in use';
+REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range(), hilo.restored_lease() FROM PUBLIC;
 
 CREATE TRIGGER restored BEFORE INSERT ON hilo.position
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_position();
 CREATE TRIGGER restored BEFORE INSERT ON hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();
+CREATE TRIGGER restored BEFORE INSERT ON hilo.lease
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();

@@ -261,6 +261,55 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
     'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
 
+CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
+COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
+    'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
+    'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'Otherwise transactional, as hilo_setval is. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
+    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
+
+-- Leases: ranges of values that leave the server. Transactional too.
+
+CREATE FUNCTION hilo_lease(
+    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
+COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) IS
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
+    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
+    'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
+    'after this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate '
+    'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
+    'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
+    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions.';
+
+CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
+COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
+    'Ends a lease and returns how many of its values will be served again. next: the first value that was not used, '
+    'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
+    'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
+    'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
+    'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
+    'lease, or for NULL, 42501.';
+
+CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
+COMMENT ON FUNCTION hilo_lease_renew(uuid, interval) IS
+    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: as for '
+    'hilo_lease_return, 22023 unless ttl is positive.';
+
+CREATE FUNCTION hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
+COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
+    'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
+    'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
+    'for hilo_lease_return, 22023 if both arguments are null.';
+
 -- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
 -- of them by this name.
 CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
@@ -319,8 +368,8 @@ CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_nam
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
     'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
-    'returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered '
-    '(as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
+    'returned (in memory, to be served), free (in the catalog, to be served), leased (in use elsewhere), crash, '
+    'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
     '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
     'another type, 0A000 if the sequence cycles, 42501.';

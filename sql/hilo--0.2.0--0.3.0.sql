@@ -109,6 +109,138 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
     'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
 
+-- Leases: ranges of values that leave the server.
+
+CREATE TABLE hilo.lease (
+    lease uuid NOT NULL,
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    epoch bigint NOT NULL,
+    first_index bigint NOT NULL,
+    end_index bigint NOT NULL,
+    next_index bigint NOT NULL,
+    first_value bigint NOT NULL,
+    last_value bigint NOT NULL,
+    increment bigint NOT NULL,
+    holder text,
+    role hilo.role NOT NULL,
+    client_addr inet,
+    leased_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    ended text CONSTRAINT lease_ended_check CHECK (ended IN ('returned', 'revoked')),
+    ended_at timestamptz,
+    due_at timestamptz,
+    system_id bigint NOT NULL,
+    timeline integer NOT NULL,
+    CONSTRAINT lease_pkey PRIMARY KEY (lease)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500
+);
+-- Finds the leases of a sequence, those that are to be filed first.
+CREATE INDEX lease_sequence_idx ON hilo.lease (sequence, node, due_at);
+-- Finds what is to be filed next.
+CREATE INDEX lease_due_at_idx ON hilo.lease (due_at);
+COMMENT ON TABLE hilo.lease IS 'Ranges of values that are in use outside of this server';
+COMMENT ON COLUMN hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
+COMMENT ON COLUMN hilo.lease.sequence IS 'hilo.sequence.id';
+COMMENT ON COLUMN hilo.lease.node IS 'hilo.node_id of the server that leased the range out';
+COMMENT ON COLUMN hilo.lease.epoch IS 'Epoch that the indexes belong to';
+COMMENT ON COLUMN hilo.lease.first_index IS 'First index';
+COMMENT ON COLUMN hilo.lease.end_index IS 'Index after the last one';
+COMMENT ON COLUMN hilo.lease.next_index IS 'First index that the holder has not used, as far as is known';
+COMMENT ON COLUMN hilo.lease.first_value IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo.lease.last_value IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo.lease.increment IS 'Distance from one value to the next';
+COMMENT ON COLUMN hilo.lease.holder IS 'Who holds the lease, as it called itself; null: not stated';
+COMMENT ON COLUMN hilo.lease.role IS 'Role that took the lease';
+COMMENT ON COLUMN hilo.lease.client_addr IS 'Address from which the lease was taken; null: a socket of this machine';
+COMMENT ON COLUMN hilo.lease.leased_at IS 'When the lease was taken';
+COMMENT ON COLUMN hilo.lease.expires_at IS 'When the lease expires; null: never';
+COMMENT ON COLUMN hilo.lease.ended IS 'returned or revoked: how the lease ended before it expired; null: it has not';
+COMMENT ON COLUMN hilo.lease.ended_at IS 'When that happened';
+COMMENT ON COLUMN hilo.lease.due_at IS
+    'When the worker files the lease: as free or as a gap; -infinity: at the next opportunity; null: never, as '
+    'far as is known';
+COMMENT ON COLUMN hilo.lease.system_id IS 'System identifier of the cluster that leased the range out';
+COMMENT ON COLUMN hilo.lease.timeline IS
+    'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
+    'the one that leased it out is not served again';
+REVOKE ALL ON hilo.lease FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
+
+CREATE FUNCTION hilo.replicated_lease() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_lease';
+COMMENT ON FUNCTION hilo.replicated_lease() IS
+    'Keeps out replicated leases, which belong to another server';
+CREATE FUNCTION hilo.restored_lease() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
+COMMENT ON FUNCTION hilo.restored_lease() IS
+    'Marks a restored lease, of which nothing that comes back is served again; rejects one of a sequence that is '
+    'in use';
+REVOKE ALL ON FUNCTION hilo.replicated_lease(), hilo.restored_lease() FROM PUBLIC;
+
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_lease();
+ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER restored BEFORE INSERT ON hilo.lease
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
+
+ALTER TABLE hilo.gap DROP CONSTRAINT gap_reason_check;
+ALTER TABLE hilo.gap ADD CONSTRAINT gap_reason_check
+    CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked'));
+COMMENT ON COLUMN hilo.gap.reason IS
+    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
+    'take it, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
+    'invalid; expired: its lease expired; revoked: its lease was revoked';
+
+CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
+COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
+    'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
+    'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'Otherwise transactional, as hilo_setval is. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
+    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
+
+CREATE FUNCTION hilo_lease(
+    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
+COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) IS
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
+    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
+    'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
+    'after this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate '
+    'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
+    'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
+    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions.';
+
+CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
+COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
+    'Ends a lease and returns how many of its values will be served again. next: the first value that was not used, '
+    'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
+    'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
+    'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
+    'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
+    'lease, or for NULL, 42501.';
+
+CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
+COMMENT ON FUNCTION hilo_lease_renew(uuid, interval) IS
+    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: as for '
+    'hilo_lease_return, 22023 unless ttl is positive.';
+
+CREATE FUNCTION hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
+COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
+    'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
+    'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
+    'for hilo_lease_return, 22023 if both arguments are null.';
+
 CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -157,9 +289,51 @@ CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
         OR g.name IS NOT NULL
            AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
                     OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'));
+                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+    UNION ALL
+    -- Leases that have ended without a return, and that the worker has not filed yet.
+    SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
+           COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at)
+      FROM hilo.lease l
+      JOIN hilo.readable s ON s.id = l.sequence
+     WHERE l.ended = 'revoked'
+        OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
 COMMENT ON COLUMN hilo_gaps.name IS
     'Name of the sequence; those who may read everything also see what a released column has lost';
+
+CREATE VIEW hilo_leases WITH (security_barrier) AS
+    SELECT CASE WHEN e.may_end THEN l.lease END AS lease,
+           s.name,
+           l.holder,
+           pg_catalog.pg_get_userbyid(l.role::oid) AS usename,
+           CASE WHEN e.may_end THEN l.client_addr END AS client_addr,
+           l.first_value AS first, l.last_value AS last,
+           l.end_index - l.first_index AS count,
+           l.leased_at, l.expires_at, l.node AS node_id
+      FROM hilo.lease l
+      JOIN hilo.readable s ON s.id = l.sequence
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+             OR l.role <> '-'::hilo.role AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
+     ) e
+     WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
+COMMENT ON VIEW hilo_leases IS 'Leases that are open: ranges of values in use outside of this server';
+COMMENT ON COLUMN hilo_leases.lease IS
+    'Name of the lease, for hilo_lease_return, hilo_lease_renew and hilo_lease_revoke; null for those who may not '
+    'end it';
+COMMENT ON COLUMN hilo_leases.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_leases.holder IS 'Who holds the lease, as it called itself';
+COMMENT ON COLUMN hilo_leases.usename IS 'Role that took the lease';
+COMMENT ON COLUMN hilo_leases.client_addr IS
+    'Address from which the lease was taken; null for a socket of this machine, and for those who may not end it';
+COMMENT ON COLUMN hilo_leases.first IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo_leases.last IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo_leases.count IS 'Number of values, in steps of the increment';
+COMMENT ON COLUMN hilo_leases.leased_at IS 'When the lease was taken';
+COMMENT ON COLUMN hilo_leases.expires_at IS 'When the lease expires; null: never';
+COMMENT ON COLUMN hilo_leases.node_id IS 'hilo.node_id of the server that leased the values out';
+
+GRANT SELECT ON hilo_leases TO PUBLIC;
 
 -- From core's sequences to hilo's and back. Transactional too.
 
@@ -449,8 +623,8 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
     'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
-    'returned (in memory, to be served), free (in the catalog, to be served), crash, discarded or altered '
-    '(as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
+    'returned (in memory, to be served), free (in the catalog, to be served), leased (in use elsewhere), crash, '
+    'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
     '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
     'another type, 0A000 if the sequence cycles, 42501.';
@@ -513,7 +687,7 @@ COMMENT ON COLUMN hilo_stat_backends.last_value IS
 COMMENT ON VIEW hilo_blocks IS 'Values in memory, as ranges that never overlap';
 COMMENT ON COLUMN hilo_blocks.tier IS
     'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
-    'and ready to be taken';
+    'and ready to be taken; leased: an open transaction leases them out';
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 COMMENT ON VIEW hilo_gaps IS
@@ -521,7 +695,8 @@ COMMENT ON VIEW hilo_gaps IS
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values were returned where nothing '
-    'could take them; altered: hilo_alter or hilo_setval made the values invalid';
+    'could take them, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
+    'the values invalid; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 

@@ -157,7 +157,7 @@ COMMENT ON COLUMN hilo_blocks.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN hilo_blocks.tier IS
     'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
-    'and ready to be taken';
+    'and ready to be taken; leased: an open transaction leases them out';
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
@@ -171,7 +171,15 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
         OR g.name IS NOT NULL
            AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
                     OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'));
+                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+    UNION ALL
+    -- Leases that have ended without a return, and that the worker has not filed yet.
+    SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
+           COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at)
+      FROM hilo.lease l
+      JOIN hilo.readable s ON s.id = l.sequence
+     WHERE l.ended = 'revoked'
+        OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
 COMMENT ON VIEW hilo_gaps IS
     'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
     'each with the reason';
@@ -182,9 +190,42 @@ COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values were returned where nothing '
-    'could take them; altered: hilo_alter or hilo_setval made the values invalid';
+    'could take them, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
+    'the values invalid; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
+
+CREATE VIEW hilo_leases WITH (security_barrier) AS
+    SELECT CASE WHEN e.may_end THEN l.lease END AS lease,
+           s.name,
+           l.holder,
+           pg_catalog.pg_get_userbyid(l.role::oid) AS usename,
+           CASE WHEN e.may_end THEN l.client_addr END AS client_addr,
+           l.first_value AS first, l.last_value AS last,
+           l.end_index - l.first_index AS count,
+           l.leased_at, l.expires_at, l.node AS node_id
+      FROM hilo.lease l
+      JOIN hilo.readable s ON s.id = l.sequence
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+             OR l.role <> '-'::hilo.role AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
+     ) e
+     WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
+COMMENT ON VIEW hilo_leases IS 'Leases that are open: ranges of values in use outside of this server';
+COMMENT ON COLUMN hilo_leases.lease IS
+    'Name of the lease, for hilo_lease_return, hilo_lease_renew and hilo_lease_revoke; null for those who may not '
+    'end it';
+COMMENT ON COLUMN hilo_leases.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_leases.holder IS 'Who holds the lease, as it called itself';
+COMMENT ON COLUMN hilo_leases.usename IS 'Role that took the lease';
+COMMENT ON COLUMN hilo_leases.client_addr IS
+    'Address from which the lease was taken; null for a socket of this machine, and for those who may not end it';
+COMMENT ON COLUMN hilo_leases.first IS 'First value, in the order of serving';
+COMMENT ON COLUMN hilo_leases.last IS 'Last value, in the order of serving';
+COMMENT ON COLUMN hilo_leases.count IS 'Number of values, in steps of the increment';
+COMMENT ON COLUMN hilo_leases.leased_at IS 'When the lease was taken';
+COMMENT ON COLUMN hilo_leases.expires_at IS 'When the lease expires; null: never';
+COMMENT ON COLUMN hilo_leases.node_id IS 'hilo.node_id of the server that leased the values out';
 
 -- All roles may see the privileges on the sequences that they may read, and the default privileges that concern
 -- them.
@@ -222,4 +263,4 @@ COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE'
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
 -- database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps,
-    hilo_privileges, hilo_default_privileges TO PUBLIC;
+    hilo_leases, hilo_privileges, hilo_default_privileges TO PUBLIC;

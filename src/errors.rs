@@ -182,8 +182,35 @@ pub enum HiloError {
         "cannot drop hilo sequences that the document does not contain because other objects depend on them"
     )]
     PruneHasDependents(Vec<String>),
+    #[error("cannot advance hilo sequence \"{0}\" because it cycles")]
+    AdvanceOf(String),
+    #[error("cannot lease values of hilo sequence \"{name}\" because it {why}")]
+    LeaseOf { name: String, why: &'static str },
+    #[error("too many leases in open transactions")]
+    TooManyLeases(usize),
+    #[error("cannot prepare a transaction that has leased values of a hilo sequence")]
+    PrepareLease,
+    #[error(
+        "could not lease values of hilo sequence \"{0}\" because it was renumbered or dropped at the same time"
+    )]
+    LeaseVoid(String),
+    #[error("lease \"{lease}\" is not open")]
+    LeaseNotOpen { lease: String, since: Closed },
+    #[error("permission denied for lease \"{0}\"")]
+    LeaseDenied(String),
+    #[error("value {next} cannot follow the used values of lease \"{lease}\"")]
+    LeaseValue { lease: String, next: i64, first: i64, last: i64, increment: i64 },
     #[error("server prefix \"{prefix}\" cannot be used: {message}")]
     Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> },
+}
+
+/// What is known of a lease that is not open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closed {
+    Unknown,
+    Returned(String),
+    Revoked(String),
+    Expired(String),
 }
 
 /// What the caller may have meant by a name that no sequence has.
@@ -268,7 +295,15 @@ impl HiloError {
             Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::SetvalBounds { .. } => Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             Self::Option(error) if error.is_unsupported() => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-            Self::GaplessHi(_) | Self::GaplessNodes { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::GaplessHi(_) | Self::GaplessNodes { .. } | Self::LeaseOf { .. } => {
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED
+            }
+            Self::PrepareLease | Self::AdvanceOf(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Self::TooManyLeases(_) => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            Self::LeaseVoid(_) => Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            Self::LeaseNotOpen { .. } => Code::ERRCODE_UNDEFINED_OBJECT,
+            Self::LeaseDenied(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            Self::LeaseValue { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             Self::Option(_)
             | Self::Name(_)
             | Self::Argument(..)
@@ -396,6 +431,19 @@ impl HiloError {
             Self::Renumbered(_) => Some("The sequence continues the values of all sessions, and values drawn now would be served again after a rollback.".into()),
             Self::InParallelMode(_) => Some("A transaction cannot write while a parallel query runs.".into()),
             Self::ParallelWorker(_) => Some("The values of a session rise, and currval and lastval know them, because only the session's own process draws.".into()),
+            Self::AdvanceOf(_) => Some("A sequence that cycles serves every value again.".into()),
+            Self::LeaseOf { .. } => Some("What is leased is served outside of the server, in no order with other values, and its rest is served later or is lost.".into()),
+            Self::TooManyLeases(most) => Some(format!("Transactions that have not ended yet have taken {most} leases.")),
+            Self::PrepareLease => Some("Until its transaction ends, a lease is kept in this session's memory.".into()),
+            Self::LeaseVoid(_) => Some("The lease would be one of values that the sequence no longer has.".into()),
+            Self::LeaseNotOpen { since, .. } => Some(match since {
+                Closed::Unknown => "It was never taken, or it has been returned, was revoked, or has expired.".into(),
+                Closed::Returned(at) => format!("It was returned at {at}."),
+                Closed::Revoked(at) => format!("It was revoked at {at}. Its values are a gap and are not served again."),
+                Closed::Expired(at) => format!("It expired at {at}. Its values are a gap and are not served again."),
+            }),
+            Self::LeaseDenied(_) => Some("Only the role that took a lease, the owner of its sequence, and superusers may return, renew or revoke it.".into()),
+            Self::LeaseValue { first, last, increment, .. } => Some(format!("The lease has the values {first} to {last} in steps of {increment}.")),
             Self::PrepareDrop => {
                 Some("The sequences of the extension are removed from shared memory when the session that drops the extension commits.".into())
             }
@@ -450,6 +498,14 @@ impl HiloError {
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Renumbered(_) => "Commit the change first, or specify with restart_with where the values of this transaction begin.".into(),
+            Self::AdvanceOf(_) => "Set where it continues with hilo_setval.".into(),
+            Self::LeaseOf { .. } => "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".into(),
+            Self::TooManyLeases(_) => "Commit before you take more leases, and end transactions that are idle.".into(),
+            Self::PrepareLease => "Take leases in a transaction of their own, and commit it.".into(),
+            Self::LeaseVoid(_) => "Take the lease again.".into(),
+            Self::LeaseNotOpen { .. } => "hilo_leases shows the leases that are open. Take another one with hilo_lease.".into(),
+            Self::LeaseDenied(_) => "Return it as the role that took it.".into(),
+            Self::LeaseValue { .. } => "Pass the first value that was not used, the one behind the last if all were used, or null if none was.".into(),
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
             Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),

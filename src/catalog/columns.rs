@@ -64,6 +64,28 @@ pub mod gap {
     pub const WIDTH: usize = 9;
 }
 
+pub mod lease {
+    pub const LEASE: i16 = 1;
+    pub const SEQUENCE: i16 = 2;
+    pub const NODE: i16 = 3;
+    pub const EPOCH: i16 = 4;
+    pub const FIRST_INDEX: i16 = 5;
+    pub const END_INDEX: i16 = 6;
+    pub const NEXT_INDEX: i16 = 7;
+    pub const FIRST_VALUE: i16 = 8;
+    pub const INCREMENT: i16 = 10;
+    pub const HOLDER: i16 = 11;
+    pub const ROLE: i16 = 12;
+    pub const EXPIRES_AT: i16 = 15;
+    pub const ENDED: i16 = 16;
+    pub const ENDED_AT: i16 = 17;
+    pub const DUE_AT: i16 = 18;
+    pub const SYSTEM_ID: i16 = 19;
+    pub const TIMELINE: i16 = 20;
+    /// The number of columns.
+    pub const COUNT: usize = 20;
+}
+
 pub mod privilege {
     pub const SEQUENCE: i16 = 1;
     pub const GRANTEE: i16 = 2;

@@ -17,6 +17,7 @@ pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
 pub mod gapless;
+pub mod leases;
 pub mod missing;
 pub mod name;
 pub mod numbering;
@@ -56,6 +57,10 @@ pub struct CatalogOids {
     pub free_range_pkey: pg_sys::Oid,
     pub gap: pg_sys::Oid,
     pub gap_sequence_idx: pg_sys::Oid,
+    pub lease: pg_sys::Oid,
+    pub lease_pkey: pg_sys::Oid,
+    pub lease_sequence_idx: pg_sys::Oid,
+    pub lease_due_at_idx: pg_sys::Oid,
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: pg_sys::Oid,
     pub privilege_grantee_idx: pg_sys::Oid,
@@ -67,12 +72,13 @@ pub struct CatalogOids {
 }
 
 impl CatalogOids {
-    fn tables(&self) -> [pg_sys::Oid; 6] {
+    fn tables(&self) -> [pg_sys::Oid; 7] {
         [
             self.sequence,
             self.position,
             self.free_range,
             self.gap,
+            self.lease,
             self.privilege,
             self.default_privilege,
         ]
@@ -82,7 +88,7 @@ impl CatalogOids {
     /// transaction has locked one of them. Who holds one of these locks must not wait for another: DROP EXTENSION
     /// takes them in an order of its own.
     pub fn lock_for_reservation(&self) -> bool {
-        let tables = [self.sequence, self.position, self.free_range, self.gap];
+        let tables = [self.sequence, self.position, self.free_range, self.gap, self.lease];
         // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has been dropped.
         tables.into_iter().all(|table| unsafe {
             pg_sys::ConditionalLockRelationOid(table, pg_sys::RowExclusiveLock as _)
@@ -142,6 +148,10 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         free_range_pkey: of(c"free_range_pkey")?,
         gap: of(c"gap")?,
         gap_sequence_idx: of(c"gap_sequence_idx")?,
+        lease: of(c"lease")?,
+        lease_pkey: of(c"lease_pkey")?,
+        lease_sequence_idx: of(c"lease_sequence_idx")?,
+        lease_due_at_idx: of(c"lease_due_at_idx")?,
         privilege: of(c"privilege")?,
         privilege_pkey: of(c"privilege_pkey")?,
         privilege_grantee_idx: of(c"privilege_grantee_idx")?,

@@ -6,13 +6,14 @@
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
 use super::column_ref::ColumnRef;
 use super::columns::{free_range as column, gap};
 use super::definitions::Sequence;
+use super::leases;
 use super::positions::Position;
 use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -28,6 +29,10 @@ hilo_core::named! {
         Discarded = "discarded",
         /// The sequence was altered, restarted or set.
         Altered = "altered",
+        /// A lease ran out.
+        Expired = "expired",
+        /// A lease was revoked.
+        Revoked = "revoked",
     }
 }
 
@@ -315,18 +320,10 @@ pub fn record_gap(
     let mut rest = range.until(mapping.limit());
     let table = Table::write(ids.gap)?;
     let now = ffi::now();
+    let (sequence, node) = (position.sequence, position.node);
     let record = |first: i64, last: i64, count: i64| {
-        table.insert(&mut [
-            Some(position.sequence.0.into()),
-            Some(position.node.into()),
-            Some(first.into()),
-            Some(last.into()),
-            Some(count.into()),
-            Some(text_datum(reason.name().as_bytes())),
-            Some(now.0.into()),
-            None,
-            None,
-        ]);
+        let reason = reason.name().to_owned();
+        insert_gap(&table, sequence, node, &GapRow { first, last, count, reason }, now);
     };
     for run in mapping.runs(rest).take(MOST_ROWS) {
         record(run.first, run.last(mapping.increment), run.count);
@@ -340,8 +337,34 @@ pub fn record_gap(
     Ok(())
 }
 
+fn insert_gap(table: &Table, sequence: SequenceId, node: i32, gap: &GapRow, at: Timestamp) {
+    table.insert(&mut [
+        Some(sequence.0.into()),
+        Some(node.into()),
+        Some(gap.first.into()),
+        Some(gap.last.into()),
+        Some(gap.count.into()),
+        Some(text_datum(gap.reason.as_bytes())),
+        Some(at.0.into()),
+        None,
+        None,
+    ]);
+}
+
+/// Records a gap whose values are known, under the time at which it came about.
+pub fn record_values(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+    gap: &GapRow,
+    at: Timestamp,
+) -> Result<(), HiloError> {
+    insert_gap(&Table::write(ids.gap)?, sequence, node, gap, at);
+    Ok(())
+}
+
 /// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to the
-/// position, and the ranges that were lent, whose rows it deletes. The free ranges stay.
+/// position, and the ranges that were lent, whose rows it deletes. The free ranges and the leases stay.
 pub fn write_off_memory(
     ids: &CatalogOids,
     position: &Position,
@@ -353,7 +376,8 @@ pub fn write_off_memory(
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
     lost.push(position.unsettled());
-    for lost in Range::union(lost) {
+    let leased = Range::union(leases::leased(ids, position)?);
+    for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
         let free = free_within(ids, position, lost)?;
         for part in lost.without(&free) {
             record_gap(ids, position, mapping, part, reason)?;
@@ -460,8 +484,9 @@ fn move_gaps(
     Ok(())
 }
 
-/// Deletes the free ranges, the gaps and the privileges of a dropped sequence.
+/// Deletes the free ranges, the gaps, the leases and the privileges of a dropped sequence.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+    leases::forget(ids, sequence)?;
     for (table, index) in [
         (ids.free_range, ids.free_range_pkey),
         (ids.gap, ids.gap_sequence_idx),

@@ -25,6 +25,8 @@ pub enum Match<'a> {
     Int8Less(i64),
     Int4Greater(i32),
     Int4Less(i32),
+    Uuid(&'a [u8; 16]),
+    TimestampLess(i64),
 }
 
 impl Match<'_> {
@@ -39,12 +41,16 @@ impl Match<'_> {
             Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
             Match::Int4Greater(value) => (pg_sys::F_INT4GT, value.into()),
             Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
+            Match::Uuid(bytes) => (pg_sys::F_UUID_EQ, bytes.as_ptr().into()),
+            Match::TimestampLess(value) => (pg_sys::F_TIMESTAMPTZ_LT, value.into()),
         };
         let strategy = match self {
             Match::OidGreater(_) | Match::Int8Greater(_) | Match::Int4Greater(_) => {
                 pg_sys::BTGreaterStrategyNumber
             }
-            Match::Int8Less(_) | Match::Int4Less(_) => pg_sys::BTLessStrategyNumber,
+            Match::Int8Less(_) | Match::Int4Less(_) | Match::TimestampLess(_) => {
+                pg_sys::BTLessStrategyNumber
+            }
             _ => pg_sys::BTEqualStrategyNumber,
         };
         let mut key = pg_sys::ScanKeyData::default();
@@ -173,6 +179,12 @@ impl Row {
         // SAFETY: the callers ask for text columns only, and the datum lies in memory that lives as long as
         // the row's.
         self.datum(column).map(|datum| unsafe { text_of(datum) })
+    }
+
+    /// The bytes of a text column; `None` if it is NULL.
+    pub fn bytes(&self, column: i16) -> Option<&[u8]> {
+        // SAFETY: as in `text`.
+        self.datum(column).map(|datum| unsafe { bytes_of(datum) })
     }
 
     /// The name of a sequence, in a text column that is not null.

@@ -93,6 +93,11 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
+/// How many values a lease should take, by what the whole server draws: as much as a pool holds.
+pub fn lease_size(demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
+    settings.wanted(demand, room)
+}
+
 /// The block after a sample without a refill. It only shrinks, by half at most, so that it has become small
 /// when the next refill is far away.
 pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {

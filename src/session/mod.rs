@@ -3,13 +3,14 @@
 //! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
 //! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
 //! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the current transaction has defined, and
-//! `invalidation` tells the other sessions what was committed. `exit` returns what is left.
+//! `lease` takes what leaves the server, and `invalidation` tells the other sessions what was committed. `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
 pub mod exit;
 pub mod gapless;
 pub mod invalidation;
+pub mod lease;
 pub mod look_up;
 pub mod memo;
 pub mod range;
@@ -36,6 +37,7 @@ pub fn prepare() {
     crate::catalog::init_process();
     invalidation::init_process();
     gapless::init_process();
+    lease::init_process();
     exit::init_process();
     // Other processes, such as one that applies a subscription's changes, lock no row of this node's. They
     // register when they are about to hold numbers.

@@ -229,6 +229,18 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     Some(claimed)
 }
 
+/// The version that [`claim`] takes from.
+pub fn version(entry: &Entry) -> Option<Version> {
+    STATE.borrow().as_ref()?.current.get(&entry.id).copied()
+}
+
+/// Takes note of a range that was claimed under a version and will not be used.
+pub fn give_up(version: Version, range: Range) {
+    if let Some(state) = STATE.borrow_mut().as_mut() {
+        state.passed.entry(version).or_default().push(range);
+    }
+}
+
 /// Writes how far each sequence was served. Called just before the commit.
 pub fn write_back() {
     // A version keeps the node that it was written under, even if a reload has made this server another node

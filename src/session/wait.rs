@@ -174,7 +174,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     }
 }
 
-fn database_exists(database: u32) -> bool {
+pub(super) fn database_exists(database: u32) -> bool {
     let none = pg_sys::Datum::null();
     // SAFETY: the catalog look-up runs inside a transaction and under none of our locks.
     unsafe {

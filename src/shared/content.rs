@@ -19,6 +19,8 @@ hilo_core::named! {
         Standby = "standby",
         /// Returned, or on its way to the catalog.
         Returned = "returned",
+        /// An open transaction leases it out.
+        Leased = "leased",
     }
 }
 

@@ -107,10 +107,11 @@ impl Shared {
         true
     }
 
-    /// Whether a database has a slot or an orphaned slice in memory.
+    /// Whether a database has a slot, an orphaned slice or a lease to write off in memory.
     pub fn is_in_memory(&self, database: u32) -> bool {
         self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
             || self.orphans().any(|slice| slice.index_space().key.database == database)
+            || self.dead_pending().any(|(_, index_space, _)| index_space.key.database == database)
     }
 
     /// Frees the slots that no worker will free: those of databases that no longer exist, as `exists` says,
@@ -144,6 +145,7 @@ impl Shared {
                 self.adopt(slice);
             }
         }
+        self.reap_pending(is_gone);
     }
 }
 

@@ -1,4 +1,5 @@
-//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, and the slices.
+//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, the slices, and what open
+//! transactions have leased out.
 
 use std::sync::atomic::Ordering::*;
 
@@ -49,8 +50,10 @@ impl Shared {
     /// range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
+        let pending = self.control.pending.load(Acquire) as usize;
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more room.
-        let mut ranges = Vec::with_capacity(slices + self.slices_per_backend + slot::HELD);
+        let mut ranges =
+            Vec::with_capacity(slices + self.slices_per_backend + pending + slot::HELD);
         let mut held = InMemory {
             ranges: Vec::new(),
             first_untaken: None,
@@ -81,6 +84,15 @@ impl Shared {
                     }
                 }
                 Some(Ok(_)) => {}
+            }
+        }
+        // A session stores what it leases out under the slot's lock.
+        for (_, whose, range) in self.all_pending() {
+            if whose == *index_space {
+                told &= ranges.len() < ranges.capacity();
+                if told {
+                    ranges.push(range);
+                }
             }
         }
         drop(locked);

@@ -14,6 +14,7 @@ pub mod directory;
 pub mod inventory;
 pub mod key;
 pub mod notice;
+pub mod pending;
 pub mod pin;
 pub mod slices;
 pub mod slot;
@@ -30,6 +31,7 @@ use pgrx::prelude::*;
 use crate::errors::HiloError;
 use crate::gucs;
 use auto_create::{REQUESTS, Request};
+use pending::{PENDING, Pending};
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
 use workers::Worker;
@@ -53,6 +55,11 @@ pub struct Control {
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
+    /// How many places of `Shared::pending` are allocated, how many of them are to be written off, and the end of those
+    /// that were ever used.
+    pub pending: AtomicU32,
+    pub pending_dead: AtomicU32,
+    pub pending_end: AtomicU32,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
@@ -115,6 +122,7 @@ pub struct Shared {
     requests: &'static [Request],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
+    pub pending: &'static [Pending],
     pub slices_per_backend: usize,
     map: *mut pg_sys::HTAB,
     locks: *mut pg_sys::LWLockPadded,
@@ -228,7 +236,7 @@ impl Layout {
         2 * self.slots
     }
 
-    fn offsets(&self) -> ([usize; 9], usize) {
+    fn offsets(&self) -> ([usize; 10], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
@@ -239,6 +247,7 @@ impl Layout {
             size_of::<Request>() * REQUESTS,
             size_of::<Guarded>() * self.slots,
             size_of::<AtomicU32>() * self.names(),
+            size_of::<Pending>() * PENDING,
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -323,6 +332,7 @@ unsafe extern "C-unwind" fn startup() {
                 layout.backends * layout.slices_per_backend,
             ),
             names: std::slice::from_raw_parts(part(8) as *const AtomicU32, layout.names()),
+            pending: std::slice::from_raw_parts(part(9) as *const Pending, PENDING),
             requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
             slices_per_backend: layout.slices_per_backend,
             map,

@@ -83,6 +83,8 @@ pub struct Slot {
     /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0: no caller
     /// has said.
     wanted_from: AtomicI64,
+    /// Not 0: a lease of the sequence has ended, and its rest can be served again.
+    pub lease_ended: AtomicU32,
     /// How many failed reservations were reported to the callers.
     pub faults: AtomicU64,
     pub waiting: AtomicU32,
@@ -407,6 +409,7 @@ impl Locked {
         slot.threshold.store(0, Relaxed);
         slot.demand.store(0, Relaxed);
         slot.wanted_from.store(0, Relaxed);
+        slot.lease_ended.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
         self.mirror();
@@ -474,6 +477,12 @@ impl Locked {
             && self.free_end.min(indexes.end) <= floor.max(indexes.start)
             && self.leaving.is_empty()
             && !self.pool.is_frozen()
+            && !self.may_get_more()
+    }
+
+    /// Whether the rest of a lease may be about to come.
+    fn may_get_more(&self) -> bool {
+        self.slot.lease_ended.load(Acquire) != 0 || self.slot.reserving.load(Acquire) != 0
     }
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Micros, Monotonic};
+use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use super::{LockMode, Shared};
 use crate::ffi;
@@ -38,6 +38,8 @@ pub struct Worker {
     left_at: AtomicI64,
     /// How many sessions have ended that the worker of this place was told of.
     departures: AtomicU64,
+    /// When (microseconds since 2000) a lease ends that the worker does not know of; 0: none does.
+    lease_due: AtomicI64,
 }
 
 /// What [`Shared::wake`] has found.
@@ -199,6 +201,22 @@ impl Shared {
             self.workers[place].departures.fetch_add(1, Release);
             self.signal(place)
         })
+    }
+
+    /// Tells the worker of a database, if there is one, when a lease ends. Returns whether there is a worker.
+    pub fn lease_due(&self, database: u32, at: Timestamp) -> bool {
+        let _lock = self.lock_workers(LockMode::Shared);
+        self.place_of(database).is_some_and(|place| {
+            let earlier = |known: i64| (known == 0 || at.0 < known).then_some(at.0);
+            let _ = self.workers[place].lease_due.fetch_update(AcqRel, Relaxed, earlier);
+            self.signal(place)
+        })
+    }
+
+    /// When the first lease ends that the worker was told of since the last call.
+    pub fn take_lease_due(&self, place: Place) -> Option<Timestamp> {
+        let at = self.workers[place.at].lease_due.swap(0, AcqRel);
+        (at != 0).then_some(Timestamp(at))
     }
 
     /// How many sessions have ended, as far as the worker was told.

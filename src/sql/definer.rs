@@ -12,6 +12,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::session;
 use crate::session::invalidation::{self, Change};
+use crate::session::{lease, memo};
 use crate::shared;
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
@@ -85,6 +86,7 @@ pub(super) fn required_name(args: Args) -> &'static [u8] {
 pub(super) fn remove(locked: LockedSequence) {
     let sequence = &locked.sequence;
     let ids = catalog_oids().or_raise();
+    lease::void_others(shared::get().or_raise(), &memo::key_of(sequence.id).or_raise());
     positions::forget(&ids, sequence.id).or_raise();
     ranges::forget(&ids, sequence.id).or_raise();
     locked.delete();

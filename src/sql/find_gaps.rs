@@ -15,13 +15,13 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use super::missing_because::{Known, Why, in_catalog, in_memory};
+use super::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 use super::spi;
 use super::stored_rows::StoredRows;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::catalog::ranges::{self, GapRow};
+use crate::catalog::ranges::GapRow;
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, missing};
 use crate::errors::{HiloError, OrRaise};
@@ -149,7 +149,7 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
         in_catalog(&ids, sequence, position, &mut indexes)?;
         in_memory(sequence.id, position.epoch, &mut indexes)?;
     }
-    let gaps = ranges::gaps_of(&ids, sequence.id, node)?;
+    let gaps = gaps(&ids, sequence.id, before.as_ref(), node)?;
     lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
 }
 

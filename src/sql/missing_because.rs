@@ -5,10 +5,12 @@ use hilo_core::range::Range;
 
 use super::stat;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::leases::{self, Ended};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges::{self, GapRow, Reason};
 use crate::catalog::{CatalogOids, takeover};
 use crate::errors::HiloError;
+use crate::ffi;
 use crate::memory::Grow;
 use crate::shared;
 use crate::shared::content::Tier;
@@ -21,6 +23,9 @@ pub enum Why {
     Gap(Reason),
     Unknown,
 }
+
+/// What the catalog keeps to serve it.
+const FREE: &str = "free";
 
 impl Why {
     const FREE: usize = Tier::ALL.len();
@@ -40,13 +45,43 @@ impl Why {
     pub fn names() -> impl Iterator<Item = &'static str> {
         let tiers = Tier::ALL.iter().map(|tier| tier.name());
         let reasons = Reason::ALL.iter().map(|reason| reason.name());
-        tiers.chain(["free"]).chain(reasons).chain(["rolled back, deleted or unknown"])
+        tiers.chain([FREE]).chain(reasons).chain(["rolled back, deleted or unknown"])
     }
 
-    /// The reason that `hilo.gap` states.
+    /// The reason of a row that [`gaps`] returns.
     pub fn recorded(reason: &str) -> Why {
-        Reason::by_name(reason).map_or(Why::Unknown, Why::Gap)
+        match reason {
+            FREE => Why::Free,
+            _ if reason == Tier::Leased.name() => Why::Memory(Tier::Leased),
+            _ => Reason::by_name(reason).map_or(Why::Unknown, Why::Gap),
+        }
     }
+}
+
+/// The recorded gaps of a node, and what is leased or comes back from a lease.
+pub fn gaps(
+    ids: &CatalogOids,
+    id: SequenceId,
+    position: Option<&Position>,
+    node: i32,
+) -> Result<Vec<GapRow>, HiloError> {
+    let mut gaps = ranges::gaps_of(ids, id, node)?;
+    let now = ffi::now();
+    for lease in leases::of_node(ids, id, node)? {
+        let (part, reason) = match lease.ended {
+            None if lease.is_open(now) => (lease.range, Tier::Leased.name()),
+            None => (lease.range, Reason::Expired.name()),
+            Some(Ended::Revoked) => (lease.range, Reason::Revoked.name()),
+            Some(Ended::Returned) => {
+                let lost = lease.lost(position);
+                (lease.rest(), lost.map_or(FREE, Reason::name))
+            }
+        };
+        if !part.is_empty() {
+            gaps.grow(lease.gap(part, reason))?;
+        }
+    }
+    Ok(gaps)
 }
 
 /// A range of places, with the rank of its reason first.
@@ -78,5 +113,7 @@ pub fn in_catalog(
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = position.unsettled().until(limit);
     let lent = ranges::lent(ids, position)?;
-    known.grow_by(lent.into_iter().chain([unsettled]).map(|range| (reason.rank(), range)))
+    let leased = Range::union(leases::leased(ids, position)?);
+    let lost = lent.into_iter().chain([unsettled]).flat_map(|lost| lost.without(&leased));
+    known.grow_by(lost.map(|range| (reason.rank(), range)))
 }

@@ -1,5 +1,6 @@
 //! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
+pub mod advance;
 pub mod args;
 pub mod check;
 pub mod column_ref_type;
@@ -13,6 +14,7 @@ mod furthest;
 pub mod generated_always;
 pub mod grants;
 pub mod keys;
+pub mod leases;
 pub mod migrate;
 mod missing_because;
 pub mod nextval;

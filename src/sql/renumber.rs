@@ -23,7 +23,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::Origin;
-use crate::session::{gapless, memo, slice_table, uncommitted};
+use crate::session::{gapless, lease, memo, slice_table, uncommitted};
 use crate::shared;
 
 sql_functions!(hilo_alter, hilo_setval);
@@ -91,12 +91,15 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
         slice_table::return_slices(|entry| entry.id == sequence.id);
         let index_space = index_space(&position);
         shared.freeze(&index_space.key);
+        lease::void_others(shared, &index_space.key);
         let arrived = shared.await_reservation(&index_space.key);
         match shared.in_memory_soon(&index_space).filter(|_| arrived) {
             // What is in memory cannot be determined, so everything that may be there is written off.
             None => ranges::write_off_memory(&ids, &position, &mapping, Reason::Altered).or_raise(),
             Some(held) => {
-                lost = held.ranges;
+                // What this transaction has leased out commits or rolls back with the new numbering.
+                let own = Range::union(lease::own(&index_space));
+                lost = held.ranges.iter().flat_map(|range| range.without(&own)).collect();
                 if held.has_slot {
                     // This was reserved by a worker that was replaced before it could publish it.
                     let known = held.reserved_to.unwrap_or(position.settled_index);

@@ -39,6 +39,7 @@ raw_functions!(
     hilo_replicated_privilege,
     hilo_replicated_default_privilege,
     hilo_replicated_free_range,
+    hilo_replicated_lease,
 );
 
 /// `hilo.replicated_sequence() RETURNS trigger`
@@ -90,6 +91,16 @@ unsafe extern "C-unwind" fn hilo_replicated_free_range(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call to a trigger function.
     unsafe { Fired::new(fcinfo, c"free_range") }.answer(|_| Ok(Verdict::KeepOut))
+}
+
+/// `hilo.replicated_lease() RETURNS trigger`: keeps the row out. A lease is ended at the server that made it.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_replicated_lease(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call to a trigger function.
+    unsafe { Fired::new(fcinfo, c"lease") }.answer(|_| Ok(Verdict::KeepOut))
 }
 
 /// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.

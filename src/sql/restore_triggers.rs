@@ -16,7 +16,7 @@ use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
 
-raw_functions!(hilo_restored_position, hilo_restored_free_range);
+raw_functions!(hilo_restored_position, hilo_restored_free_range, hilo_restored_lease);
 
 /// `hilo.restored_position() RETURNS trigger`: makes the position this server's, in no server's memory.
 #[pg_guard]
@@ -74,6 +74,12 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
         };
         (row, SequenceId(value(c"sequence").value() as i64), value(c"node").value() as i32)
     };
+    refuse_in_use(sequence, node);
+    row.into()
+}
+
+/// Refuses a row of a sequence that has been used here since it was restored.
+fn refuse_in_use(sequence: SequenceId, node: i32) {
     let ids = catalog_oids().or_raise();
     let position = positions::find(&ids, sequence, node).or_raise();
     if position.is_some_and(|position| position.incarnation != RESTORED) {
@@ -81,5 +87,26 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
         let name = known.map_or(sequence.to_string(), |known| known.name.to_string());
         HiloError::RestoreInUse(name).raise();
     }
-    row.into()
+}
+
+/// `hilo.restored_lease() RETURNS trigger`: marks the lease as another server's, which may have taken it back since the
+/// dump and served its rest. Refuses one of a sequence that is in use here.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_restored_lease(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call to a trigger function. The columns read are passed by value, and a NULL,
+    // which the NOT NULL constraints refuse only after this trigger, is read as 0. The column replaced is an integer.
+    unsafe {
+        let trigger = row_being_inserted(fcinfo, c"lease");
+        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
+        let number = |name: &std::ffi::CStr| pg_sys::SPI_fnumber(descriptor, name.as_ptr());
+        let mut null = false;
+        let mut value =
+            |name| pg_sys::SPI_getbinval(row, descriptor, number(name), &mut null).value();
+        refuse_in_use(SequenceId(value(c"sequence") as i64), value(c"node") as i32);
+        let (mut column, mut timeline) = (number(c"timeline"), pg_sys::Datum::from(REPLICATED));
+        let mut null = false;
+        pg_sys::heap_modify_tuple_by_cols(row, descriptor, 1, &mut column, &mut timeline, &mut null)
+            .into()
+    }
 }

@@ -266,6 +266,12 @@ fn stat_ranges() -> TableIterator<
             .map(|(tier, range)| (sequence, range, mapping, tier, None));
         rows.grow_by(all).or_raise();
     }
+    for (pid, index_space, range) in pending(shared) {
+        if let Some(mapping) = mappings.get(&index_space) {
+            let row = (index_space.key.sequence, range, mapping, Tier::Leased, pid);
+            rows.grow(row).or_raise();
+        }
+    }
     apart(&mut rows);
     let mut sight = Sight::of_caller();
     rows.retain(|(sequence, ..)| sight.shows(*sequence));
@@ -285,6 +291,14 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
         ours(&index_space.key).then_some((pid, index_space, rest))
     });
     memory::collected(held).or_raise()
+}
+
+/// What open transactions of this database have leased out, without a pid.
+fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
+    let key = memo::key_of(SequenceId::default()).or_raise();
+    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
+    let held = shared.all_pending().filter(|(_, space, _)| ours(&space.key));
+    memory::collected(held.map(|(_, space, range)| (None, space, range))).or_raise()
 }
 
 /// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may move between
@@ -337,6 +351,9 @@ pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, Hil
         (of.key == key && of.epoch == epoch).then_some((Tier::Slice, rest))
     };
     all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
+    let leased =
+        pending(shared).into_iter().filter(|(_, of, _)| of.key == key && of.epoch == epoch);
+    all.extend(leased.map(|(.., range)| (Tier::Leased, range)));
     Ok(all)
 }
 

@@ -6,9 +6,11 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
+use crate::catalog::leases::{self, Ended};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{catalog_oids, ranges, takeover};
-use crate::errors::OrRaise;
+use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
+use crate::errors::{HiloError, OrRaise};
+use crate::memory::{self, Grow};
 use crate::session::{gapless, memo, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
@@ -57,19 +59,32 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
         let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
         return of(position, reached, Some(Vec::new()));
     }
-    // A range that leaves the catalog meanwhile is in memory afterwards.
-    let free = ranges::free_of(&ids, &position).or_raise();
+    // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back from a lease is free
+    // before that.
+    let mut free = returned(&ids, &position).or_raise();
+    free.grow_by(ranges::free_of(&ids, &position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
         let free = if takeover::discards_free(&position) { Vec::new() } else { free };
         return of(position, position.next_index, Some(free));
     };
-    let Some(memory) = shared.in_memory_soon(&index_space(&position)) else {
+    let Some(held) = shared.in_memory_soon(&index_space(&position)) else {
         return of(position, position.next_index, None);
     };
-    let next_index = memory.first_untaken.unwrap_or(position.next_index);
-    let held = memory.ranges.iter().chain(&free).map(|range| range.until(next_index));
-    of(position, next_index, Some(held.filter(|range| !range.is_empty()).collect()))
+    let next_index = held.first_untaken.unwrap_or(position.next_index);
+    let leased = Range::union(shared.pending_of(&index_space(&position)));
+    let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
+    let unserved = in_memory.chain(free).map(|range| range.until(next_index));
+    of(position, next_index, Some(unserved.filter(|range| !range.is_empty()).collect()))
+}
+
+/// What comes back from leases that the worker has not filed yet.
+fn returned(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
+    let ended = leases::due_of(ids, position.sequence, position.node)?.into_iter();
+    let back = ended.filter(|lease| {
+        lease.ended == Some(Ended::Returned) && lease.lost(Some(position)).is_none()
+    });
+    memory::collected(back.map(|lease| lease.rest()))
 }
 
 /// The space that the indexes of a position belong to.

@@ -15,7 +15,7 @@ use super::Worker;
 use super::account::{self, LentRows, account};
 use super::transaction::{self, Failure, LOCKED};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges;
+use crate::catalog::ranges::{self, Reason};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
@@ -224,6 +224,8 @@ pub(super) enum From {
     Pool,
     /// An orphaned slice.
     Slice,
+    /// Leases whose transactions were rolled back: their values have been seen, so they are written off.
+    Lease,
 }
 
 /// Writes `ranges`, which have no other owner, to the catalog.
@@ -252,8 +254,10 @@ pub(super) fn write(
     let held = account::without(held, ranges);
     // If the sequence has a slot, that must learn of a lowered position, so an orphaned slice then does not
     // lower it.
-    let lower = from == From::Pool || !held.has_slot;
-    if sequence.definition.ordered {
+    let lower = from == From::Pool || (from == From::Slice && !held.has_slot);
+    if from == From::Lease {
+        ranges::record_gaps(ids, &position, &sequence, ranges, Reason::Discarded)?;
+    } else if sequence.definition.ordered {
         let mut rest = Range::union(ranges.to_vec());
         if lower {
             lower_ordered(&mut position, &mut rest);

@@ -7,6 +7,7 @@ mod account;
 mod auto_create;
 mod evict;
 mod exhaustion_warning;
+mod leases;
 mod orphans;
 mod refill;
 mod reserve;
@@ -44,6 +45,7 @@ pub struct Worker {
     busy_at: Instant,
     sampled_at: Instant,
     active: bool,
+    leases: leases::Due,
     /// Whether [`Worker::record_roles`] has run.
     roles_recorded: bool,
 }
@@ -137,6 +139,7 @@ impl Worker {
             busy_at: now,
             sampled_at: now,
             active: true,
+            leases: leases::Due::default(),
             roles_recorded: false,
         }
     }
@@ -164,7 +167,9 @@ impl Worker {
     fn work(&mut self) -> bool {
         let created = self.create();
         self.adopt_orphans();
+        self.write_off_leases();
         let worked = self.serve() || created;
+        self.file_leases();
         if worked {
             self.busy_at = Instant::now();
             self.active = true;
@@ -208,7 +213,7 @@ impl Worker {
         if kept || !(idle || crowded_out) {
             return false;
         }
-        let empty = self.adopt_orphans() & self.evict_all();
+        let empty = self.adopt_orphans() & self.write_off_leases() & self.evict_all();
         // A worker that others wait for leaves even if something stays in memory: its database gets a worker
         // again when it needs one.
         let left =
@@ -248,8 +253,11 @@ impl Worker {
                 self.kept_at.map_or(Duration::ZERO, |at| AGAIN.saturating_sub(at.elapsed()));
             at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()).max(again));
         }
-        if self.has_orphans() {
+        if self.has_orphans() || self.has_dead_leases() {
             at(AGAIN / 5);
+        }
+        if let Some(wait) = self.lease_due_in() {
+            at(wait);
         }
         self.nap(due);
     }

@@ -172,7 +172,8 @@ impl Worker {
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
         let crowded = locked.pool.returned().is_crowded();
-        let content = available >= threshold.max(need) && !(at_end && waited_for);
+        let lease_ended = slot.lease_ended.swap(0, AcqRel) != 0;
+        let content = available >= threshold.max(need) && !(at_end && waited_for) && !lease_ended;
         if known && !crowded && !frozen && locked.leaving.is_empty() && content {
             return None;
         }

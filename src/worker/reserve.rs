@@ -6,6 +6,7 @@ use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::account::{self, LentRows, account};
+use super::leases;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
@@ -113,7 +114,11 @@ pub fn reserve(
     if let Some(held) = held {
         let held = account::without(held, leaving);
         account::put(ids, &position, &sequence, leaving)?;
-        let rows = if leaving.is_empty() { LentRows::IfHeldBack } else { LentRows::Always };
+        let filed = leases::file(ids, &position, &sequence, &held.ranges)?;
+        let rows = match leaving.is_empty() && !filed {
+            true => LentRows::IfHeldBack,
+            false => LentRows::Always,
+        };
         account(ids, incarnation, &mut position, &held, rows)?;
     }
     let free = match sequence.definition.ordered {

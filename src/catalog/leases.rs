@@ -1,0 +1,384 @@
+//! `hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range from the commit of
+//! the transaction that has leased it until the worker, which holds the position's lock, *files* it: what comes back
+//! becomes free, what does not is recorded as a gap, and the row is deleted. A transaction that ends a lease only marks
+//! the row, so it needs no lock on the position and holds up nobody who draws.
+
+use pgrx::pg_sys;
+
+use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
+use hilo_core::range::Range;
+
+use super::CatalogOids;
+use super::columns::lease as column;
+use super::positions::{self, Position, REPLICATED};
+use super::ranges::{GapRow, Reason};
+use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, next_command, text_datum};
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::gucs;
+use crate::memory::Grow;
+
+/// The name of a lease, which nobody can guess.
+pub type LeaseId = [u8; 16];
+
+hilo_core::named! {
+    /// How a lease ended before its time.
+    pub enum Ended {
+        Returned = "returned",
+        Revoked = "revoked",
+    }
+}
+
+/// A time before all others, as Postgres stores it.
+const AT_ONCE: Timestamp = Timestamp(i64::MIN);
+
+/// A row of `hilo.lease`, without what only views show.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    pub id: LeaseId,
+    pub sequence: SequenceId,
+    pub node: i32,
+    pub epoch: Epoch,
+    pub range: Range,
+    /// The first index that the holder has not used, as far as is known.
+    pub next: Index,
+    pub first_value: i64,
+    pub increment: i64,
+    pub role: pg_sys::Oid,
+    pub expires_at: Option<Timestamp>,
+    pub ended: Option<Ended>,
+    pub ended_at: Option<Timestamp>,
+    system_id: i64,
+    timeline: i32,
+}
+
+/// What a new row says besides its range.
+pub struct New<'a> {
+    pub sequence: SequenceId,
+    pub node: i32,
+    pub epoch: Epoch,
+    pub range: Range,
+    pub first_value: i64,
+    pub last_value: i64,
+    pub increment: i64,
+    pub holder: Option<&'a [u8]>,
+    pub role: pg_sys::Oid,
+    /// Of type inet.
+    pub client_addr: Option<pg_sys::Datum>,
+    pub leased_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+fn timestamp(row: &Row, column: i16) -> Option<Timestamp> {
+    row.datum(column).map(|datum| Timestamp(datum.value() as i64))
+}
+
+fn id_of(row: &Row) -> LeaseId {
+    let mut id = [0; 16];
+    if let Some(datum) = row.datum(column::LEASE) {
+        // SAFETY: a uuid is 16 bytes, passed by reference, and lives as long as the row.
+        unsafe { std::ptr::copy_nonoverlapping(datum.cast_mut_ptr::<u8>(), id.as_mut_ptr(), 16) }
+    }
+    id
+}
+
+impl Lease {
+    fn from_row(row: &Row) -> Lease {
+        Lease {
+            id: id_of(row),
+            sequence: SequenceId(row.int8(column::SEQUENCE)),
+            node: row.int4(column::NODE),
+            epoch: Epoch(row.int8(column::EPOCH)),
+            range: Range::new(
+                Index(row.int8(column::FIRST_INDEX)),
+                Index(row.int8(column::END_INDEX)),
+            ),
+            next: Index(row.int8(column::NEXT_INDEX)),
+            first_value: row.int8(column::FIRST_VALUE),
+            increment: row.int8(column::INCREMENT),
+            role: row.oid(column::ROLE),
+            expires_at: timestamp(row, column::EXPIRES_AT),
+            ended: row.text(column::ENDED).as_deref().and_then(Ended::by_name),
+            ended_at: timestamp(row, column::ENDED_AT),
+            system_id: row.int8(column::SYSTEM_ID),
+            timeline: row.int4(column::TIMELINE),
+        }
+    }
+
+    /// The value of an index of the lease, or of the one behind its last.
+    pub fn value(&self, index: Index) -> i128 {
+        self.first_value as i128 + self.increment as i128 * (index - self.range.start) as i128
+    }
+
+    /// The index of one of its values, or of the one behind its last.
+    pub fn index_of(&self, value: i64) -> Option<Index> {
+        let distance = value as i128 - self.first_value as i128;
+        let step = self.increment as i128;
+        let at = distance.checked_div(step).filter(|_| distance % step == 0)?;
+        (0..=self.range.len() as i128).contains(&at).then(|| self.range.start + at as i64)
+    }
+
+    /// What its holder has not used, as far as is known.
+    pub fn rest(&self) -> Range {
+        self.range.from(self.next)
+    }
+
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.ended.is_none() && self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether the holder has the range at `now`.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.ended.is_none() && !self.is_expired(now)
+    }
+
+    /// Why what comes back must not be served again; `None`: it may be served. `position` is that of the lease's node,
+    /// if there is one.
+    pub fn lost(&self, position: Option<&Position>) -> Option<Reason> {
+        if position.is_none_or(|position| position.epoch != self.epoch) {
+            return Some(Reason::Altered);
+        }
+        // Another server may have taken the lease back, and served its rest to others.
+        let (system_id, timeline) = positions::server();
+        let elsewhere = self.timeline == REPLICATED
+            || (timeline > 1
+                && (self.system_id, self.timeline) != (system_id, timeline)
+                && gucs::failover_skip() != Some(0));
+        elsewhere.then_some(Reason::Discarded)
+    }
+
+    /// The values of a part of the lease, as a gap.
+    pub fn gap(&self, part: Range, reason: &str) -> GapRow {
+        GapRow {
+            first: self.value(part.start) as i64,
+            last: self.value(part.last()) as i64,
+            count: part.len(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// A random version 4 uuid.
+fn random() -> LeaseId {
+    let mut id = [0u8; 16];
+    // SAFETY: it writes as many bytes as the array has.
+    if !unsafe { pg_sys::pg_strong_random(id.as_mut_ptr().cast(), id.len()) } {
+        pgrx::error!("could not generate a random number");
+    }
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    id
+}
+
+/// A uuid datum in the current memory context.
+pub fn uuid_datum(id: &LeaseId) -> pg_sys::Datum {
+    // SAFETY: the copy has as many bytes as a uuid.
+    unsafe {
+        let copy = pg_sys::palloc(id.len()).cast::<u8>();
+        std::ptr::copy_nonoverlapping(id.as_ptr(), copy, id.len());
+        copy.into()
+    }
+}
+
+/// Adds the row of a new lease.
+pub fn insert(ids: &CatalogOids, new: &New) -> Result<LeaseId, HiloError> {
+    let id = random();
+    let (system_id, timeline) = positions::server();
+    let mut values: [Option<pg_sys::Datum>; column::COUNT] = [
+        Some(uuid_datum(&id)),
+        Some(new.sequence.0.into()),
+        Some(new.node.into()),
+        Some(new.epoch.0.into()),
+        Some(new.range.start.0.into()),
+        Some(new.range.end.0.into()),
+        Some(new.range.start.0.into()),
+        Some(new.first_value.into()),
+        Some(new.last_value.into()),
+        Some(new.increment.into()),
+        new.holder.map(text_datum),
+        Some(new.role.into()),
+        new.client_addr,
+        Some(new.leased_at.0.into()),
+        new.expires_at.map(|at| at.0.into()),
+        None,
+        None,
+        new.expires_at.map(|at| at.0.into()),
+        Some(system_id.into()),
+        Some(timeline.into()),
+    ];
+    Table::write(ids.lease)?.insert(&mut values);
+    next_command();
+    Ok(id)
+}
+
+/// A lease whose row is locked.
+pub struct LockedLease {
+    table: Table,
+    row: Row,
+    pub lease: Lease,
+}
+
+impl LockedLease {
+    fn of(table: Table, row: Row) -> LockedLease {
+        let lease = Lease::from_row(&row);
+        LockedLease { table, row, lease }
+    }
+
+    pub fn holder(&self) -> Option<&[u8]> {
+        self.row.bytes(column::HOLDER)
+    }
+
+    fn update(&self, changes: &[(i16, Option<pg_sys::Datum>)]) {
+        let mut values = [None; column::COUNT];
+        for number in 1..=column::COUNT as i16 {
+            values[number as usize - 1] = self.row.datum(number);
+        }
+        for (number, value) in changes {
+            values[*number as usize - 1] = *value;
+        }
+        self.table.update(&self.row, &mut values);
+        next_command();
+    }
+
+    /// Ends the lease: its holder has used the indexes before `next`. The worker files it.
+    pub fn end(&self, how: Ended, next: Index) {
+        self.update(&[
+            (column::NEXT_INDEX, Some(next.0.into())),
+            (column::ENDED, Some(text_datum(how.name().as_bytes()))),
+            (column::ENDED_AT, Some(ffi::now().0.into())),
+            (column::DUE_AT, Some(AT_ONCE.0.into())),
+        ]);
+    }
+
+    /// Moves the time at which the lease expires; `None`: it does not.
+    pub fn renew(&self, expires_at: Option<Timestamp>) {
+        let at = expires_at.map(|at| at.0.into());
+        self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
+    }
+
+    pub fn delete(&self) {
+        self.table.delete(&self.row);
+    }
+}
+
+/// Locks the row of a lease.
+pub fn lock(
+    ids: &CatalogOids,
+    id: &LeaseId,
+    wait: LockWait,
+) -> Result<RowLock<LockedLease>, HiloError> {
+    let table = Table::write(ids.lease)?;
+    let found = table.find_locked(ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], wait);
+    Ok(found.map(|row| LockedLease::of(table, row)))
+}
+
+fn visit(
+    ids: &CatalogOids,
+    index: pg_sys::Oid,
+    keys: &[(i16, Match)],
+    mut visit: impl FnMut(&Row, Lease) -> bool,
+) -> Result<(), HiloError> {
+    Table::read(ids.lease)?.scan(index, keys, Snapshot::Catalog, |row| {
+        let lease = Lease::from_row(&row);
+        let more = visit(&row, lease);
+        row.free();
+        more
+    });
+    Ok(())
+}
+
+/// The ranges of a position's epoch that leases own.
+pub fn leased(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
+    let mut ranges = Vec::new();
+    for lease in of_node(ids, position.sequence, position.node)? {
+        if lease.epoch == position.epoch {
+            ranges.grow(lease.range)?;
+        }
+    }
+    Ok(ranges)
+}
+
+/// All leases of a sequence on a node, of whatever epoch.
+pub fn of_node(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+) -> Result<Vec<Lease>, HiloError> {
+    let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))];
+    let mut found = Vec::new();
+    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
+        found.grow(lease).or_raise();
+        true
+    })?;
+    Ok(found)
+}
+
+/// The leases of a sequence on a node that are to be filed.
+pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
+    let keys = [
+        (column::SEQUENCE, Match::Int8(sequence.0)),
+        (column::NODE, Match::Int4(node)),
+        (column::DUE_AT, Match::TimestampLess(ffi::now().0 + 1)),
+    ];
+    let mut found = Vec::new();
+    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
+        found.grow(lease).or_raise();
+        true
+    })?;
+    Ok(found)
+}
+
+/// Up to `most` sequences and nodes that have leases to be filed.
+pub fn due(ids: &CatalogOids, most: usize) -> Result<Vec<(SequenceId, i32)>, HiloError> {
+    let keys = [(column::DUE_AT, Match::TimestampLess(ffi::now().0 + 1))];
+    let mut found = Vec::new();
+    visit(ids, ids.lease_due_at_idx, &keys, |_, lease| {
+        if found.last() != Some(&(lease.sequence, lease.node)) {
+            found.grow((lease.sequence, lease.node)).or_raise();
+        }
+        found.len() < most
+    })?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// When the next lease is to be filed.
+pub fn next_due(ids: &CatalogOids) -> Result<Option<Timestamp>, HiloError> {
+    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
+    let mut found = None;
+    Table::read(ids.lease)?.scan(ids.lease_due_at_idx, &keys, Snapshot::Catalog, |row| {
+        found = timestamp(&row, column::DUE_AT);
+        false
+    });
+    Ok(found)
+}
+
+/// The open leases with this holder.
+pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
+    let mut found = Vec::new();
+    let now = ffi::now();
+    visit(ids, ids.lease_pkey, &[], |row, lease| {
+        if lease.is_open(now) && row.bytes(column::HOLDER) == Some(holder) {
+            found.grow(lease).or_raise();
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
+pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+    let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    let mut all: Vec<LeaseId> = Vec::new();
+    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
+        all.grow(lease.id).or_raise();
+        true
+    })?;
+    for id in all {
+        if let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? {
+            locked.delete();
+        }
+    }
+    Ok(())
+}

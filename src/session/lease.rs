@@ -1,0 +1,432 @@
+//! Takes the ranges that leave the server, and follows the transactions that lease them out.
+//!
+//! What a transaction has taken is pending in shared memory (`shared::pending`) until the transaction ends: after its
+//! commit the row of `hilo.lease` owns the range; after a rollback, also of a savepoint, the worker writes it off. A
+//! transaction that has itself defined the sequence takes from its own numbers, which nobody else holds.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::*;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::mapping::{Mapping, Run};
+use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
+use hilo_core::policy::{self, Remaining};
+use hilo_core::range::Range;
+
+use super::memo::Entry;
+use super::{look_up, slice_table, uncommitted, wait};
+use crate::backend::Global;
+use crate::catalog::definitions;
+use crate::catalog::positions::Version;
+use crate::catalog::privileges::Privileges;
+use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
+use crate::gucs;
+use crate::memory::Grow;
+use crate::shared::key::Key;
+use crate::shared::slices::IndexSpace;
+use crate::shared::slot::{Locked, Slot};
+use crate::shared::{self, Shared};
+
+/// A range that this transaction has taken.
+#[derive(Clone, Copy)]
+enum What {
+    /// A place of `shared::pending`.
+    Pending(usize),
+    /// Its own numbers.
+    Own(Version, Range),
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    what: What,
+    level: i32,
+}
+
+static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
+
+/// What the worker learns after the commit.
+#[derive(Clone, Copy)]
+enum News {
+    /// A lease of this sequence has ended.
+    Ended(Key),
+    /// A lease ends at this time.
+    Due(Timestamp),
+}
+
+static NEWS: Global<RefCell<Vec<News>>> = Global::new(RefCell::new(Vec::new()));
+
+/// Where the search for the next place begins: behind the last one that this transaction was given.
+static NEXT_PLACE: Global<Cell<usize>> = Global::new(Cell::new(0));
+
+/// A range for a lease.
+pub struct Taken {
+    pub id: SequenceId,
+    pub node: i32,
+    pub epoch: Epoch,
+    pub range: Range,
+    pub run: Run,
+    pub increment: i64,
+    /// How many values to take the next time, by the rate of the whole server.
+    pub suggested: i64,
+}
+
+/// Registers the callbacks. Called once per process.
+pub fn init_process() {
+    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
+    unsafe {
+        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
+        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
+    }
+}
+
+/// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
+/// the stripe. `None`: `start` has no value.
+fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
+    mapping.run(Range::of(start, count)).map(|run| Range::of(start, run.count))
+}
+
+/// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog: what was returned, or
+/// else the next `count`; fewer at a bound of the sequence or at the end of a stripe.
+///
+/// # Errors
+/// `LeaseOf` for a sequence that cycles, is ordered or gapless, `TooManyLeases`, `Exhausted`, and those of
+/// [`look_up::look_up`] and of waiting.
+pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
+    let shared = shared::get()?;
+    let mut place = None;
+    loop {
+        pgrx::check_for_interrupts!();
+        let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+        let terms = entry.terms.get();
+        let refused = match (entry.gapless.get(), terms.ordered, terms.mapping.cycle) {
+            (true, ..) => Some("is gapless"),
+            (_, true, _) => Some("is ordered"),
+            (.., true) => Some("cycles"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            return Err(HiloError::LeaseOf { name: memo.name(), why });
+        }
+        let Some(slot) = entry.slot.get() else {
+            let none = || HiloError::exhausted(memo.name(), &terms.mapping);
+            let (epoch, range) = take_own(entry, count)?.ok_or_else(none)?;
+            return Ok(taken(entry, epoch, range, suggested(None, entry)));
+        };
+        let Some(_pin) = wait::Pin::of(slot, memo) else {
+            memo.forget();
+            continue;
+        };
+        let at = match place {
+            Some(at) => at,
+            None => *place.insert(allocate(shared)?),
+        };
+        let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
+        match wait::until(shared, slot, &memo.name(), ready)? {
+            Found::Range(range) => {
+                prefetch(shared, slot, count);
+                return Ok(taken(entry, entry.epoch.get(), range, suggested(Some(slot), entry)));
+            }
+            Found::Outdated => memo.forget(),
+            // The last values may be this session's.
+            Found::Nothing if !entry.slice.get().rest().is_empty() => {
+                slice_table::return_slice(entry)
+            }
+            Found::Nothing => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
+        }
+    }
+}
+
+fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
+    let mapping = entry.mapping();
+    let run = mapping.run(range).unwrap_or(Run { first: 0, count: 0 });
+    let node = mapping.stripes.node as i32;
+    let increment = mapping.increment;
+    Taken { id: entry.id, node, epoch, range, run, increment, suggested }
+}
+
+fn level() -> i32 {
+    // SAFETY: reads a static of xact.c.
+    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
+}
+
+/// A place for a range, which this transaction frees at its end.
+fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
+    make_room()?;
+    let allocated = shared.allocate_pending(NEXT_PLACE.get()).or_else(|| {
+        shared.reap_pending(|database| !wait::database_exists(database));
+        shared.allocate_pending(0)
+    });
+    let at = allocated.ok_or(HiloError::TooManyLeases(shared.pending.len()))?;
+    OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
+    NEXT_PLACE.set(at + 1);
+    Ok(at)
+}
+
+/// Makes room for one more in the list of what this transaction has taken.
+fn make_room() -> Result<(), HiloError> {
+    OPEN.borrow_mut().try_reserve(1).map_err(|_| HiloError::OutOfMemory)
+}
+
+/// The same from the numbers of a sequence that this transaction has defined.
+fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
+    make_room()?;
+    let mapping = entry.mapping();
+    let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
+        true => None,
+        false => part(&mapping, left.start, count),
+    });
+    let Some((range, version)) = claimed.zip(uncommitted::version(entry)) else { return Ok(None) };
+    OPEN.borrow_mut().push(Open { what: What::Own(version, range), level: level() });
+    Ok(Some((version.epoch, range)))
+}
+
+enum Found {
+    Range(Range),
+    /// The entry is out of date.
+    Outdated,
+    /// Nothing is left.
+    Nothing,
+}
+
+/// `None`: the caller waits for more.
+fn try_take(
+    shared: &'static Shared,
+    locked: &mut Locked,
+    entry: &Entry,
+    count: i64,
+    place: usize,
+) -> Option<Found> {
+    if locked.serial() != entry.serial.get() || locked.terms().is_none() {
+        return Some(Found::Outdated);
+    }
+    let mapping = entry.mapping();
+    let returned = |run: Range| part(&mapping, run.start, count.min(run.len()));
+    let mut missing = count;
+    let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
+        locked.claim(|run| {
+            let whole = part(&mapping, run.start, count)?;
+            missing = whole.end - run.end;
+            (missing <= 0).then_some(whole)
+        })
+    });
+    if found.is_none() && locked.is_at_end() {
+        // No run grows any more.
+        found = locked.claim(|run| part(&mapping, run.start, count.min(run.len())));
+        if found.is_none() && locked.is_exhausted(Index::ZERO) {
+            return Some(Found::Nothing);
+        }
+    }
+    let Some(range) = found else {
+        locked.slot.want_from(Index::ZERO);
+        let wanted = locked.available().saturating_add(missing.max(1));
+        locked.slot.demand.fetch_max(wanted, AcqRel);
+        return None;
+    };
+    shared.pending[place].hold(&locked.index_space(), range);
+    Some(Found::Range(range))
+}
+
+/// Has the worker keep as much ready as this lease took, so that the next one need not wait.
+fn prefetch(shared: &'static Shared, slot: &'static Slot, count: i64) {
+    if !gucs::refill(None).prefetch {
+        return;
+    }
+    slot.demand.fetch_max(count, AcqRel);
+    let left = slot.cursor().peek().0.len() + slot.queued();
+    if (slot.is_low() || left < count) && shared.want(shared.number_of(slot)) {
+        wait::wake(shared);
+    }
+}
+
+fn suggested(slot: Option<&'static Slot>, entry: &Entry) -> i64 {
+    let terms = entry.terms.get();
+    let whole = terms.mapping.limit() - Index::ZERO;
+    let settings = gucs::refill(None);
+    let demand = match (slot, shared::get()) {
+        (Some(slot), Ok(shared)) => {
+            let locked = shared.lock_slot(shared.number_of(slot));
+            locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
+        }
+        _ => Default::default(),
+    };
+    policy::lease_size(&demand, Remaining { whole, left: whole }, &settings)
+}
+
+/// The ranges of an index space that this transaction has leased out.
+pub fn own(index_space: &IndexSpace) -> Vec<Range> {
+    let Ok(shared) = shared::get() else { return Vec::new() };
+    let open = OPEN.borrow();
+    let places = open.iter().filter_map(|open| match open.what {
+        What::Pending(at) => shared.pending[at].held(),
+        What::Own(..) => None,
+    });
+    places.filter(|(space, _)| space == index_space).map(|(_, range)| range).collect()
+}
+
+/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot commit any more. Waits
+/// for those that are committing just now. The caller has stopped the pool, so there will be no others.
+pub fn void_others(shared: &'static Shared, key: &Key) {
+    loop {
+        let committing = {
+            let open = OPEN.borrow();
+            let mine =
+                |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
+            shared.void_pending(key, mine)
+        };
+        let Err(shared::pending::Committing(transaction)) = committing else { return };
+        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
+        unsafe {
+            pg_sys::XactLockTableWait(
+                transaction,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                pg_sys::XLTW_Oper::XLTW_None,
+            )
+        };
+    }
+}
+
+/// Notes that this transaction ends a lease of a sequence.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn ended(key: Key) -> Result<(), HiloError> {
+    NEWS.borrow_mut().grow(News::Ended(key))
+}
+
+/// Notes that a lease of this transaction expires at this time.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
+    let Some(at) = at else { return Ok(()) };
+    let mut news = NEWS.borrow_mut();
+    for known in news.iter_mut() {
+        if let News::Due(first) = known {
+            *first = at.min(*first);
+            return Ok(());
+        }
+    }
+    news.grow(News::Due(at))
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    if OPEN.borrow().is_empty() && NEWS.borrow().is_empty() {
+        return;
+    }
+    match event {
+        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() => HiloError::PrepareLease.raise(),
+        XACT_EVENT_PRE_COMMIT => begin_commit(),
+        XACT_EVENT_PREPARE => NEWS.borrow_mut().clear(),
+        XACT_EVENT_COMMIT => {
+            let open = std::mem::take(&mut *OPEN.borrow_mut());
+            if let Ok(shared) = shared::get() {
+                for Open { what, .. } in open {
+                    if let What::Pending(at) = what {
+                        shared.free_pending(at);
+                    }
+                }
+                announce(shared);
+            }
+            NEXT_PLACE.set(0);
+        }
+        XACT_EVENT_ABORT => {
+            NEWS.borrow_mut().clear();
+            abandon(|_| true);
+            NEXT_PLACE.set(0);
+        }
+        _ => {}
+    }
+}
+
+/// From here on nobody can keep this transaction from committing what it has leased out.
+fn begin_commit() {
+    let Ok(shared) = shared::get() else { return };
+    // SAFETY: reads the transaction state of this backend. A transaction with a lease has written its row.
+    let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
+    let open = OPEN.borrow();
+    let void = open.iter().find_map(|open| match open.what {
+        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending[at].held(),
+        _ => None,
+    });
+    drop(open);
+    if let Some((index_space, _)) = void {
+        let id = index_space.key.sequence;
+        let ids = crate::catalog::catalog_oids().or_raise();
+        let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
+        HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
+    }
+}
+
+/// Leaves to the worker what was taken at the levels that `ends` picks.
+fn abandon(ends: impl Fn(i32) -> bool) {
+    let Ok(shared) = shared::get() else { return };
+    let mut open = OPEN.borrow_mut();
+    let mut any = false;
+    while let Some(Open { what, .. }) = open.pop_if(|open| ends(open.level)) {
+        match what {
+            What::Pending(at) => any |= shared.abandon_pending(at),
+            What::Own(version, range) => uncommitted::give_up(version, range),
+        }
+    }
+    drop(open);
+    if any {
+        wait::wake(shared);
+    }
+}
+
+/// Tells the worker after the commit.
+fn announce(shared: &'static Shared) {
+    let news = std::mem::take(&mut *NEWS.borrow_mut());
+    // SAFETY: this static is set when the backend connects.
+    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    let mut wakes = false;
+    for news in news {
+        let at = match news {
+            News::Due(at) => at,
+            News::Ended(key) => {
+                if let Some(slot) = shared.find(&key) {
+                    slot.lease_ended.store(1, Release);
+                    shared.want(shared.number_of(&slot));
+                }
+                wakes = true;
+                ffi::now()
+            }
+        };
+        shared.lease_due(database, at);
+    }
+    if wakes {
+        wait::wake(shared);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_subtransaction(
+    event: pg_sys::SubXactEvent::Type,
+    _mine: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut c_void,
+) {
+    use pg_sys::SubXactEvent::*;
+    if OPEN.borrow().is_empty() {
+        return;
+    }
+    let level = level();
+    // What was taken later belongs to a deeper level, so the levels rise along the list.
+    match event {
+        SUBXACT_EVENT_ABORT_SUB => abandon(|at| at >= level),
+        SUBXACT_EVENT_COMMIT_SUB => {
+            let mut open = OPEN.borrow_mut();
+            for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
+                open.level = level - 1;
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,63 @@
+//! `hilo_advance`: serves nothing up to a value any more.
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+
+use super::args::{Args, sql_functions};
+use super::definer::{By, begin_write, lock_named, required, required_name};
+use super::unserved::unserved;
+use super::{nextval, renumber};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::Privileges;
+use crate::catalog::{missing, numbering};
+use crate::errors::{HiloError, OrRaise};
+use crate::session::slice_table;
+
+sql_functions!(hilo_advance);
+
+/// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
+fn hilo_advance(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_advance()");
+    let name = required_name(args);
+    required(args, 1, "at_least");
+    let at_least = args.int8(1).unwrap_or(0);
+    let missing = || missing::to_use(name);
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    check(&found);
+    let next = match is_beyond(&found, at_least) {
+        Some(next) => next,
+        None => {
+            let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+            check(&locked.sequence);
+            // Another session may have advanced it meanwhile.
+            match is_beyond(&locked.sequence, at_least) {
+                Some(next) => next,
+                None => renumber::advance(&locked.sequence, at_least).or_raise(),
+            }
+        }
+    };
+    match next {
+        Some(next) => next.into(),
+        None => args.null(),
+    }
+}
+
+fn check(sequence: &Sequence) {
+    nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    if sequence.definition.cycle {
+        HiloError::AdvanceOf(sequence.name.to_string()).raise();
+    }
+}
+
+/// The next value, if nothing up to `at_least` is yet to be served; `Some(None)`: none is left at all.
+fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let unserved = unserved(sequence, numbering::node().or_raise());
+    let direction = Direction::of(sequence.definition.increment);
+    let held = unserved.held.as_ref()?;
+    let firsts = held.iter().filter_map(|range| unserved.mapping.value(range.start));
+    let all_beyond =
+        firsts.chain(unserved.next()).all(|value| direction.is_beyond(value, at_least));
+    all_beyond.then(|| unserved.next())
+}
