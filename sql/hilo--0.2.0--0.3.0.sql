@@ -543,9 +543,6 @@ COMMENT ON TABLE hilo.gap IS
 COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
 COMMENT ON COLUMN hilo.gap.count IS
     'Number of values, in steps of the increment that the sequence had at that time';
-COMMENT ON COLUMN hilo.gap.reason IS
-    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
-    'take it; altered: hilo_alter or hilo_setval made the range invalid';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
 COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';

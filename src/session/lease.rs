@@ -399,7 +399,8 @@ fn announce(shared: &'static Shared) {
                 ffi::now()
             }
         };
-        shared.lease_due(database, at);
+        // The next worker reads the catalog when it starts.
+        wakes |= !shared.lease_due(database, at);
     }
     if wakes {
         wait::wake(shared);

@@ -1,9 +1,18 @@
-//! A lease is a range of values that leaves the server. Nobody else gets one of them, and each of them is served, free,
-//! leased or a gap at any time.
+//! A lease is a range of values that leaves the server. Nobody else gets one of them, whatever happens to the holder or
+//! to the server, and each value is served, free, leased or a gap at any time.
 
+mod accidents;
+mod advance;
 mod basics;
+mod bounds;
+mod concurrency;
+mod copies;
+mod definitions;
+mod expiry;
+mod privileges;
+mod rollback;
 
-use hilo_tests::{Client, ClientExt};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// What `hilo_lease` returned.
 #[derive(Clone, Debug)]
@@ -27,6 +36,8 @@ impl Lease {
     }
 }
 
+/// Takes a lease with these arguments of `hilo_lease`.
+#[track_caller]
 fn lease(client: &mut Client, arguments: &str) -> Lease {
     let sql =
         format!("SELECT lease::text, first, last, increment, count FROM hilo_lease({arguments})");
@@ -43,6 +54,7 @@ fn lease(client: &mut Client, arguments: &str) -> Lease {
 }
 
 /// Returns a lease, of which the values before `next` were used.
+#[track_caller]
 fn give_back(client: &mut Client, lease: &Lease, next: i64) -> i64 {
     client.one(&format!("SELECT hilo_lease_return('{}', {next})", lease.token))
 }
@@ -52,4 +64,49 @@ fn gaps(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     let sql = "SELECT first, last, reason FROM hilo_gaps WHERE name = $1 ORDER BY first";
     let rows = client.query(sql, &[&name]).expect("the gaps can be read");
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+/// A gap as [`gaps`] returns it.
+fn gap(first: i64, last: i64, reason: &str) -> (i64, i64, String) {
+    (first, last, reason.to_owned())
+}
+
+/// Waits until the worker has filed all leases that have ended.
+#[track_caller]
+fn wait_until_filed(client: &mut Client) {
+    let due = "SELECT count(*) FROM hilo.lease WHERE due_at <= clock_timestamp()";
+    wait_until("the worker has filed the leases", LONG, || client.one::<i64>(due) == 0);
+}
+
+/// Restarts the server, and fails unless each number up to the position of a sequence from 1 on in steps of 1 was
+/// `used`, is free, is leased, or is a gap, and only one of these.
+#[track_caller]
+fn assert_explained(cluster: &Cluster, name: &str, used: &[i64]) {
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    let row = format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')");
+    let mut parts: Vec<(i64, i64, String)> =
+        used.iter().map(|&value| (value, value, "used".to_owned())).collect();
+    for sql in [
+        format!(
+            "SELECT first_index + 1, end_index, 'free ' || incarnation FROM hilo.free_range WHERE sequence = {row}"
+        ),
+        format!("SELECT first, last, reason FROM hilo_gaps WHERE name = '{name}'"),
+        format!("SELECT first, last, 'leased' FROM hilo_leases WHERE name = '{name}'"),
+        format!(
+            "SELECT next_index + 1, end_index, 'returned' FROM hilo.lease WHERE sequence = {row} AND ended = 'returned' AND next_index < end_index"
+        ),
+    ] {
+        let rows = client.query(&sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        parts.extend(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))));
+    }
+    parts.sort();
+    let mut next = 1;
+    for (first, last, what) in &parts {
+        assert_eq!(*first, next, "{name}: {first} to {last} is {what}; of {parts:?}");
+        next = last + 1;
+    }
+    let position: i64 =
+        client.one(&format!("SELECT next_index + 1 FROM hilo.position WHERE sequence = {row}"));
+    assert_eq!(next, position, "{name}: {parts:?}");
 }

@@ -1,0 +1,182 @@
+//! The server is killed, or a standby is promoted, at each point of a lease's life.
+
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+
+use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
+
+/// A crash while the transaction is open, after its commit, after the return, and after the worker has filed it.
+#[test]
+fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut used = client.draw("s", 5);
+    let kept = lease(&mut client, "'s', 10");
+    client.run("BEGIN");
+    lease(&mut client, "'s', 10");
+    cluster.crash(cluster.wait_for_worker("postgres"));
+    let mut client = cluster.connect_when_up("postgres");
+    used.extend(client.draw("s", 5));
+    // What was taken and not committed is lost with the memory that held it.
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
+    assert_eq!(give_back(&mut client, &kept, kept.first + 4), 6);
+    used.extend(kept.used(4));
+    let revoked = lease(&mut client, "'s', 10");
+    client.run(&format!("SELECT hilo_lease_revoke('{}')", revoked.token));
+    cluster.crash(cluster.wait_for_worker("postgres"));
+    let mut client = cluster.connect_when_up("postgres");
+    used.extend(client.draw("s", 5));
+    wait_until_filed(&mut client);
+    let known = gaps(&mut client, "s");
+    assert!(known.contains(&gap(revoked.first, revoked.last, "revoked")), "{known:?}");
+    let open = lease(&mut client, "'s', 10");
+    cluster.crash(cluster.wait_for_worker("postgres"));
+    let mut client = cluster.connect_when_up("postgres");
+    used.extend(client.draw("s", 200));
+    used.extend(open.values());
+    assert_unique("s", &used);
+    assert_eq!(give_back(&mut client, &open, open.last + 1), 0);
+    wait_until_filed(&mut client);
+    drop(client);
+    // What a crash loses may have been served.
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    let crashed: Vec<(i64, i64)> = gaps(&mut client, "s")
+        .into_iter()
+        .filter(|gap| gap.2 == "crash")
+        .map(|gap| (gap.0, gap.1))
+        .collect();
+    used.retain(|value| !crashed.iter().any(|(first, last)| (first..=last).contains(&value)));
+    drop(client);
+    assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}
+
+/// The postmaster is killed with leases in every state, and no worker has accounted for any of them.
+#[test]
+fn what_memory_had_not_told_the_catalog_stays_leased() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 1000)");
+    let all: Vec<_> = (0..5).map(|_| lease(&mut client, "'s', 100")).collect();
+    cluster.kill9_postmaster();
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 5);
+    // Before anything has been drawn, and so before the takeover.
+    client.run(&format!("SELECT hilo_lease_revoke('{}')", all[1].token));
+    assert_eq!(give_back(&mut client, &all[2], all[2].first + 50), 50);
+    let values = client.draw("s", 2000);
+    let mut used =
+        [values, all[0].values(), all[2].used(50), all[3].values(), all[4].values()].concat();
+    assert_unique("s", &used);
+    wait_until_filed(&mut client);
+    used.retain(|value| !(1..=50).contains(&(value - all[2].first + 1)) || *value <= all[2].last);
+    assert_eq!(gaps(&mut client, "s").iter().filter(|gap| gap.2 == "revoked").count(), 1);
+    for kept in [0, 3, 4] {
+        assert_eq!(give_back(&mut client, &all[kept], all[kept].last + 1), 0);
+    }
+    wait_until_filed(&mut client);
+    drop(client);
+    assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}
+
+/// A standby is promoted. What was leased before stays leased, and its rest is not served again, since the old primary
+/// may have taken it back and served it.
+#[test]
+fn a_promoted_standby_serves_nothing_of_earlier_leases() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let first = lease(&mut client, "'s', 100");
+    let used = first.used(10);
+    let standby = primary.clone_by_base_backup();
+    let second = lease(&mut client, "'s', 100");
+    primary.wait_for_replay(&standby);
+    // The primary takes it back and serves it, which the standby does not learn.
+    standby.connect("postgres").run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    standby.connect("postgres").run("SELECT pg_reload_conf()");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    assert_eq!(give_back(&mut client, &first, 11), 90);
+    wait_until_filed(&mut client);
+    let mut seen = client.draw("s", 300);
+    let lost = lease(&mut client, "'s', 100");
+    seen.extend(used);
+    seen.extend(lost.values());
+    seen.extend(second.values());
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 2);
+    let token = &lost.token;
+    client.refusal(&format!("SELECT hilo_lease_return('{token}')")).is("42704").helps();
+    assert_eq!(give_back(&mut client, &first, 11), 0, "nothing comes back");
+    assert_eq!(give_back(&mut client, &second, second.first), 0, "nothing comes back");
+    wait_until_filed(&mut client);
+    let known = gaps(&mut client, "s");
+    for expected in [gap(11, 100, "discarded"), gap(second.first, second.last, "discarded")] {
+        assert!(known.contains(&expected), "{expected:?} is not in {known:?}");
+    }
+    seen.extend(client.draw("s", 2_000));
+    // From here on the leases are this server's own.
+    let own = lease(&mut client, "'s', 100");
+    seen.extend(own.used(10));
+    assert_eq!(give_back(&mut client, &own, own.first + 10), 90);
+    wait_until_filed(&mut client);
+    seen.extend(client.draw("s", 200));
+    assert_unique("s", &seen);
+}
+
+/// With a synchronous standby, nothing that was leased is served by the standby once it is promoted.
+#[test]
+fn a_promoted_synchronous_standby_repeats_nothing() {
+    let primary = Cluster::with_hilo();
+    primary.connect("postgres").run("SELECT hilo_create('s')");
+    let standby = primary.clone_synchronously();
+    let mut client = primary.connect("postgres");
+    let mut seen = Vec::new();
+    for round in 0..30 {
+        let taken = lease(&mut client, "'s', 50");
+        let used = (round % 7 * 7).min(taken.count);
+        seen.extend(taken.used(used));
+        if round % 3 > 0 {
+            give_back(&mut client, &taken, taken.first + used);
+        }
+        seen.extend(client.draw("s", 10));
+    }
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    for token in client.all::<String>("SELECT lease::text FROM hilo_leases") {
+        assert_eq!(client.one::<i64>(&format!("SELECT hilo_lease_return('{token}')")), 0);
+    }
+    for _ in 0..30 {
+        let taken = lease(&mut client, "'s', 50");
+        seen.extend(taken.values());
+        seen.extend(client.draw("s", 50));
+    }
+    assert_unique("s", &seen);
+}
+
+/// A clean restart keeps leases, and continues with the very next value.
+#[test]
+fn a_clean_restart_keeps_leases() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let taken = lease(&mut client, "'s', 10");
+    for (mode, next) in [(Mode::Fast, 11), (Mode::Smart, 12)] {
+        drop(client);
+        cluster.stop(mode);
+        cluster.start();
+        client = cluster.connect("postgres");
+        assert_eq!(client.draw("s", 1), [next]);
+    }
+    assert_eq!(give_back(&mut client, &taken, 5), 6);
+    drop(client);
+    assert_explained(&cluster, "s", &[1, 2, 3, 4, 11, 12]);
+    cluster.finish();
+}

@@ -1,0 +1,76 @@
+//! Holders and sessions that draw, all at the same time: all that anybody ever saw is unique, and everything is
+//! explained at the end.
+
+use std::sync::Mutex;
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
+
+use super::{Lease, assert_explained, give_back, lease};
+
+/// A process that takes leases, uses some of each, and returns, revokes or keeps it.
+fn hold(client: &mut Client, number: usize, rounds: usize) -> (Vec<i64>, Vec<i64>) {
+    let (mut used, mut lost) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let size = [1, 7, 50, 400][(number + round) % 4];
+        if round % 5 == 4 {
+            client.run("BEGIN");
+            lost.extend(lease(client, &format!("'s', {size}")).values());
+            client.run("ROLLBACK");
+            continue;
+        }
+        let taken: Lease = lease(client, &format!("'s', {size}, 'holder {number}'"));
+        let count = (taken.count * (round as i64 % 4) / 3).min(taken.count);
+        match (number + round) % 3 {
+            0 => {
+                used.extend(taken.used(count));
+                let next = taken.first + count;
+                assert_eq!(give_back(client, &taken, next), taken.count - count);
+            }
+            1 => {
+                client.run(&format!("SELECT hilo_lease_revoke('{}')", taken.token));
+                lost.extend(taken.values());
+            }
+            _ => lost.extend(taken.values()),
+        }
+    }
+    (used, lost)
+}
+
+#[test]
+fn nobody_gets_what_another_has() {
+    const HOLDERS: usize = 6;
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("SELECT hilo_create('s')");
+    let (used, lost) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for number in 0..HOLDERS {
+            let (cluster, used, lost) = (&cluster, &used, &lost);
+            scope.spawn(move || {
+                let mut client = cluster.connect("postgres");
+                let held = hold(&mut client, number, 40);
+                used.lock().unwrap().extend(held.0);
+                lost.lock().unwrap().extend(held.1);
+            });
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let values = cluster.connect("postgres").draw("s", 30);
+                    used.lock().unwrap().extend(values);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..5 {
+                cluster.terminate_worker("postgres");
+            }
+        });
+    });
+    let (used, lost) = (used.into_inner().unwrap(), lost.into_inner().unwrap());
+    assert_unique("s", &[&used[..], &lost[..]].concat());
+    let mut client = cluster.connect("postgres");
+    let dead = "SELECT count(*) FROM hilo_blocks WHERE tier = 'leased'";
+    wait_until("what was rolled back is written off", LONG, || client.one::<i64>(dead) == 0);
+    drop(client);
+    assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}

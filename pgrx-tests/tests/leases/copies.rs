@@ -1,0 +1,66 @@
+//! A lease belongs to the server that made it: what a dump or replication takes elsewhere is not served there.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use hilo_tests::{ClientExt, Cluster};
+
+use super::{gap, gaps, give_back, lease, wait_until_filed};
+
+/// Runs a dump in the database `copy`, and returns what psql complains about.
+fn restore(cluster: &Cluster, dump: &str, on_error: &str) -> String {
+    let mut psql = cluster.tool("psql", "copy");
+    let mut psql = psql
+        .args(["-X", "-q", "-v", on_error])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("psql runs");
+    psql.stdin.take().unwrap().write_all(dump.as_bytes()).expect("psql reads");
+    let output = psql.wait_with_output().expect("psql ends");
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaints}");
+    complaints
+}
+
+/// A restored lease is shown, and can be ended, but nothing of it is served again: the dumped server may have taken it
+/// back and served it since.
+#[test]
+fn a_restored_lease_comes_back_as_a_gap() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("CREATE DATABASE shop");
+    cluster.connect("postgres").run("CREATE DATABASE copy");
+    let mut shop = cluster.connect("shop");
+    shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
+    let [back, open, used] = [(); 3].map(|()| lease(&mut shop, "'s', 10, 'app', '1 hour'"));
+    let revoked = lease(&mut shop, "'s', 10");
+    shop.run("SELECT hilo_nextval('s')");
+    let dump = cluster.pg_dump("shop", &[]);
+    let rows = cluster.pg_dump("shop", &["--data-only", "--table=hilo.lease"]);
+    assert_eq!(give_back(&mut shop, &back, 4), 7);
+    assert_eq!(give_back(&mut shop, &used, used.last + 1), 0);
+    restore(&cluster, &dump, "ON_ERROR_STOP=1");
+    let mut copy = cluster.connect("copy");
+    let shown = "SELECT string_agg(concat_ws(' ', first, last, holder), ', ' ORDER BY first) FROM hilo_leases";
+    assert_eq!(copy.one::<String>(shown), "1 10 app, 11 20 app, 21 30 app, 31 40");
+    assert_eq!(give_back(&mut copy, &back, 4), 0);
+    assert_eq!(give_back(&mut copy, &used, used.last + 1), 0);
+    copy.run(&format!("SELECT hilo_lease_revoke('{}')", revoked.token));
+    let next = copy.draw("s", 500);
+    assert!(next.iter().all(|value| *value > 41), "{next:?}");
+    wait_until_filed(&mut copy);
+    let known = gaps(&mut copy, "s");
+    assert_eq!(known[..2], [gap(4, 10, "discarded"), gap(31, 40, "revoked")], "{known:?}");
+    assert_eq!(copy.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
+    // Leases that the copy makes itself are its own.
+    let own = lease(&mut copy, "'s', 10");
+    assert_eq!(give_back(&mut copy, &own, own.first + 1), 9);
+    wait_until_filed(&mut copy);
+    assert_eq!(copy.draw("s", 9), own.values()[1..]);
+    assert_eq!(give_back(&mut shop, &open, 15), 6);
+    // Rows of a sequence that is in use are refused.
+    let again = restore(&cluster, &rows, "ON_ERROR_STOP=0");
+    assert!(again.contains("is in use and cannot be restored"), "{again}");
+    cluster.finish();
+}

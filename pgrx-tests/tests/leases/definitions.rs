@@ -1,0 +1,153 @@
+//! What becomes of leases when their sequence is altered, renamed, set, restarted or dropped.
+
+use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+
+use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
+
+/// Open leases outlive whatever renumbers the sequence, and their rests are not served again.
+#[test]
+fn a_renumbered_sequence_serves_no_rest() {
+    for change in [
+        "SELECT hilo_setval('s', 1000)",
+        "SELECT hilo_alter('s', restart_with => 1001)",
+        "SELECT hilo_alter('s', increment => 2)",
+        "SELECT hilo_alter('s', cycle => true)",
+        "SELECT hilo_alter('s', gapless => true)",
+        "SELECT hilo_advance('s', 1000)",
+    ] {
+        let cluster = Cluster::with_hilo();
+        let mut client = cluster.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        let [back, revoked, open] = [(); 3].map(|()| lease(&mut client, "'s', 10"));
+        let early = lease(&mut client, "'s', 10");
+        assert_eq!(give_back(&mut client, &early, 33), 8);
+        client.run(change);
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 3, "{change}");
+        assert_eq!(give_back(&mut client, &back, 4), 0, "{change}");
+        client.run(&format!("SELECT hilo_lease_revoke('{}')", revoked.token));
+        wait_until_filed(&mut client);
+        let known = gaps(&mut client, "s");
+        for expected in [gap(4, 10, "altered"), gap(11, 20, "revoked")] {
+            assert!(known.contains(&expected), "{change}: {known:?}");
+        }
+        // The return was filed before the change, and was a free range, or after it.
+        let rest: i64 = known
+            .iter()
+            .filter(|gap| (33..=40).contains(&gap.0))
+            .map(|gap| gap.1 - gap.0 + 1)
+            .sum();
+        assert!(rest >= 8, "{change}: {known:?}");
+        let next = client.draw("s", 50);
+        let mut taken = open.values().into_iter().chain(1..=40);
+        assert!(taken.all(|value| !next.contains(&value)), "{change}: {next:?}");
+        cluster.finish();
+    }
+}
+
+/// A lease whose transaction is open when another session renumbers or drops the sequence cannot commit. Nobody waits.
+#[test]
+fn a_renumbering_ends_leases_that_have_not_committed() {
+    for (change, ends) in [
+        ("SELECT hilo_setval('s', 1000)", "COMMIT"),
+        ("SELECT hilo_setval('s', 1000)", "ROLLBACK"),
+        ("SELECT hilo_drop('s')", "COMMIT"),
+    ] {
+        let cluster = Cluster::with_hilo();
+        let mut client = cluster.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        let mut other = cluster.connect("postgres");
+        client.run("BEGIN");
+        lease(&mut client, "'s', 10");
+        other.run(&format!("BEGIN; {change}; {ends}"));
+        client.refusal("COMMIT").is("40001").helps();
+        if change.contains("drop") {
+            continue;
+        }
+        // It is explained once: by the renumbering, or, if that was rolled back, as one whose transaction was.
+        let reason = if ends == "COMMIT" { "altered" } else { "discarded" };
+        wait_until("the gap is recorded", LONG, || {
+            let mut client = cluster.connect("postgres");
+            client.run("SELECT hilo_nextval('s')");
+            gaps(&mut client, "s").contains(&gap(1, 10, reason))
+        });
+        drop((client, other));
+        cluster.restart();
+        let mut client = cluster.connect("postgres");
+        let first = gaps(&mut client, "s").iter().filter(|gap| gap.0 <= 10).count();
+        assert_eq!(first, 1, "{change}, {ends}");
+        cluster.finish();
+    }
+}
+
+/// A transaction may lease what it has created, set or altered, and set what it has leased from.
+#[test]
+fn in_the_transaction_that_defines() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("BEGIN; SELECT hilo_create('s')");
+    let first = lease(&mut client, "'s', 10");
+    client.run("SAVEPOINT a");
+    let lost = lease(&mut client, "'s', 10");
+    client.run("ROLLBACK TO a");
+    let second = lease(&mut client, "'s', 10");
+    client.run("COMMIT");
+    assert_eq!([first.first, lost.first, second.first], [1, 11, 21]);
+    assert_eq!(gaps(&mut client, "s"), [gap(11, 20, "discarded")]);
+    assert_eq!(client.draw("s", 1), [31]);
+    assert_eq!(give_back(&mut client, &first, 11), 0);
+    assert_eq!(give_back(&mut client, &second, 31), 0);
+    wait_until_filed(&mut client);
+    drop(client);
+    let used: Vec<i64> = (1..=10).chain(21..=31).collect();
+    assert_explained(&cluster, "s", &used);
+    let mut client = cluster.connect("postgres");
+    // Both the lease and the new numbering commit.
+    client.run("BEGIN");
+    let before = lease(&mut client, "'s', 10");
+    client.run("SELECT hilo_setval('s', 5000)");
+    let after = lease(&mut client, "'s', 10");
+    client.run("COMMIT");
+    assert_eq!((before.first, after.first), (32, 5001));
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 2);
+    assert!(gaps(&mut client, "s").iter().all(|gap| gap.1 < 32 || gap.0 > 41));
+    assert_eq!(client.draw("s", 1), [5011]);
+    // Or neither.
+    client.run("BEGIN");
+    let before = lease(&mut client, "'s', 10");
+    client.run("SELECT hilo_setval('s', 9000); ROLLBACK");
+    wait_until("the rollback is written off", LONG, || {
+        client.run("SELECT hilo_nextval('s')");
+        gaps(&mut client, "s").contains(&gap(before.first, before.last, "discarded"))
+    });
+    cluster.finish();
+}
+
+/// A rename changes nothing, other bounds keep what is leased, and a drop ends its leases.
+#[test]
+fn rename_alter_and_drop() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let taken = lease(&mut client, "'s', 10, 'app'");
+    client
+        .run("SELECT hilo_rename('s', 't'), hilo_alter('t', max_value => 2000, block_size => 10)");
+    assert_eq!(client.one::<String>("SELECT name FROM hilo_leases"), "t");
+    assert_eq!(give_back(&mut client, &taken, 6), 5);
+    wait_until_filed(&mut client);
+    assert_eq!(client.draw("t", 6)[..5], [6, 7, 8, 9, 10]);
+    // The rest of a sequence that has become ordered is lost: it never goes back.
+    let taken = lease(&mut client, "'t', 10");
+    client.run("SELECT hilo_alter('t', ordered => true)");
+    give_back(&mut client, &taken, taken.first + 5);
+    wait_until_filed(&mut client);
+    assert_eq!(gaps(&mut client, "t"), [gap(taken.first + 5, taken.last, "discarded")]);
+    client.run("SELECT hilo_alter('t', ordered => false)");
+    let dropped = lease(&mut client, "'t', 10, ttl => '1 hour'");
+    client.run("SELECT hilo_drop('t')");
+    let late = format!("SELECT hilo_lease_return('{}')", dropped.token);
+    client.refusal(&late).is("42704").helps();
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo.lease"), 0);
+    client.run("SELECT hilo_create('t')");
+    assert_eq!(lease(&mut client, "'t', 10").first, 1);
+    cluster.finish();
+}
