@@ -57,7 +57,7 @@ fn a_restored_lease_comes_back_as_a_gap() {
     let own = lease(&mut copy, "'s', 10");
     assert_eq!(give_back(&mut copy, &own, own.first + 1), 9);
     wait_until_filed(&mut copy);
-    assert_eq!(copy.draw("s", 9), own.values()[1..]);
+    assert_eq!(cluster.connect("copy").draw("s", 9), own.values()[1..]);
     assert_eq!(give_back(&mut shop, &open, 15), 6);
     // Rows of a sequence that is in use are refused.
     let again = restore(&cluster, &rows, "ON_ERROR_STOP=0");
