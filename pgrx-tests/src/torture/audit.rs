@@ -203,12 +203,25 @@ impl Audit<'_> {
                 }
                 continue;
             }
-            open += self.life(life, &gaps, is_current);
+            let leases: Vec<(i64, i64)> = self
+                .catalog
+                .leases
+                .iter()
+                .filter(|lease| key(lease.0) == life.key)
+                .copied()
+                .collect();
+            open += self.life(life, &gaps, &leases, is_current);
         }
         open
     }
 
-    fn life(&self, life: &Life, gaps: &[&(i64, i64, String)], is_current: bool) -> u64 {
+    fn life(
+        &self,
+        life: &Life,
+        gaps: &[&(i64, i64, String)],
+        leases: &[(i64, i64)],
+        is_current: bool,
+    ) -> u64 {
         let figures = &self.ledger.figures;
         let seen = life.seen.lock().unwrap();
         let (mut free, mut memory, mut reserved) =
@@ -241,6 +254,12 @@ impl Audit<'_> {
         let recorded = self.gaps(life, gaps, &seen);
         self.none(life, recorded.common(&free), "is in a gap, and free as well");
         self.none(life, recorded.common(&memory), "is in a gap, and lent to memory as well");
+        let leased = self.leases(life, leases);
+        self.none(life, leased.common(&free), "is leased, and free as well");
+        self.none(life, leased.common(&recorded), "is leased, and in a gap as well");
+        let unused = life.leased.lock().unwrap();
+        self.none(life, unused.common(&free), "is in a holder's hands, and free as well");
+        drop(unused);
         if !life.committed.load(SeqCst) {
             return 0;
         }
@@ -248,16 +267,21 @@ impl Audit<'_> {
         if is_current {
             open = reserved;
         } else {
-            let reach = seen.highest().max(recorded.highest()).map_or(0, |last| last + 1);
+            let reach = seen
+                .highest()
+                .max(recorded.highest())
+                .max(leased.highest())
+                .map_or(0, |last| last + 1);
             open.insert_range(0, reach);
-            if life.is_over() {
+            // The end of a lease adds a gap.
+            if life.is_over() && leases.is_empty() {
                 let _ = life.settled.set(gaps.iter().map(|gap| gap.1).sum());
             }
         }
         let mut closed = life.closed.lock().unwrap();
         open.remove(&closed);
         add(&figures.checked, open.count());
-        for known in [&*seen, &free, &memory, &recorded] {
+        for known in [&*seen, &free, &memory, &recorded, &leased] {
             open.remove(known);
         }
         closed.add(&recorded);
@@ -276,6 +300,20 @@ impl Audit<'_> {
             );
         }
         count
+    }
+
+    /// The numbers in the leases of a life.
+    fn leases(&self, life: &Life, leases: &[(i64, i64)]) -> Bits {
+        let mut leased = Bits::default();
+        for (first, count) in leases {
+            let Some(place) = life.place(*first) else {
+                self.wrong(format!("a lease at {first} is between the steps"));
+                continue;
+            };
+            let twice = leased.insert_range(place, place + count);
+            self.none(life, twice, "is in two leases");
+        }
+        leased
     }
 
     /// The numbers in the gaps of a life.

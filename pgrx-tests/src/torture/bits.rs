@@ -50,6 +50,13 @@ impl Bits {
         twice
     }
 
+    /// Removes the numbers from `start` to `end`.
+    pub fn remove_range(&mut self, start: i64, end: i64) {
+        let mut range = Bits::default();
+        range.insert_range(start, end);
+        self.remove(&range);
+    }
+
     pub fn contains(&self, number: i64) -> bool {
         let (chunk, word, bit) = place(number);
         self.chunks.get(&chunk).is_some_and(|chunk| chunk[word] & bit != 0)

@@ -21,6 +21,8 @@ pub struct CatalogState {
     ranges: Vec<(i64, i64, i64)>,
     /// First value, count, reason.
     pub gaps: Vec<(i64, i64, String)>,
+    /// First value and count of the leases that the worker has not filed.
+    pub leases: Vec<(i64, i64)>,
 }
 
 pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
@@ -46,6 +48,12 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
             &[&id],
         )
         .expect("the catalog can be read");
+    let leases = client
+        .query(
+            "SELECT first_value, end_index - first_index FROM hilo.lease WHERE sequence = $1",
+            &[&id],
+        )
+        .expect("the catalog can be read");
     Some(CatalogState {
         increment: row.get(1),
         base: row.get(3),
@@ -56,6 +64,7 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         nodes: row.get(8),
         stripe: row.get(9),
         ranges: ranges.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
+        leases: leases.iter().map(|row| (row.get(0), row.get(1))).collect(),
         gaps: gaps.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
     })
 }

@@ -19,6 +19,9 @@ pub struct Figures {
     pub lost_statements: AtomicU64,
     pub duplicates: AtomicU64,
     pub checked: AtomicU64,
+    /// Leases that were taken, and values that came back from them.
+    pub leases: AtomicU64,
+    pub returned: AtomicU64,
     pub gaps: AtomicU64,
     pub gap_values: AtomicU64,
     pub free_values: AtomicU64,
@@ -101,6 +104,8 @@ impl fmt::Display for Figures {
         row("sequences that no worker flushed at a clean stop", self.left.load(Relaxed))?;
         row("numbers below a position that were audited", self.checked.load(Relaxed))?;
         row("committed values of gapless sequences that were audited", self.gapless.load(Relaxed))?;
+        row("leases", self.leases.load(Relaxed))?;
+        row("values that came back from leases", self.returned.load(Relaxed))?;
         row("gaps in `hilo.gap`", self.gaps.load(Relaxed))?;
         row("numbers in these gaps that no client saw", self.gap_values.load(Relaxed))?;
         row("numbers in `hilo.free_range`", self.free_values.load(Relaxed))?;

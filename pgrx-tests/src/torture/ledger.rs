@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::bits::Bits;
 use super::figures::{Figures, add};
+use super::leases::Held;
 
 /// hilo.max_slice_size.
 const SLICE: u64 = 256;
@@ -39,6 +40,8 @@ pub struct Life {
     pub seen: Mutex<Bits>,
     /// What an audit found in a gap or could not explain: none of it may be served.
     pub closed: Mutex<Bits>,
+    /// What holders of leases have not used and not returned: none of it may be served.
+    pub leased: Mutex<Bits>,
     /// How many numbers its gaps had at the last audit, when it was over.
     pub settled: OnceLock<i64>,
     /// When it was known to be over, in nanoseconds of the ledger's clock.
@@ -96,6 +99,8 @@ pub struct Sequence {
     history: Mutex<Vec<String>>,
     /// The most values that statements with a lost result can have drawn.
     pub lost: AtomicU64,
+    /// Leases whose holders are still there.
+    pub held: Mutex<Vec<Held>>,
 }
 
 /// What was known when a call began.
@@ -161,6 +166,14 @@ impl Ledger {
         }
     }
 
+    /// The life that a value belongs to which a statement returned.
+    pub fn life_of(&self, sequence: &Sequence, ticket: &Ticket, value: i64) -> Option<Arc<Life>> {
+        sequence.life(match sequence.kind {
+            Kind::Small(_) => ticket.generation,
+            _ => sequence.key(value),
+        })
+    }
+
     fn saw_in(
         &self,
         sequence: &Sequence,
@@ -203,6 +216,7 @@ impl Ledger {
             wrong(format!("{} after a call had returned {}", values[0], furthest * sign));
         }
         let (mut seen, closed) = (life.seen.lock().unwrap(), life.closed.lock().unwrap());
+        let leased = life.leased.lock().unwrap();
         for &value in values {
             match life.place(value) {
                 None => wrong(format!("{value} is between the steps of {}", life.increment)),
@@ -213,10 +227,13 @@ impl Ledger {
                 Some(place) if closed.contains(place) => {
                     wrong(format!("{value} was served after an audit had closed it"));
                 }
+                Some(place) if leased.contains(place) => {
+                    wrong(format!("{value} was served while a holder had it"));
+                }
                 Some(_) => {}
             }
         }
-        drop((seen, closed));
+        drop((seen, closed, leased));
         if let Some(furthest) = values.iter().map(|value| value * sign).max() {
             life.furthest.fetch_max(furthest, SeqCst);
         }
@@ -266,6 +283,7 @@ impl Ledger {
             step: if sequence.uneven { increment.signum() } else { increment },
             seen: Mutex::default(),
             closed: Mutex::default(),
+            leased: Mutex::default(),
             settled: OnceLock::new(),
             died: AtomicU64::new(u64::MAX),
             furthest: AtomicI64::new(i64::MIN),
@@ -342,6 +360,7 @@ impl Sequence {
             regions: AtomicI64::new(0),
             history: Mutex::default(),
             lost: AtomicU64::new(0),
+            held: Mutex::default(),
         }
     }
 

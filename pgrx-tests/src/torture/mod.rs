@@ -9,6 +9,7 @@ mod define;
 mod disk;
 mod figures;
 mod gapless;
+mod leases;
 mod ledger;
 mod nodes;
 mod one_server;

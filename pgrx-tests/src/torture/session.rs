@@ -20,7 +20,9 @@ pub enum Failure {
 pub type Outcome<T> = Result<T, Failure>;
 
 /// The errors that a server may raise during these accidents.
-const ALLOWED: [&str; 19] = [
+const ALLOWED: [&str; 21] = [
+    "0A000", // a lease of a sequence that has become ordered
+    "40001", // a lease of a sequence that is being renumbered
     "2200H", // a small sequence is used up
     "25P02", // after another error in the same transaction
     "2BP01", // a default depends on it
@@ -105,7 +107,8 @@ impl ClientSession<'_> {
             36..40 => self.check_currval(sequence),
             40..60 => self.take_turns(sequence, rng),
             60..100 => self.gapless(rng),
-            100..300 => self.transaction(rng),
+            100..160 => self.lease(sequence, rng),
+            160..340 => self.transaction(rng),
             _ => self.draw(sequence, rng),
         }
     }
@@ -290,6 +293,7 @@ impl ClientSession<'_> {
             "hilo_stat_backends",
             "hilo_blocks",
             "hilo_gaps",
+            "hilo_leases",
         ];
         self.run(&format!(
             "SELECT count(*) FROM (SELECT * FROM {} OFFSET 0) v",
