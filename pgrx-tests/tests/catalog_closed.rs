@@ -18,7 +18,7 @@ fn shop(cluster: &Cluster) -> Client {
     admin
 }
 
-const TABLES: [&str; 5] = ["sequence", "position", "free_range", "gap", "privilege"];
+const TABLES: [&str; 6] = ["sequence", "position", "free_range", "gap", "lease", "privilege"];
 
 /// Whoever has no privilege neither reads nor writes nor locks nor changes the tables, nor what is in
 /// schema hilo, nor the extension; default privileges of who creates the extension make no difference.

@@ -97,7 +97,7 @@ fn indexes_are_rebuilt_while_they_are_used() {
          SELECT hilo_nextval('kept'), hilo_nextval('spare')",
     );
     for (round, table) in
-        ["sequence", "position", "free_range", "gap", "privilege"].into_iter().enumerate()
+        ["sequence", "position", "free_range", "gap", "lease", "privilege"].into_iter().enumerate()
     {
         admin.run(&format!("REINDEX TABLE CONCURRENTLY hilo.{table}"));
         let drawn: i64 = client.one(

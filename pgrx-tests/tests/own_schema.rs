@@ -69,7 +69,7 @@ fn usage_of_schema_hilo_shows_no_more_than_the_views() {
         assert_eq!(admin.all::<i64>(&sequences).len(), 2, "{function}");
         assert!(clerk.all::<i64>(&sequences).len() <= most);
     }
-    for table in ["sequence", "position", "free_range", "gap", "privilege", "readable"] {
+    for table in ["sequence", "position", "free_range", "gap", "lease", "privilege", "readable"] {
         clerk.refusal(&format!("SELECT * FROM hilo.{table}")).is("42501");
         clerk.refusal(&format!("DELETE FROM hilo.{table}")).is("42501");
     }

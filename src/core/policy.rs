@@ -93,6 +93,15 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
+/// How many values to keep ready after a lease of `count`, so that the next one need not wait: as many, within the limits
+/// of a block and of a pool.
+pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
+    match settings.prefetch {
+        true => count.min(settings.max_block).min(whole / POOLS_IN_WHOLE),
+        false => 0,
+    }
+}
+
 /// How many values a lease should take, by what the whole server draws: as much as a pool holds.
 pub fn lease_size(demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     settings.wanted(demand, room)

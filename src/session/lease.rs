@@ -127,7 +127,7 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
         match wait::until(shared, slot, &memo.name(), ready)? {
             Found::Range(range) => {
-                prefetch(shared, slot, count);
+                prefetch(shared, slot, entry, count);
                 return Ok(taken(entry, entry.epoch.get(), range, suggested(Some(slot), entry)));
             }
             Found::Outdated => memo.forget(),
@@ -231,13 +231,12 @@ fn try_take(
 }
 
 /// Has the worker keep as much ready as this lease took, so that the next one need not wait.
-fn prefetch(shared: &'static Shared, slot: &'static Slot, count: i64) {
-    if !gucs::refill(None).prefetch {
-        return;
-    }
-    slot.demand.fetch_max(count, AcqRel);
+fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
+    let whole = entry.mapping().limit() - Index::ZERO;
+    let ahead = policy::lease_ahead(count, whole, &gucs::refill(None));
+    slot.demand.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
-    if (slot.is_low() || left < count) && shared.want(shared.number_of(slot)) {
+    if (slot.is_low() || left < ahead) && shared.want(shared.number_of(slot)) {
         wait::wake(shared);
     }
 }

@@ -200,11 +200,15 @@ impl Worker {
             return;
         }
         let (shared, database) = (self.shared, self.database.to_u32());
-        let done = transaction::run_within(self.patience(), c"hilo: filing leases", || {
+        let patience = transaction::BRIEFLY;
+        let done = transaction::run_within(patience, c"hilo: filing leases", || {
             let ids = match catalog::catalog_oids() {
                 Err(HiloError::NotInstalled) => return Ok((true, None)),
                 found => found?,
             };
+            if !ids.lock_for_reservation() {
+                return Ok((false, Some(Timestamp(i64::MIN))));
+            }
             let mut all = true;
             for of in leases::due(&ids, BATCH)? {
                 all &= file_all(&ids, shared, database, of)?;

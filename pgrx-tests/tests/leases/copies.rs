@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{ClientExt, Cluster, assert_unique};
 
 use super::{gap, gaps, give_back, lease, wait_until_filed};
 
@@ -63,4 +63,33 @@ fn a_restored_lease_comes_back_as_a_gap() {
     let again = restore(&cluster, &rows, "ON_ERROR_STOP=0");
     assert!(again.contains("is in use and cannot be restored"), "{again}");
     cluster.finish();
+}
+
+/// Logical replication brings no leases, by the first copy or later. A replica that takes over serves nothing that was
+/// leased, and ends no lease of the server that it replaces.
+#[test]
+fn a_replica_keeps_leases_out() {
+    let start = || Cluster::builder().logical().start_with_hilo();
+    let (publisher, replica) = (start(), start());
+    let mut there = publisher.connect("postgres");
+    there.run("SELECT hilo_create('s'); CREATE PUBLICATION own FOR ALL TABLES");
+    let first = lease(&mut there, "'s', 100");
+    replica.subscribe("own", &publisher, "own", "");
+    let second = lease(&mut there, "'s', 100, ttl => '1 hour'");
+    let third = lease(&mut there, "'s', 100");
+    there.run(&format!("SELECT hilo_lease_renew('{}', '2 hours')", second.token));
+    assert_eq!(give_back(&mut there, &third, third.first + 10), 90);
+    wait_until_filed(&mut there);
+    let seen = there.draw("s", 100);
+    publisher.wait_for_apply("own");
+    let mut here = replica.connect("postgres");
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM hilo.lease"), 0);
+    here.run("ALTER SUBSCRIPTION own DISABLE");
+    publisher.kill9_postmaster();
+    let next = here.draw("s", 3000);
+    assert_unique("s", &[seen, first.values(), second.values(), third.used(10), next].concat());
+    here.refusal(&format!("SELECT hilo_lease_return('{}')", first.token)).is("42704").helps();
+    let own = lease(&mut here, "'s', 10");
+    assert_eq!(give_back(&mut here, &own, own.first), 10);
+    replica.finish();
 }

@@ -3,8 +3,8 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    FAILOVER_LAG, Remaining, Settings, failover_skip, next_block, reservation_size, shrunk_block,
-    threshold,
+    FAILOVER_LAG, Remaining, Settings, failover_skip, lease_ahead, lease_size, next_block,
+    reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -120,6 +120,29 @@ proptest! {
         prop_assert_eq!(backoff::delay(attempt, u32::MAX), most(attempt));
         prop_assert_eq!(backoff::delay(attempt, 0), Duration::ZERO);
     }
+}
+
+/// What is kept ready for the next lease, and what a lease is advised to take, never uses up a sequence.
+#[test]
+fn leases_keep_within_a_part_of_the_sequence() {
+    let settings = Settings::default();
+    for (count, whole, ahead) in [
+        (100, i64::MAX, 100),
+        (10_000_000, i64::MAX, settings.max_block),
+        (100, 3_200, 100),
+        (101, 3_200, 100),
+        (5, 31, 0),
+    ] {
+        assert_eq!(lease_ahead(count, whole, &settings), ahead, "{count} of {whole}");
+    }
+    assert_eq!(lease_ahead(100, i64::MAX, &Settings { prefetch: false, ..settings }), 0);
+    let idle = Demand { per_second: 0.0, recent: 0.0, burst: 0 };
+    let busy = Demand { per_second: 500.0, ..idle };
+    let room = |whole| Remaining { whole, left: whole };
+    assert_eq!(lease_size(&idle, room(i64::MAX), &settings), settings.min_block);
+    assert_eq!(lease_size(&busy, room(i64::MAX), &settings), 5_000);
+    assert_eq!(lease_size(&busy, room(6_400), &settings), 100);
+    assert_eq!(lease_size(&busy, room(10), &settings), 1);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn triggers() -> Findings {
     let sql = "SELECT c.relname::text
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-                WHERE n.nspname = 'hilo' AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range')
+                WHERE n.nspname = 'hilo' AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
                   AND c.relkind = 'r' AND t.tgenabled IS DISTINCT FROM 'R'";
     spi::rows(sql, |row| {
         let table = row.text(1);
