@@ -52,6 +52,35 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     cluster.finish();
 }
 
+/// What an open transaction has leased is accounted for with every reservation of others, so that a crash finds it.
+#[test]
+fn a_crash_explains_what_an_open_transaction_had_taken_long_ago() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 100)");
+    let mut used = client.draw("s", 5);
+    client.run("BEGIN");
+    let lost = lease(&mut client, "'s', 10");
+    let mut other = cluster.connect("postgres");
+    let kept = lease(&mut other, "'s', 10");
+    for _ in 0..20 {
+        used.extend(other.draw("s", 200));
+    }
+    let settled: i64 = other.one("SELECT max(settled_index) FROM hilo.position");
+    assert!(settled > lost.last, "the worker has accounted for what lies beyond the lease");
+    cluster.crash(cluster.wait_for_worker("postgres"));
+    let mut client = cluster.connect_when_up("postgres");
+    used.extend(client.draw("s", 5));
+    let known = gaps(&mut client, "s");
+    let found = known.iter().filter(|gap| gap.0 <= lost.first && lost.last <= gap.1);
+    assert_eq!(found.map(|gap| gap.2.as_str()).collect::<Vec<_>>(), ["crash"], "{known:?}");
+    let leased = known.iter().filter(|gap| gap.0 <= kept.last && kept.first <= gap.1);
+    assert_eq!(leased.count(), 0, "{kept:?} is leased: {known:?}");
+    used.extend(kept.values());
+    assert_unique("s", &used);
+    cluster.finish();
+}
+
 /// The postmaster is killed with leases in every state, and no worker has accounted for any of them.
 #[test]
 fn what_memory_had_not_told_the_catalog_stays_leased() {
