@@ -137,14 +137,11 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// What is left of a sequence for this transaction, which has locked its position. `None`: the memo is out of date.
 ///
 /// # Errors
-/// 25006 in a read-only transaction; 55P03, 57014 and 40P01 if the wait for another transaction ends without the
-/// lock; `NoPosition`.
+/// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and 40P01 if the wait for
+/// another transaction ends without the lock; `NoPosition`.
 pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
-    // SAFETY: each raises an error or does nothing; the names are C strings.
-    unsafe {
-        pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr());
-        pg_sys::PreventCommandIfParallelMode(c"hilo_nextval()".as_ptr());
-    }
+    // SAFETY: raises an error or does nothing; the name is a C string.
+    unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = level();
     let known = with(|state| {
         state.empty_one(entry);
@@ -169,6 +166,10 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
 fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
+    // SAFETY: reads a static.
+    if unsafe { pg_sys::IsInParallelMode() } {
+        return Err(HiloError::GaplessInParallelMode(memo.name()));
+    }
     let ids = catalog_oids()?;
     let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
     let Some(Locked { counter, sequence, root }) = locked else {
