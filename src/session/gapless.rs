@@ -173,7 +173,7 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let ids = catalog_oids()?;
     let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
     let Some(Locked { counter, sequence, root }) = locked else {
-        let found = definitions::current(&ids, entry.id)?;
+        let found = definitions::by_id(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(match gucs::node().1 {
                 1 => HiloError::NoPosition(memo.name()),

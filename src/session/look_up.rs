@@ -48,6 +48,8 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
     if let Some(found) = definitions::by_name(name)? {
         return Ok(found);
     }
+    // Without shared memory no sequence can be created either, so that is what to say.
+    shared::get()?;
     if gucs::auto_create() {
         privileges::may_create()?;
         auto_create::create(name)?;
