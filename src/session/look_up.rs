@@ -40,7 +40,7 @@ pub fn look_up(
     };
     match memo.entry() {
         Some(entry) if memo.allows(needs) => Ok((memo, entry)),
-        _ => Err(privileges::denied(&memo.name, needs, memo.privileges())),
+        _ => Err(privileges::denied(memo.name_bytes(), needs, memo.privileges())),
     }
 }
 

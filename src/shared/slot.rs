@@ -64,6 +64,7 @@ impl Terms {
     };
 }
 
+/// What a draw touches is in its first two cache lines.
 #[repr(C, align(64))]
 pub struct Slot {
     pub version: AtomicU64,
