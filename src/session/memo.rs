@@ -291,6 +291,11 @@ pub fn find(name: &[u8]) -> Option<&'static Memo> {
     MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.0)
 }
 
+/// A memo of a name that has none, out of date.
+///
+/// # Errors
+/// `OutOfMemory`
+#[expect(clippy::mutable_key_type, reason = "the name, which is what is hashed, never changes")]
 pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
     let mut memos = MEMOS.borrow_mut();
     let memos = memos.get_or_insert_default();
