@@ -57,3 +57,59 @@ fn automatic_sequences_without_room_in_memory() {
     }
     cluster.finish();
 }
+
+/// A session that uses many sequences one after the other, for the first time since the server's start, waits for a
+/// few of them: the worker reads ahead. What nobody has used is returned at the stop like all else.
+#[test]
+fn sequences_that_follow_are_read_ahead() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('many-' || to_char(n, 'FM000')) FROM generate_series(1, 300) n;
+         SELECT hilo_create('invoices', gapless => true)",
+    );
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE blocks_reserved > 0";
+    let waits = "SELECT sum(waits)::bigint FROM hilo_stat_sequences";
+    let draw = |client: &mut Client, from: i64, to: i64| {
+        client.all::<i64>(&format!(
+            "SELECT hilo_nextval('many-' || to_char(n, 'FM000')) FROM generate_series({from}, {to}) n"
+        ))
+    };
+    // Three in a row may be chance.
+    assert_eq!(draw(&mut client, 1, 3), [1; 3]);
+    // The worker has served another wait since.
+    client.run("SELECT hilo_nextrange('many-001', 10000)");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 3);
+    // Each use may be the one that makes the worker read ahead.
+    let mut used = 3;
+    while client.one::<i64>(ready) <= used {
+        used += 1;
+        assert_eq!(draw(&mut client, used, used), [1]);
+    }
+    let (ahead, waited) = (client.one::<i64>(ready), client.one::<i64>(waits));
+    assert_eq!(draw(&mut client, used + 1, ahead), vec![1; (ahead - used) as usize]);
+    assert_eq!(client.one::<i64>(waits), waited, "{used} were used and {ahead} ready");
+    // All are served from their beginning.
+    assert_eq!(draw(&mut client, ahead + 1, 300), vec![1; (300 - ahead) as usize]);
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(draw(&mut client, 1, 300)[1..], [2; 299]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
+/// Without hilo.prefetch nothing is reserved before somebody needs it.
+#[test]
+fn nothing_is_read_ahead_without_prefetch() {
+    let cluster = Cluster::builder().config("hilo.prefetch", "off").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('many-' || n) FROM generate_series(1, 100) n");
+    client.run("SELECT hilo_nextval('many-' || n) FROM generate_series(1, 20) n");
+    client.run("SELECT hilo_nextrange('many-1', 10000)");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 20);
+    cluster.finish();
+}

@@ -153,6 +153,27 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
+/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order is that of the names'
+/// bytes.
+pub fn following(
+    ids: &CatalogOids,
+    id: SequenceId,
+    most: usize,
+) -> Result<Vec<SequenceId>, HiloError> {
+    let (mut found, mut left) = (Vec::new(), most);
+    let Some(before) = by_id(ids, id)? else { return Ok(found) };
+    let after = [(column::NAME, Match::TextGreater(&before.name))];
+    Table::read(ids.sequence)?.scan(ids.sequence_name_key, &after, Snapshot::Catalog, |row| {
+        if !row.bool(column::GAPLESS) {
+            found.push(SequenceId(row.int8(column::ID)));
+        }
+        row.free();
+        left -= 1;
+        left > 0
+    });
+    Ok(found)
+}
+
 /// Adds a row. If its name is taken, a unique violation is raised.
 pub(super) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;

@@ -13,6 +13,7 @@ pub enum Match<'a> {
     Int8(i64),
     Int4(i32),
     Text(&'a [u8]),
+    TextGreater(&'a [u8]),
     Oid(pg_sys::Oid),
     OidGreater(pg_sys::Oid),
     Int8Greater(i64),
@@ -28,6 +29,7 @@ impl Match<'_> {
             Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
             Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
             Match::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+            Match::TextGreater(bytes) => (pg_sys::F_TEXT_GT, text_datum(bytes)),
             Match::OidGreater(value) => (pg_sys::F_OIDGT, value.into()),
             Match::Int8Greater(value) => (pg_sys::F_INT8GT, value.into()),
             Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
@@ -35,9 +37,10 @@ impl Match<'_> {
             Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
         };
         let strategy = match self {
-            Match::OidGreater(_) | Match::Int8Greater(_) | Match::Int4Greater(_) => {
-                pg_sys::BTGreaterStrategyNumber
-            }
+            Match::OidGreater(_)
+            | Match::Int8Greater(_)
+            | Match::Int4Greater(_)
+            | Match::TextGreater(_) => pg_sys::BTGreaterStrategyNumber,
             Match::Int8Less(_) | Match::Int4Less(_) => pg_sys::BTLessStrategyNumber,
             _ => pg_sys::BTEqualStrategyNumber,
         };

@@ -8,6 +8,7 @@ mod auto_create;
 mod evict;
 mod exhaustion_warning;
 mod orphans;
+mod read_ahead;
 mod refill;
 mod reserve;
 mod role_sync;
@@ -33,6 +34,7 @@ pub struct Worker {
     database: pg_sys::Oid,
     place: Place,
     retries: refill::Retries,
+    first_uses: read_ahead::FirstUses,
     came_at: Instant,
     /// Since when the database has had no session.
     alone_since: Option<Instant>,
@@ -130,6 +132,7 @@ impl Worker {
             database,
             place,
             retries: refill::Retries::default(),
+            first_uses: read_ahead::FirstUses::default(),
             came_at: now,
             alone_since: None,
             departures: shared.departures(place),

@@ -106,7 +106,13 @@ impl Worker {
                 batch.iter().filter_map(|&number| self.look_again(number)).collect();
             if !plans.is_empty() {
                 any = true;
+                let first_uses = plans.iter().filter(|plan| plan.is_first_use());
+                let (waits, last) = (first_uses.clone().count(), first_uses.last());
+                let last = last.map(|plan| plan.index_space.key.sequence);
                 self.reserve(plans);
+                if let Some(last) = last {
+                    self.read_ahead(waits as u32, last);
+                }
             }
             self.interrupts();
         }

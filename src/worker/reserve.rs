@@ -17,7 +17,7 @@ use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::Terms;
+use crate::shared::slot::{Terms, UNKNOWN};
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -38,6 +38,13 @@ pub struct Plan {
     /// Ranges on their way to the catalog.
     pub leaving: Vec<Range>,
     pub _pin: Pinned,
+}
+
+impl Plan {
+    /// Whether a session waits to use the sequence for the first time since it has this slot.
+    pub fn is_first_use(&self) -> bool {
+        self.index_space.epoch == UNKNOWN && self.need > 0
+    }
 }
 
 /// The result of a reservation.
