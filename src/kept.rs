@@ -38,6 +38,7 @@ fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
 /// # Errors
 /// `OutOfMemory`
 pub fn kept<T>(value: T) -> Result<&'static T, HiloError> {
+    const { assert!(size_of::<T>() > 0) };
     let place: *mut T = allocate(Layout::new::<T>())?;
     // SAFETY: the memory has the layout of `T`, belongs to nothing else, and is written before it is read.
     unsafe {
@@ -46,7 +47,7 @@ pub fn kept<T>(value: T) -> Result<&'static T, HiloError> {
     }
 }
 
-/// Keeps a copy of bytes.
+/// Keeps a copy of bytes, of which there is at least one.
 ///
 /// # Errors
 /// `OutOfMemory`

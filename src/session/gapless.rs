@@ -57,11 +57,11 @@ struct State {
     held: Nested<SequenceId, Held>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
-    /// The positions are written already, so each draw writes its own.
-    closing: bool,
 }
 
 static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+/// Whether the positions are written already, so that each draw writes its own.
+static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// Whether this transaction has drawn from a gapless sequence.
 static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
 
@@ -199,7 +199,7 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
     let count = with(|state| {
         let count = state.held.get_mut(&entry.id)?.count.as_mut()?;
         count.next = range.end;
-        state.closing.then_some(count.counter)
+        CLOSING.get().then_some(count.counter)
     });
     match count {
         Some(counter) => write(entry.id, counter, range.end),
@@ -216,7 +216,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     let Some(run) = terms.mapping.run(range) else {
         return Err(HiloError::exhausted(memo.name(), &terms.mapping));
     };
-    if with(|state| state.closing) {
+    if CLOSING.get() {
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));
     }
@@ -254,7 +254,6 @@ pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
 fn write_all() {
     let counts = with(|state| {
         state.empty();
-        state.closing = true;
         let mut counts = Vec::new();
         for held in state.held.values_mut() {
             if let Held { entry, count: Some(count), .. } = held
@@ -294,6 +293,8 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::*;
+    // Another library's callback may be the first to draw, after this one.
+    CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     if !ACTIVE.get() {
         return;
     }
@@ -342,7 +343,6 @@ fn end() {
     with(|state| {
         state.empty();
         state.held.clear();
-        state.closing = false;
     });
     if shared::get().is_err() {
         // Without shared memory nobody tells this session what is changed.

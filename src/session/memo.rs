@@ -57,18 +57,22 @@ pub struct Entry {
 pub struct Last {
     value: Option<i64>,
     used: Option<(&'static Memo, &'static Entry)>,
+    /// How often they had been discarded by then.
+    discards: u64,
 }
 
 impl Last {
     pub fn of(entry: &Entry) -> Last {
-        Last { value: entry.last.get(), used: LAST.get() }
+        Last { value: entry.last.get(), used: LAST.get(), discards: DISCARDS.get() }
     }
 
-    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
+    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence. What was discarded
+    /// since stays undefined.
     pub fn bring_back(self, entry: &'static Entry) {
-        entry.last.set(self.value);
+        let kept = self.discards == DISCARDS.get();
+        entry.last.set(self.value.filter(|_| kept));
         if LAST.get().is_some_and(|(_, used)| std::ptr::eq(used, entry)) {
-            LAST.set(self.used);
+            LAST.set(self.used.filter(|_| kept));
         }
     }
 }
@@ -149,6 +153,8 @@ type Entries = FxHashMap<(pg_sys::Oid, SequenceId), &'static Entry>;
 
 static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
+/// How often this session has discarded what currval and lastval are.
+static DISCARDS: Global<Cell<u64>> = Global::new(Cell::new(0));
 static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
 
 impl Memo {
@@ -280,6 +286,7 @@ pub fn set_last(id: SequenceId, value: i64) {
 /// Makes currval and lastval undefined again, as DISCARD SEQUENCES does.
 pub fn forget_last() {
     LAST.set(None);
+    DISCARDS.set(DISCARDS.get() + 1);
     if let Some(entries) = ENTRIES.borrow().as_ref() {
         entries.values().for_each(|entry| entry.last.set(None));
     }

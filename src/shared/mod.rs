@@ -13,7 +13,7 @@ pub mod content;
 pub mod directory;
 pub mod inventory;
 pub mod key;
-pub mod notice;
+pub mod nameplate;
 pub mod pin;
 pub mod slices;
 pub mod slot;
@@ -109,7 +109,7 @@ pub struct Shared {
     guarded: &'static [Guarded],
     free: &'static [AtomicU32],
     wanted: &'static [AtomicU64],
-    /// By the hash of a name: the number of the slot that may have its notice, plus one.
+    /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     requests: &'static [Request],

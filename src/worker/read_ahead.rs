@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::SequenceId;
 
 use super::Worker;
-use super::transaction;
+use super::transaction::{self, BRIEFLY};
 use crate::catalog::{self, definitions};
 use crate::gucs;
 use crate::shared::key::Key;
@@ -18,21 +18,30 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The most sequences at once.
 const MOST: usize = 256;
 
-/// How many first uses sessions have waited for, one soon after the other.
+/// The first uses that sessions have waited for.
 #[derive(Default)]
 pub struct FirstUses {
+    /// How many came one soon after the other.
     waits: u32,
-    last: Option<Instant>,
+    /// When the last one came.
+    at: Option<Instant>,
+    /// The last one, until something is read ahead of it.
+    last: Option<SequenceId>,
 }
 
 impl FirstUses {
-    /// Notes waits, and returns how many sequences to read ahead.
-    fn note(&mut self, waits: u32) -> usize {
-        if self.last.is_none_or(|last| last.elapsed() > PAUSE) {
+    /// Notes that a session has waited for this sequence, whose first block it now has.
+    pub fn note(&mut self, sequence: SequenceId) {
+        if self.at.is_none_or(|at| at.elapsed() > PAUSE) {
             self.waits = 0;
         }
-        self.last = Some(Instant::now());
-        self.waits = self.waits.saturating_add(waits);
+        self.waits = self.waits.saturating_add(1);
+        self.at = Some(Instant::now());
+        self.last = Some(sequence);
+    }
+
+    /// How many sequences to read ahead.
+    fn due(&self) -> usize {
         match self.waits.checked_sub(FIRST) {
             None => 0,
             Some(more) => 2_usize.checked_shl(more).unwrap_or(MOST).min(MOST),
@@ -41,17 +50,19 @@ impl FirstUses {
 }
 
 impl Worker {
-    /// To be called when sessions have waited for the first blocks of some sequences, of which `last` is the last one.
+    /// Reads ahead of the first uses that have been noted since the last time.
     ///
-    /// What is read ahead becomes an active sequence like any other. It takes no slot that others may need soon.
-    pub(super) fn read_ahead(&mut self, waits: u32, last: SequenceId) {
+    /// What is read ahead becomes an active sequence like any other. It takes no slot that others may need soon, and
+    /// nothing that another server serves: see [`Outcome::NotOurs`](super::reserve::Outcome::NotOurs).
+    pub(super) fn read_ahead(&mut self) {
+        let Some(last) = self.first_uses.last.take() else { return };
         let shared = self.shared;
         let spare = shared.free_slots().saturating_sub(shared.slots.len() / 4);
-        let most = self.first_uses.note(waits).min(spare);
+        let most = self.first_uses.due().min(spare);
         if most == 0 || !gucs::refill(None).prefetch {
             return;
         }
-        let following = transaction::run(c"hilo: reading ahead", || {
+        let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
             let ids = catalog::catalog_oids()?;
             let following = definitions::following(&ids, last, MOST)?;
             Ok((ids.extension.to_u32(), following))

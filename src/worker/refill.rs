@@ -106,13 +106,8 @@ impl Worker {
                 batch.iter().filter_map(|&number| self.look_again(number)).collect();
             if !plans.is_empty() {
                 any = true;
-                let first_uses = plans.iter().filter(|plan| plan.is_first_use());
-                let (waits, last) = (first_uses.clone().count(), first_uses.last());
-                let last = last.map(|plan| plan.index_space.key.sequence);
                 self.reserve(plans);
-                if let Some(last) = last {
-                    self.read_ahead(waits as u32, last);
-                }
+                self.read_ahead();
             }
             self.interrupts();
         }
@@ -274,6 +269,9 @@ impl Worker {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
+                    if plan.is_first_use() {
+                        self.first_uses.note(plan.index_space.key.sequence);
+                    }
                     self.publish(plan, reserved, commit);
                 }
                 Outcome::Locked => self.fail(
@@ -284,6 +282,11 @@ impl Worker {
                         message: "its row in hilo.position, or the table, is locked by another transaction".into(),
                     },
                 ),
+                // Who has begun to wait meanwhile asks again.
+                Outcome::NotOurs => {
+                    self.shared.slots[plan.number].refilled.broadcast();
+                    gone.push(plan.number);
+                }
                 Outcome::Gone => {
                     let mut locked = self.shared.lock_slot(plan.number);
                     locked.end();
