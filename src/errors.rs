@@ -65,6 +65,8 @@ pub enum HiloError {
     Recovery(&'static str),
     #[error("cannot execute {0} during a parallel operation")]
     InParallelMode(&'static str),
+    #[error("cannot draw from gapless hilo sequence \"{0}\" during a parallel operation")]
+    GaplessInParallelMode(String),
     #[error("cannot execute {0}() in a parallel worker")]
     ParallelWorker(&'static str),
     #[error("currval of hilo sequence \"{0}\" is not yet defined in this session")]
@@ -289,7 +291,7 @@ impl HiloError {
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED
             }
             Self::Recovery(_) => Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
-            Self::InParallelMode(_) | Self::ParallelWorker(_) => {
+            Self::InParallelMode(_) | Self::GaplessInParallelMode(_) | Self::ParallelWorker(_) => {
                 Code::ERRCODE_INVALID_TRANSACTION_STATE
             }
             Self::NoCurrval(_) | Self::NoLastval => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -430,6 +432,7 @@ impl HiloError {
             }
             Self::Renumbered(_) => Some("The sequence continues the values of all sessions, and values drawn now would be served again after a rollback.".into()),
             Self::InParallelMode(_) => Some("A transaction cannot write while a parallel query runs.".into()),
+            Self::GaplessInParallelMode(_) => Some("The first draw of a transaction locks the sequence, and a transaction cannot lock a row while a parallel query runs.".into()),
             Self::ParallelWorker(_) => Some("The values of a session rise, and currval and lastval know them, because only the session's own process draws.".into()),
             Self::AdvanceOf(_) => Some("A sequence that cycles serves every value again.".into()),
             Self::LeaseOf { .. } => Some("What is leased is served outside of the server, in no order with other values, and its rest is served later or is lost.".into()),
@@ -485,6 +488,7 @@ impl HiloError {
             Self::Exhausted { .. } => "Use hilo_alter to give the sequence a wider data type or wider bounds, which take effect at commit, or to let it cycle.".into(),
             Self::Recovery(_) => "Only the primary serves sequences.".into(),
             Self::InParallelMode(_) => "Declare the function that calls it PARALLEL UNSAFE, which is the default.".into(),
+            Self::GaplessInParallelMode(_) => "Let the query run without workers: SET LOCAL max_parallel_workers_per_gather = 0.".into(),
             Self::ParallelWorker(_) => "Declare the function that calls it PARALLEL RESTRICTED, or UNSAFE, which is the default.".into(),
             Self::NotANumber { .. } => "Specify a column of type smallint, integer, bigint, or numeric.".into(),
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),

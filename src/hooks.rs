@@ -161,7 +161,7 @@ unsafe extern "C-unwind" fn object_access(
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
             if let Ok(shared) = shared::get() {
-                shared.forget_notices(object.to_u32());
+                shared.take_down_nameplates(object.to_u32());
             }
         }
         OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {

@@ -11,6 +11,7 @@ mod errors;
 mod ffi;
 mod gucs;
 mod hooks;
+mod kept;
 mod memory;
 mod session;
 mod shared;

@@ -1,5 +1,5 @@
 //! The first call of a session needs no table of hilo where another session has used the sequence before: it goes by
-//! that session's notice. What is committed, and what this transaction has defined, it sees as ever.
+//! that session's nameplate. What is committed, and what this transaction has defined, it sees as ever.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -50,7 +50,7 @@ fn a_first_call_reads_no_table_of_hilo() {
         fresh(&cluster, "postgres").refusal("SELECT hilo_nextval('unused')").is("57014");
         fresh(&cluster, "app").refusal("SELECT hilo_nextval('s')").is("57014");
     }
-    // After the first session that is not the owner's, that is in the notice too.
+    // After the first session that is not the owner's, that is in the nameplate too.
     seen.push(first(&cluster, "app", "SELECT hilo_nextval('s')"));
     let _locker = locked(&cluster, "postgres");
     for role in ["app", "member", "postgres", "app"] {
@@ -59,7 +59,7 @@ fn a_first_call_reads_no_table_of_hilo() {
     let mut app = fresh(&cluster, "app");
     seen.push(app.one("SELECT hilo_nextval('s')"));
     assert_eq!(app.one::<i64>("SELECT hilo_currval('s')"), *seen.last().unwrap());
-    // The notice says all that the role may do; where that is nothing, the catalog decides.
+    // The nameplate says all that the role may do; where that is nothing, the catalog decides.
     app.refusal("SELECT * FROM hilo_nextrange('s', 2)").is("42501");
     fresh(&cluster, "other").refusal("SELECT hilo_nextval('s')").is("57014");
     drop(_locker);
@@ -76,7 +76,7 @@ fn a_first_call_sees_what_is_committed() {
     admin.run(ROLES);
     admin.run("GRANT CREATE ON SCHEMA public TO app");
     let sessions = |name: &str| {
-        // Two sessions, so that the notice holds what was granted.
+        // Two sessions, so that the nameplate holds what was granted.
         let sql = format!("SELECT hilo_nextval('{name}')");
         [first(&cluster, "app", &sql), first(&cluster, "postgres", &sql)]
     };
@@ -138,7 +138,7 @@ fn a_first_call_sees_what_is_committed() {
     cluster.finish();
 }
 
-/// What a transaction has changed and not committed is its own: no session goes by it, and it goes by no notice.
+/// What a transaction has changed and not committed is its own: no session goes by it, and it goes by no nameplate.
 #[test]
 fn a_first_call_sees_nothing_that_is_not_committed() {
     let cluster = Cluster::with_hilo();
@@ -203,9 +203,9 @@ fn a_first_call_sees_nothing_that_is_not_committed() {
     cluster.finish();
 }
 
-/// What has no room in a notice, or has lost its place to another name, is looked up as ever.
+/// What has no room in a nameplate, or has lost its place to another name, is looked up as ever.
 #[test]
-fn names_without_a_notice_are_served_too() {
+fn names_without_a_nameplate_are_served_too() {
     let cluster = Cluster::builder().config("hilo.max_sequences", "64").start_with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(ROLES);
@@ -248,9 +248,9 @@ fn names_without_a_notice_are_served_too() {
     cluster.finish();
 }
 
-/// A database that was dropped leaves no notice to another one with its OID, and a crash leaves none at all.
+/// A database that was dropped leaves no nameplate to another one with its OID, and a crash leaves none at all.
 #[test]
-fn notices_end_with_their_database_and_with_the_memory() {
+fn nameplates_end_with_their_database_and_with_the_memory() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE DATABASE shop OID = 54321");

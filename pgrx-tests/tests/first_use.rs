@@ -1,6 +1,6 @@
 //! What the first use of a sequence costs: one reservation, and none after hilo.auto_create has made one.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// The reservations, the waits for a block, and whether another block is wanted.
 fn costs(client: &mut Client, name: &str) -> (i64, i64, bool) {
@@ -55,5 +55,82 @@ fn automatic_sequences_without_room_in_memory() {
             assert_eq!(client.draw(&format!("tenant {number}"), 1), [round]);
         }
     }
+    cluster.finish();
+}
+
+/// A session that uses many sequences one after the other, for the first time since the server's start, waits for a
+/// few of them: the worker reads ahead. What nobody has used is returned at the stop like all else.
+#[test]
+fn sequences_that_follow_are_read_ahead() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('many-' || to_char(n, 'FM000')) FROM generate_series(1, 300) n;
+         SELECT hilo_create('invoices', gapless => true)",
+    );
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    // How many are in memory, unless one of them is still being read.
+    let ready = "SELECT CASE WHEN every(blocks_reserved > 0) THEN count(*) ELSE 0 END FROM hilo_stat_sequences";
+    let waits = "SELECT sum(waits)::bigint FROM hilo_stat_sequences";
+    let draw = |client: &mut Client, from: i64, to: i64| {
+        client.all::<i64>(&format!(
+            "SELECT hilo_nextval('many-' || to_char(n, 'FM000')) FROM generate_series({from}, {to}) n"
+        ))
+    };
+    // Three in a row may be chance.
+    assert_eq!(draw(&mut client, 1, 3), [1; 3]);
+    // The worker has served another wait since.
+    client.run("SELECT hilo_nextrange('many-001', 10000)");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 3);
+    // Each use may be the one that makes the worker read ahead.
+    let mut used = 3;
+    while client.one::<i64>(ready) <= used {
+        used += 1;
+        assert_eq!(draw(&mut client, used, used), [1]);
+    }
+    let (ahead, waited) = (client.one::<i64>(ready), client.one::<i64>(waits));
+    assert_eq!(draw(&mut client, used + 1, ahead), vec![1; (ahead - used) as usize]);
+    assert_eq!(client.one::<i64>(waits), waited, "{used} were used and {ahead} ready");
+    // All are served from their beginning.
+    assert_eq!(draw(&mut client, ahead + 1, 300), vec![1; (300 - ahead) as usize]);
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(draw(&mut client, 1, 300)[1..], [2; 299]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
+/// Without hilo.prefetch nothing is reserved before somebody needs it.
+#[test]
+fn nothing_is_read_ahead_without_prefetch() {
+    let cluster = Cluster::builder().config("hilo.prefetch", "off").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('many-' || n) FROM generate_series(1, 100) n");
+    client.run("SELECT hilo_nextval('many-' || n) FROM generate_series(1, 20) n");
+    client.run("SELECT hilo_nextrange('many-1', 10000)");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 20);
+    cluster.finish();
+}
+
+/// A session that waits for a lock is one first use, however often the worker tries again.
+#[test]
+fn a_locked_sequence_is_one_first_use() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('many-' || n) FROM generate_series(1, 100) n");
+    client.run("BEGIN; SELECT hilo_setval('many-1', 100)");
+    let waiting = std::thread::spawn({
+        let mut other = cluster.connect("postgres");
+        move || other.draw("many-1", 1)
+    });
+    let mut watcher = cluster.connect("postgres");
+    let errors = "SELECT coalesce(sum(errors), 0)::bigint FROM hilo_stat_sequences";
+    wait_until("it is tried again", LONG, || watcher.one::<i64>(errors) >= 8);
+    client.run("ROLLBACK");
+    assert_eq!(waiting.join().expect("it is served"), [1]);
+    assert_eq!(watcher.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 1);
     cluster.finish();
 }

@@ -114,3 +114,42 @@ fn our_own_row_over_a_detour_is_no_twin() {
     assert_eq!(client.one::<i64>(found), 0);
     first.stop(hilo_tests::Mode::Immediate);
 }
+
+/// What the publisher serves is taken over by those who use it here, and by nobody else: the worker, which reads ahead
+/// of a session that uses many sequences, leaves it alone.
+#[test]
+fn what_the_publisher_serves_is_not_read_ahead() {
+    let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
+    let mut there = publisher.connect("postgres");
+    there.run(
+        "SELECT hilo_create('m-' || n) FROM generate_series(1, 20) n;
+         CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+    );
+    let seen = Seen::new(Way::Rising);
+    seen.session().saw(&there.draw("m-1", 10));
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    here.run(
+        "SELECT hilo_create('a-' || to_char(n, 'FM000')) FROM generate_series(1, 200) n;
+         SELECT hilo_create('z')",
+    );
+    let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE name = 'z' AND blocks_reserved > 0";
+    let mut used = 0;
+    while here.one::<i64>(ready) == 0 {
+        used += 1;
+        here.draw(&format!("a-{used:03}"), 1);
+    }
+    // Those between a and z have been looked at, and nothing of them stays in memory.
+    let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
+    wait_until("their slots are free", LONG, || here.one::<i64>(held) == 0);
+    let taken = "SELECT count(*) FROM hilo.position p JOIN hilo.sequence s ON s.id = p.sequence
+                  WHERE s.name LIKE 'm-%' AND p.timeline <> -1";
+    assert_eq!(here.one::<i64>(taken), 0);
+    // So what the publisher serves from now on still arrives.
+    seen.session().saw(&there.draw("m-1", 50_000));
+    publisher.wait_for_apply("own");
+    publisher.kill9_postmaster();
+    seen.session().saw(&here.draw("m-1", 1_000));
+    seen.assert_unique();
+    subscriber.finish();
+}

@@ -74,3 +74,53 @@ fn serializable_transactions_that_draw_all_commit() {
     assert!(report.contains("number of transactions actually processed: 800/800"), "{report}");
     assert_eq!(cluster.connect("postgres").one::<i64>("SELECT count(*) FROM drawn"), 6_400);
 }
+
+/// Nor do definitions, each of a sequence of its own: hilo's tables are a catalog, and what is read there is no
+/// dependency. Core's CREATE SEQUENCE and GRANT behave like this.
+#[test]
+fn serializable_transactions_that_define_all_commit() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "SELECT hilo_create(name, gapless => name ~ 'gapless') FROM unnest(ARRAY['old1', 'old2', 'gapless1', 'gapless2']) name;
+         SELECT hilo_create('shared', block_size => 5); CREATE ROLE app; SELECT hilo_grant('shared', 'app', 'USAGE')",
+    );
+    let steps = [
+        "SELECT hilo_nextval('shared')",
+        "SET LOCAL ROLE app; SELECT hilo_nextval('shared'); RESET ROLE",
+        "SELECT hilo_create('new{me}')",
+        "SELECT hilo_alter('new{me}', max_value => 1000000)",
+        "SELECT hilo_grant('new{me}', 'app', 'USAGE')",
+        "SELECT hilo_nextval('new{me}')",
+        "SELECT hilo_alter('old{me}', ordered => true, key_format => '{value}')",
+        "SELECT hilo_grant('old{me}', 'app', 'USAGE')",
+        "SELECT hilo_setval('old{me}', 100)",
+        "SELECT hilo_nextval('old{me}') FROM generate_series(1, 100)",
+        "SELECT hilo_nextval('gapless{me}')",
+        "SELECT hilo_alter('gapless{me}', max_value => 1000000)",
+        "SELECT hilo_nextval('gapless{me}')",
+        "SELECT hilo_default_grant('app', 'USAGE', 'new%')",
+        "SELECT hilo_rename('new{me}', 'newer{me}')",
+        "CREATE TABLE t{me} (id bigint DEFAULT hilo_nextval('newer{me}'))",
+        "SELECT hilo_alter('newer{me}', owned_by => 't{me}.id')",
+        "SELECT hilo_drop('old{me}')",
+    ];
+    let mut clients = [1, 2].map(|me| {
+        let mut client = cluster.connect("postgres");
+        client.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT");
+        (me, client)
+    });
+    // Between the other one's snapshot and its commit, whatever each has read, the other one writes beside it.
+    for step in steps {
+        let shared = step.contains("default_grant");
+        for (me, client) in &mut clients {
+            if !shared || *me == 1 {
+                client.run(&step.replace("{me}", &me.to_string()));
+            }
+        }
+    }
+    clients.into_iter().for_each(|(_, mut client)| client.run("COMMIT"));
+    let named = "SELECT name FROM hilo_sequences WHERE name ~ '^(old|new)' ORDER BY name";
+    assert_eq!(admin.all::<String>(named), ["newer1", "newer2"]);
+    cluster.finish();
+}

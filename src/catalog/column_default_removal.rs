@@ -4,7 +4,8 @@
 use pgrx::pg_sys;
 
 use super::column_ref::ColumnRef;
-use super::table::{Match, Snapshot, Table, next_command};
+use super::scan::{Match, Snapshot};
+use super::table::{Table, next_command};
 use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.

@@ -9,7 +9,8 @@ use pgrx::pg_sys;
 use super::columns::default_privilege as column;
 use super::definitions::Sequence;
 use super::privileges::{self, Privileges};
-use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
+use super::scan::{Match, Snapshot};
+use super::table::{Row, Table, next_command, text_datum};
 use super::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 
@@ -80,7 +81,7 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
     let table = Table::read(ids.default_privilege)?;
     let keys = [(column::OWNER, Match::Oid(sequence.owner))];
     let mut granted = false;
-    table.scan(ids.default_privilege_pkey, &keys, Snapshot::SelfSnapshot, |row| {
+    table.scan(ids.default_privilege_pkey, &keys, Snapshot::Catalog, |row| {
         let grantee = row.oid(column::GRANTEE);
         let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named);
         // The owner has every privilege anyway.

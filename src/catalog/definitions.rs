@@ -8,7 +8,8 @@ use hilo_core::options::{DataType, Definition};
 use super::column_ref::ColumnRef;
 use super::columns::sequence as column;
 use super::name::Name;
-use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, text_datum};
+use super::scan::{Match, Snapshot};
+use super::table::{LockWait, Row, RowLock, Table, text_datum};
 use super::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
@@ -104,15 +105,7 @@ pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     let ids = catalog_oids()?;
     let table = Table::read(ids.sequence)?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table.find_current(ids.sequence_name_key, &keys);
-    Ok(row.map(|row| Sequence::from_row(&row)))
-}
-
-/// The sequence that has this id now, in a serializable transaction without a predicate lock on its row, unless the
-/// row is just being replaced.
-pub fn current(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
-    let keys = [(column::ID, Match::Int8(id.0))];
-    let row = Table::read(ids.sequence)?.find_current(ids.sequence_pkey, &keys);
+    let row = table.find(ids.sequence_name_key, &keys, Snapshot::Catalog);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -158,6 +151,27 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
         visit(sequence)
     });
     Ok(())
+}
+
+/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order is that of the names'
+/// bytes.
+pub fn following(
+    ids: &CatalogOids,
+    id: SequenceId,
+    most: usize,
+) -> Result<Vec<SequenceId>, HiloError> {
+    let (mut found, mut left) = (Vec::new(), most);
+    let Some(before) = by_id(ids, id)? else { return Ok(found) };
+    let after = [(column::NAME, Match::TextGreater(&before.name))];
+    Table::read(ids.sequence)?.scan(ids.sequence_name_key, &after, Snapshot::Catalog, |row| {
+        if !row.bool(column::GAPLESS) {
+            found.push(SequenceId(row.int8(column::ID)));
+        }
+        row.free();
+        left -= 1;
+        left > 0
+    });
+    Ok(found)
 }
 
 /// Adds a row. If its name is taken, a unique violation is raised.

@@ -13,6 +13,7 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 
 use super::definitions::{self, Sequence};
 use super::positions::{Position, keys, server, written};
+use super::scan::Snapshot;
 use super::table::{LockWait, Row, RowLock, Table};
 use super::{CatalogOids, catalog_oids, numbering};
 use crate::errors::HiloError;
@@ -56,7 +57,7 @@ pub fn lock(
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
     };
     let in_index = || {
-        let row = table.find_current(ids.position_pkey, &keys(id, node))?;
+        let row = table.find(ids.position_pkey, &keys(id, node), Snapshot::Catalog)?;
         root.set(table.root_of(&row));
         Some(row)
     };
@@ -66,7 +67,7 @@ pub fn lock(
             sequence.set(None);
             return Some(row);
         }
-        let found = definitions::current(ids, id).ok()??;
+        let found = definitions::by_id(ids, id).ok()??;
         let gapless = found.definition.gapless;
         sequence.set(Some(found));
         gapless.then_some(row)
@@ -129,7 +130,9 @@ impl Counter {
             Some(row) => row,
             None => {
                 let ids = catalog_oids()?;
-                let Some(row) = table.find_current(ids.position_pkey, &keys(sequence, node)) else {
+                let Some(row) =
+                    table.find(ids.position_pkey, &keys(sequence, node), Snapshot::Catalog)
+                else {
                     return Ok(());
                 };
                 if !self.is_at(&row) {

@@ -7,7 +7,8 @@ use super::columns::sequence as column;
 use super::definitions::{self, Sequence};
 use super::name::{Name, escape_for_message};
 use super::privileges;
-use super::table::{Row, Snapshot, Table};
+use super::scan::Snapshot;
+use super::table::{Row, Table};
 use super::{catalog_oids, core_sequences};
 use crate::errors::{HiloError, Meant, OrRaise};
 use crate::ffi;
@@ -79,13 +80,7 @@ fn similar(name: &[u8]) -> Option<Meant> {
         }
         left > 0 && !matches!(best, Some((0, _)))
     };
-    // Such a snapshot takes no predicate locks.
-    Table::read(ids.sequence).or_raise().scan(
-        ids.sequence_name_key,
-        &[],
-        Snapshot::SelfSnapshot,
-        visit,
-    );
+    Table::read(ids.sequence).or_raise().scan(ids.sequence_name_key, &[], Snapshot::Catalog, visit);
     best.map(|(_, name)| Meant::Similar(name.to_string()))
 }
 

@@ -27,6 +27,7 @@ pub mod ranges;
 pub mod relations;
 pub mod role_references;
 pub mod roles;
+pub mod scan;
 pub mod table;
 pub mod takeover;
 pub mod version;

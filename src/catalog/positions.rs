@@ -12,7 +12,8 @@ use hilo_core::range::Range;
 
 use super::columns::position as column;
 use super::definitions::Sequence;
-use super::table::{LockWait, Match, Row, RowLock, Snapshot, Table, is_own_transaction};
+use super::scan::{Match, Snapshot};
+use super::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use super::{CatalogOids, catalog_oids};
 use crate::backend::Global;
 use crate::errors::HiloError;

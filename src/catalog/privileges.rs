@@ -11,12 +11,13 @@ use super::columns::privilege as column;
 use super::definitions::Sequence;
 use super::name::escape_for_message;
 use super::roles::PUBLIC;
-use super::table::{Match, Row, Snapshot, Table, next_command, text_datum};
+use super::scan::{Match, Snapshot};
+use super::table::{Row, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::Grow;
-use crate::shared::notice::Notice;
+use crate::shared::nameplate::Nameplate;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,48 +140,48 @@ fn of_all(user: pg_sys::Oid) -> Privileges {
         .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
 }
 
-/// Whether `user` has what was granted to `grantee`.
-fn has_of(user: pg_sys::Oid, grantee: pg_sys::Oid) -> bool {
-    grantee == PUBLIC || acts_as(user, grantee)
+/// What `user` may do with every sequence, and with one of which this was granted to whom.
+fn by_grants(
+    user: pg_sys::Oid,
+    granted: impl Iterator<Item = (pg_sys::Oid, Privileges)>,
+) -> Privileges {
+    granted
+        .filter(|(grantee, _)| *grantee == PUBLIC || acts_as(user, *grantee))
+        .fold(of_all(user), |held, (_, set)| held.or(set))
+}
+
+/// What a user may do with a sequence, and why.
+pub struct Held {
+    pub privileges: Privileges,
+    /// What was granted to whom; `None`: it was not read, because the user owns the sequence.
+    pub granted: Option<Vec<(pg_sys::Oid, Privileges)>>,
+}
+
+impl Held {
+    pub fn read(sequence: &Sequence, user: pg_sys::Oid) -> Result<Held, HiloError> {
+        if acts_as(user, sequence.owner) {
+            return Ok(Held { privileges: Privileges::ALL, granted: None });
+        }
+        let granted = granted(sequence.id)?;
+        let privileges = by_grants(user, granted.iter().copied());
+        Ok(Held { privileges, granted: Some(granted) })
+    }
 }
 
 /// What `user` may do with `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
-    if acts_as(user, sequence.owner) {
-        return Ok(Privileges::ALL);
-    }
-    let ids = catalog_oids()?;
-    let table = Table::read(ids.privilege)?;
-    let mut held = of_all(user);
-    table.scan(
-        ids.privilege_pkey,
-        &[(column::SEQUENCE, Match::Int8(sequence.id.0))],
-        Snapshot::Catalog,
-        |row| {
-            if has_of(user, row.oid(column::GRANTEE))
-                && let Some(privilege) =
-                    row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named)
-            {
-                held = held.or(privilege);
-            }
-            held != Privileges::ALL
-        },
-    );
-    Ok(held)
+    Ok(Held::read(sequence, user)?.privileges)
 }
 
-/// The same by a notice. `None`: it does not say what was granted, and the user is not the owner.
-pub fn of_noticed(notice: &Notice, user: pg_sys::Oid) -> Option<Privileges> {
-    if acts_as(user, pg_sys::Oid::from_u32(notice.owner())) {
+/// The same by a nameplate. `None`: it does not say what was granted, and the user is not the owner.
+pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileges> {
+    if acts_as(user, pg_sys::Oid::from_u32(nameplate.owner())) {
         return Some(Privileges::ALL);
     }
-    let mut held = of_all(user);
-    for (grantee, bits) in notice.granted()? {
-        if has_of(user, pg_sys::Oid::from_u32(*grantee)) {
-            held = held.or(Privileges::from_bits(*bits));
-        }
-    }
-    Some(held)
+    let granted = nameplate.granted()?.iter();
+    let granted =
+        granted.map(|(role, bits)| (pg_sys::Oid::from_u32(*role), Privileges::from_bits(*bits)));
+    Some(by_grants(user, granted))
 }
 
 /// Whether the views show `sequence` to `user`.

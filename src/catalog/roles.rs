@@ -11,7 +11,8 @@
 
 use pgrx::pg_sys;
 
-use super::table::{Match, Snapshot, Table, next_command};
+use super::scan::{Match, Snapshot};
+use super::table::{Table, next_command};
 use super::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 

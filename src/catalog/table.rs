@@ -1,8 +1,9 @@
-//! One of hilo's tables, open: scans by index, and writes of tuples.
+//! One of hilo's tables, open: its rows, and writes of tuples.
 
 use pgrx::pg_sys;
 
 use super::name::{Name, escape_for_message};
+use super::scan::{Match, Snapshot};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
@@ -11,65 +12,6 @@ use crate::memory;
 pub struct Table {
     relation: pg_sys::Relation,
     unlock: pg_sys::LOCKMODE,
-}
-
-/// What a key column must be: equal to the value, except that the last columns may be greater or less.
-#[derive(Clone, Copy)]
-pub enum Match<'a> {
-    Int8(i64),
-    Int4(i32),
-    Text(&'a [u8]),
-    Oid(pg_sys::Oid),
-    OidGreater(pg_sys::Oid),
-    Int8Greater(i64),
-    Int8Less(i64),
-    Int4Greater(i32),
-    Int4Less(i32),
-    Uuid(&'a [u8; 16]),
-    TimestampLess(i64),
-}
-
-impl Match<'_> {
-    fn key(&self, column: i16) -> pg_sys::ScanKeyData {
-        let (function, datum) = match *self {
-            Match::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
-            Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
-            Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
-            Match::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
-            Match::OidGreater(value) => (pg_sys::F_OIDGT, value.into()),
-            Match::Int8Greater(value) => (pg_sys::F_INT8GT, value.into()),
-            Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
-            Match::Int4Greater(value) => (pg_sys::F_INT4GT, value.into()),
-            Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
-            Match::Uuid(bytes) => (pg_sys::F_UUID_EQ, bytes.as_ptr().into()),
-            Match::TimestampLess(value) => (pg_sys::F_TIMESTAMPTZ_LT, value.into()),
-        };
-        let strategy = match self {
-            Match::OidGreater(_) | Match::Int8Greater(_) | Match::Int4Greater(_) => {
-                pg_sys::BTGreaterStrategyNumber
-            }
-            Match::Int8Less(_) | Match::Int4Less(_) | Match::TimestampLess(_) => {
-                pg_sys::BTLessStrategyNumber
-            }
-            _ => pg_sys::BTEqualStrategyNumber,
-        };
-        let mut key = pg_sys::ScanKeyData::default();
-        let function = pg_sys::Oid::from_u32(function);
-        // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in the
-        // current memory context, which lives longer than the scan.
-        unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
-        key
-    }
-}
-
-/// Which versions of a row a scan sees.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Snapshot {
-    /// Core's catalog snapshot, taken now: what is committed, and what this transaction has written.
-    Catalog,
-    /// Core's `SnapshotSelf`: the same without a snapshot, and so without a predicate lock in a
-    /// serializable transaction. A row that is being replaced may be missed.
-    SelfSnapshot,
 }
 
 /// What to do about a row that another transaction has locked, as core's `LockWaitPolicy`.
@@ -293,69 +235,6 @@ impl Table {
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
     }
 
-    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
-    /// are attribute numbers, and the first columns of `index`.
-    pub fn scan(
-        &self,
-        index: pg_sys::Oid,
-        keys: &[(i16, Match)],
-        see: Snapshot,
-        mut visit: impl FnMut(Row) -> bool,
-    ) {
-        let mut scan_keys: Vec<_> =
-            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        let snapshot = match see {
-            Snapshot::Catalog => std::ptr::null_mut(),
-            Snapshot::SelfSnapshot => &raw mut pg_sys::SnapshotSelfData,
-        };
-        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended below, or by
-        // the transaction's abort.
-        unsafe {
-            let scan = pg_sys::systable_beginscan(
-                self.relation,
-                index,
-                true,
-                snapshot,
-                scan_keys.len() as i32,
-                scan_keys.as_mut_ptr(),
-            );
-            loop {
-                let tuple = pg_sys::systable_getnext(scan);
-                if tuple.is_null() {
-                    break;
-                }
-                memory::check().or_raise();
-                if !visit(self.row(tuple)) {
-                    break;
-                }
-            }
-            pg_sys::systable_endscan(scan);
-        }
-    }
-
-    /// The last row, in the index's order, whose columns match `keys`.
-    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
-        let mut scan_keys: Vec<_> =
-            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        // SAFETY: as in `scan`. The index stays locked until the transaction ends.
-        unsafe {
-            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
-            let scan = pg_sys::systable_beginscan_ordered(
-                self.relation,
-                index,
-                std::ptr::null_mut(),
-                scan_keys.len() as i32,
-                scan_keys.as_mut_ptr(),
-            );
-            let direction = pg_sys::ScanDirection::BackwardScanDirection;
-            let tuple = pg_sys::systable_getnext_ordered(scan, direction);
-            let row = (!tuple.is_null()).then(|| self.row(tuple));
-            pg_sys::systable_endscan_ordered(scan);
-            pg_sys::index_close(index, pg_sys::NoLock as _);
-            row
-        }
-    }
-
     /// The row of a relation that always has exactly one, such as a sequence of core's.
     pub fn only_row(&self) -> Row {
         // SAFETY: as in `scan`, without an index.
@@ -371,22 +250,6 @@ impl Table {
             pg_sys::systable_endscan(scan);
             row
         }
-    }
-
-    /// The first row that [`Table::scan`] finds.
-    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
-        let mut found = None;
-        self.scan(index, keys, see, |row| {
-            found = Some(row);
-            false
-        });
-        found
-    }
-
-    /// The row that [`Table::find`] finds now, without a predicate lock unless the row is just being replaced.
-    pub fn find_current(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
-        self.find(index, keys, Snapshot::SelfSnapshot)
-            .or_else(|| self.find(index, keys, Snapshot::Catalog))
     }
 
     /// Locks the version of a row that was found, in order to change it.

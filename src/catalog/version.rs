@@ -8,7 +8,8 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::table::{Match, Row, Snapshot, Table};
+use super::scan::{Match, Snapshot};
+use super::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::shared;
 

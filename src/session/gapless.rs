@@ -57,11 +57,11 @@ struct State {
     held: Nested<SequenceId, Held>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
-    /// The positions are written already, so each draw writes its own.
-    closing: bool,
 }
 
 static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+/// Whether the positions are written already, so that each draw writes its own.
+static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// Whether this transaction has drawn from a gapless sequence.
 static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
 
@@ -137,14 +137,11 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// What is left of a sequence for this transaction, which has locked its position. `None`: the memo is out of date.
 ///
 /// # Errors
-/// 25006 in a read-only transaction; 55P03, 57014 and 40P01 if the wait for another transaction ends without the
-/// lock; `NoPosition`.
+/// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and 40P01 if the wait for
+/// another transaction ends without the lock; `NoPosition`.
 pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
-    // SAFETY: each raises an error or does nothing; the names are C strings.
-    unsafe {
-        pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr());
-        pg_sys::PreventCommandIfParallelMode(c"hilo_nextval()".as_ptr());
-    }
+    // SAFETY: raises an error or does nothing; the name is a C string.
+    unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = level();
     let known = with(|state| {
         state.empty_one(entry);
@@ -169,10 +166,14 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
 fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
+    // SAFETY: reads a static.
+    if unsafe { pg_sys::IsInParallelMode() } {
+        return Err(HiloError::GaplessInParallelMode(memo.name()));
+    }
     let ids = catalog_oids()?;
     let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
     let Some(Locked { counter, sequence, root }) = locked else {
-        let found = definitions::current(&ids, entry.id)?;
+        let found = definitions::by_id(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(match gucs::node().1 {
                 1 => HiloError::NoPosition(memo.name()),
@@ -198,7 +199,7 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
     let count = with(|state| {
         let count = state.held.get_mut(&entry.id)?.count.as_mut()?;
         count.next = range.end;
-        state.closing.then_some(count.counter)
+        CLOSING.get().then_some(count.counter)
     });
     match count {
         Some(counter) => write(entry.id, counter, range.end),
@@ -215,7 +216,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     let Some(run) = terms.mapping.run(range) else {
         return Err(HiloError::exhausted(memo.name(), &terms.mapping));
     };
-    if with(|state| state.closing) {
+    if CLOSING.get() {
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));
     }
@@ -253,7 +254,6 @@ pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
 fn write_all() {
     let counts = with(|state| {
         state.empty();
-        state.closing = true;
         let mut counts = Vec::new();
         for held in state.held.values_mut() {
             if let Held { entry, count: Some(count), .. } = held
@@ -293,6 +293,8 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::*;
+    // Another library's callback may be the first to draw, after this one.
+    CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     if !ACTIVE.get() {
         return;
     }
@@ -341,7 +343,6 @@ fn end() {
     with(|state| {
         state.empty();
         state.held.clear();
-        state.closing = false;
     });
     if shared::get().is_err() {
         // Without shared memory nobody tells this session what is changed.

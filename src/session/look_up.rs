@@ -16,12 +16,12 @@ use super::{auto_create, gapless, invalidation, slice_table, uncommitted, wait};
 use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
-use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::privileges::{self, Held, Privileges};
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
 use crate::shared;
-use crate::shared::notice::Notice;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::Slot;
 
@@ -40,7 +40,7 @@ pub fn look_up(
     };
     match memo.entry() {
         Some(entry) if memo.allows(needs) => Ok((memo, entry)),
-        _ => Err(privileges::denied(&memo.name, needs, memo.privileges())),
+        _ => Err(privileges::denied(memo.name_bytes(), needs, memo.privileges())),
     }
 }
 
@@ -48,6 +48,8 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
     if let Some(found) = definitions::by_name(name)? {
         return Ok(found);
     }
+    // Without shared memory no sequence can be created either, so that is what to say.
+    shared::get()?;
     if gucs::auto_create() {
         privileges::may_create()?;
         auto_create::create(name)?;
@@ -67,7 +69,7 @@ fn resolve(
         return Err(HiloError::Recovery("hilo_nextval"));
     }
     if !invalidation::in_progress()
-        && let Some(memo) = by_notice(name, known, needs)?
+        && let Some(memo) = by_nameplate(name, known, needs)?
     {
         return Ok(memo);
     }
@@ -79,13 +81,16 @@ fn resolve(
         let names_at = names_version();
         let user = ffi::current_user();
         let sequence = find_sequence(name)?;
-        let held = privileges::of(&sequence, user)?;
-        if held == Privileges::NONE {
-            return Err(privileges::denied(&sequence.name, needs, held));
+        let held = Held::read(&sequence, user)?;
+        if held.privileges == Privileges::NONE {
+            return Err(privileges::denied(&sequence.name, needs, held.privileges));
         }
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let mut attached = None;
         let (version_at, version, narrowed) = if sequence.definition.gapless {
+            if invalidation::in_progress() {
+                uncommitted::refuse_made_gapless(&sequence)?;
+            }
             gapless::attach(entry, &sequence);
             (std::ptr::from_ref(definitions), definitions_at, false)
         } else if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
@@ -96,15 +101,15 @@ fn resolve(
             attached = Some(found);
             (&raw const slot.version, version, narrowed)
         };
-        let notice = match &attached {
-            Some(attached) => notice_of(&sequence, attached, user)?,
+        let nameplate = match &attached {
+            Some(attached) => nameplate_of(&sequence, attached, &held),
             None => None,
         };
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
-        if let (Some(notice), Some(attached)) = (notice, attached) {
-            shared::get()?.notice(my_database(), attached.slot, attached.version, notice);
+        if let (Some(nameplate), Some(attached)) = (nameplate, attached) {
+            shared::get()?.put_up(my_database(), attached.slot, attached.version, nameplate);
         }
         let meaning = Meaning {
             entry,
@@ -113,7 +118,7 @@ fn resolve(
             // A narrowed memo is good for this call only.
             names_version: if narrowed { 0 } else { names_at },
             user,
-            privileges: held,
+            privileges: held.privileges,
             key_format: sequence.definition.parsed_key_format(),
         };
         return renewed(name, known, meaning);
@@ -138,40 +143,33 @@ fn my_database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// The notice that other sessions may go by. `None`: what was found may not be what they would find, or has no room.
-fn notice_of(
-    sequence: &Sequence,
-    attached: &Attached,
-    user: pg_sys::Oid,
-) -> Result<Option<Notice>, HiloError> {
+/// The nameplate that other sessions may go by. `None`: what was found may not be what they would find, or has no room.
+fn nameplate_of(sequence: &Sequence, attached: &Attached, held: &Held) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
     if wrote || attached.narrowed || invalidation::in_progress() {
-        return Ok(None);
+        return None;
     }
     // The owner has not read what others may do; a session of theirs will.
-    let granted = match privileges::acts_as(user, sequence.owner) {
-        true => None,
-        false => {
-            let granted = privileges::granted(sequence.id)?;
-            Some(granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>())
-        }
-    };
+    let granted = held.granted.as_ref().map(|granted| {
+        granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>()
+    });
     let key_format = sequence.definition.key_format.as_deref();
-    Ok(Notice::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref()))
+    Nameplate::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref())
 }
 
-/// A memo made by the notice of another session, without the catalog of hilo. `None`: there is no notice, or it does
+/// A memo made by the nameplate of another session, without the catalog of hilo. `None`: there is no nameplate, or it does
 /// not say that the user may do what is needed.
-fn by_notice(
+fn by_nameplate(
     name: &[u8],
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<Option<&'static Memo>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(None) };
     let (names_at, user) = (names_version(), ffi::current_user());
-    let Some((slot, key, notice)) = shared.noticed(my_database(), name) else { return Ok(None) };
-    let Some(held) = privileges::of_noticed(&notice, user).filter(|held| held.any_of(needs)) else {
+    let Some((slot, key, nameplate)) = shared.named(my_database(), name) else { return Ok(None) };
+    let Some(held) = privileges::of_nameplate(&nameplate, user).filter(|held| held.any_of(needs))
+    else {
         return Ok(None);
     };
     let entry = entry_for((pg_sys::Oid::from_u32(key.extension), key.sequence))?;
@@ -179,11 +177,11 @@ fn by_notice(
     wait::ensure_worker(shared);
     let _pin = Pin::found(Pinned::new(slot));
     let locked = shared.lock_slot(shared.number_of(slot));
-    let learned = Learned::of(&locked).filter(|learned| learned.version == notice.version());
+    let learned = Learned::of(&locked).filter(|learned| learned.version == nameplate.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
     let version = settle(entry, slot, learned, false).version;
-    let format = notice.key_format().and_then(|text| KeyFormat::parse(text).ok());
+    let format = nameplate.key_format().and_then(|text| KeyFormat::parse(text).ok());
     let meaning = Meaning {
         entry,
         version_at: &raw const slot.version,

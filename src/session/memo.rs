@@ -1,10 +1,11 @@
 //! What a name means to this backend: which sequence, how it is numbered, what the user may do.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
@@ -15,13 +16,16 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::kept::{kept, kept_bytes, prefetch_two_lines};
 use crate::shared::key::Key;
 use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
 
 /// A sequence that this backend has used. An entry is made once and never freed: like core, hilo remembers
-/// the value that a session was given last for as long as the session lasts. What a call needs is stored
-/// together, because a session that uses thousands of sequences pays for each cache line.
+/// the value that a session was given last for as long as the session lasts.
+///
+/// A session that draws from thousands of sequences pays for each cache line that a call touches. So what a call needs
+/// is in the first two lines of an entry and of a slot, and in the one line of a memo.
 #[repr(C, align(64))]
 pub struct Entry {
     /// Where the sequence is served from; `None` while the transaction that defined it serves itself.
@@ -34,11 +38,11 @@ pub struct Entry {
     pub floor: Cell<Index>,
     /// When this backend last drew from the pool, counted in its draws; 0: never.
     pub drawn_at: Cell<u64>,
-    pub terms: Cell<Terms>,
     /// The size of the last slice.
     pub grown: Cell<i32>,
     /// Whether the sequence is gapless: it has no slot, and the current transaction counts it.
     pub gapless: Cell<bool>,
+    pub terms: Cell<Terms>,
     extension: pg_sys::Oid,
     pub epoch: Cell<Epoch>,
     pub id: SequenceId,
@@ -53,18 +57,22 @@ pub struct Entry {
 pub struct Last {
     value: Option<i64>,
     used: Option<(&'static Memo, &'static Entry)>,
+    /// How often they had been discarded by then.
+    discards: u64,
 }
 
 impl Last {
     pub fn of(entry: &Entry) -> Last {
-        Last { value: entry.last.get(), used: LAST.get() }
+        Last { value: entry.last.get(), used: LAST.get(), discards: DISCARDS.get() }
     }
 
-    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
+    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence. What was discarded
+    /// since stays undefined.
     pub fn bring_back(self, entry: &'static Entry) {
-        entry.last.set(self.value);
+        let kept = self.discards == DISCARDS.get();
+        entry.last.set(self.value.filter(|_| kept));
         if LAST.get().is_some_and(|(_, used)| std::ptr::eq(used, entry)) {
-            LAST.set(self.used);
+            LAST.set(self.used.filter(|_| kept));
         }
     }
 }
@@ -72,16 +80,35 @@ impl Last {
 /// A name as one user has looked it up. Its layout follows the same rule as an entry's.
 #[repr(C, align(64))]
 pub struct Memo {
-    pub name: Box<[u8]>,
     entry: Cell<Option<&'static Entry>>,
     version_at: Cell<*const AtomicU64>,
     version: Cell<u64>,
     names_version: Cell<u64>,
     user: Cell<pg_sys::Oid>,
     privileges: Cell<Privileges>,
-    pub key_format: RefCell<KeyFormat>,
+    name_len: u16,
+    name: NamePlace,
+    keys: &'static Keys,
+}
+
+// One cache line, and the mapping of an entry ends with its second one.
+const _: () = assert!(size_of::<Memo>() == 64);
+const _: () = assert!(std::mem::offset_of!(Entry, terms) + size_of::<Mapping>() <= 128);
+
+/// A name: in the memo itself if it is short.
+union NamePlace {
+    short: [u8; SHORT_NAME],
+    long: *const u8,
+}
+
+const SHORT_NAME: usize = 16;
+
+/// What only text keys need.
+#[derive(Default)]
+struct Keys {
+    format: RefCell<KeyFormat>,
     /// The server prefix, and all of a key but its value.
-    keys: RefCell<Option<(Box<[u8]>, Frame)>>,
+    frame: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
 /// What a name means, and for how long.
@@ -98,11 +125,36 @@ pub struct Meaning {
 /// The version that memos of this transaction's own definitions point to. It never changes.
 pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-type Memos = FxHashMap<&'static [u8], &'static Memo>;
+/// A memo, found by its name.
+struct ByName(&'static Memo);
+
+impl std::borrow::Borrow<[u8]> for ByName {
+    fn borrow(&self) -> &[u8] {
+        self.0.name_bytes()
+    }
+}
+
+impl Hash for ByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name_bytes().hash(state);
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &ByName) -> bool {
+        self.0.is_of(other.0.name_bytes())
+    }
+}
+
+impl Eq for ByName {}
+
+type Memos = FxHashSet<ByName>;
 type Entries = FxHashMap<(pg_sys::Oid, SequenceId), &'static Entry>;
 
 static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
+/// How often this session has discarded what currval and lastval are.
+static DISCARDS: Global<Cell<u64>> = Global::new(Cell::new(0));
 static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
 
 impl Memo {
@@ -114,6 +166,15 @@ impl Memo {
         self.names_version.get() == names_version()
             && self.user.get() == ffi::current_user()
             && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
+    }
+
+    /// Begins to fetch all that a draw will need, so that it waits once for memory and not for one thing after the other.
+    #[inline(always)]
+    pub fn fetch(&self) {
+        if let Some(entry) = self.entry.get() {
+            prefetch_two_lines(entry);
+            prefetch_two_lines(self.version_at.get());
+        }
     }
 
     #[inline(always)]
@@ -130,8 +191,30 @@ impl Memo {
         self.privileges.get()
     }
 
+    /// Whether it is the memo of this name.
+    #[inline(always)]
+    pub fn is_of(&self, name: &[u8]) -> bool {
+        *self.name_bytes() == *name
+    }
+
+    #[inline(always)]
+    pub fn name_bytes(&self) -> &[u8] {
+        let len = self.name_len as usize;
+        // SAFETY: `remember` has written the one that the length says, and what is long is never freed.
+        unsafe {
+            match len <= SHORT_NAME {
+                true => &self.name.short[..len],
+                false => std::slice::from_raw_parts(self.name.long, len),
+            }
+        }
+    }
+
+    pub fn key_format(&self) -> Ref<'_, KeyFormat> {
+        self.keys.format.borrow()
+    }
+
     pub fn name(&self) -> String {
-        escape_for_message(&self.name)
+        escape_for_message(self.name_bytes())
     }
 
     /// The frame of the keys under this server prefix, if that prefix was the last one asked for.
@@ -139,13 +222,14 @@ impl Memo {
     pub fn key_frame(&'static self, prefix: &[u8]) -> Option<&'static Frame> {
         // SAFETY: only `frame_keys` and `renew` replace it, and no caller keeps the result until either is
         // called.
-        let (made_with, frame) = unsafe { self.keys.try_borrow_unguarded() }.ok()?.as_ref()?;
+        let (made_with, frame) =
+            unsafe { self.keys.frame.try_borrow_unguarded() }.ok()?.as_ref()?;
         (**made_with == *prefix).then_some(frame)
     }
 
     /// Makes the frame of the keys under this prefix, which has been checked.
     pub fn frame_keys(&self, format: &KeyFormat, prefix: &[u8]) {
-        self.keys.replace(Some((prefix.into(), format.frame(&self.name, prefix))));
+        self.keys.frame.replace(Some((prefix.into(), format.frame(self.name_bytes(), prefix))));
     }
 
     /// The version of the slot that the memo was made with. A session compares it after it has pinned the
@@ -161,8 +245,8 @@ impl Memo {
         self.version.set(found.version);
         self.user.set(found.user);
         self.privileges.set(found.privileges);
-        self.key_format.replace(found.key_format);
-        self.keys.replace(None);
+        self.keys.format.replace(found.key_format);
+        self.keys.frame.replace(None);
         self.names_version.set(found.names_version);
     }
 
@@ -202,6 +286,7 @@ pub fn set_last(id: SequenceId, value: i64) {
 /// Makes currval and lastval undefined again, as DISCARD SEQUENCES does.
 pub fn forget_last() {
     LAST.set(None);
+    DISCARDS.set(DISCARDS.get() + 1);
     if let Some(entries) = ENTRIES.borrow().as_ref() {
         entries.values().for_each(|entry| entry.last.set(None));
     }
@@ -210,40 +295,40 @@ pub fn forget_last() {
 /// The memo of a name, which may be out of date. Calls no function of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Memo> {
-    MEMOS.try_borrow().ok()?.as_ref()?.get(name).copied()
+    MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.0)
 }
 
-/// Places a value in memory that is never freed. If memory runs out, it returns an error; the standard
-/// library would end the process, and so the server.
-fn kept<T>(value: T) -> Result<&'static T, HiloError> {
-    // SAFETY: no type that is kept has size 0, so the layout may be allocated. The memory is written
-    // before it is read.
-    unsafe {
-        let place = std::alloc::alloc(std::alloc::Layout::new::<T>()) as *mut T;
-        if place.is_null() {
-            return Err(HiloError::OutOfMemory);
-        }
-        place.write(value);
-        Ok(&*place)
-    }
-}
-
+/// A memo of a name that has none, out of date.
+///
+/// # Errors
+/// `OutOfMemory`
+#[expect(clippy::mutable_key_type, reason = "the name, which is what is hashed, never changes")]
 pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
     let mut memos = MEMOS.borrow_mut();
     let memos = memos.get_or_insert_default();
     memos.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    // No sequence has a name that long.
+    let name_len = u16::try_from(name.len()).map_err(|_| HiloError::OutOfMemory)?;
+    let mut short = [0; SHORT_NAME];
+    let place = match short.get_mut(..name.len()) {
+        Some(bytes) => {
+            bytes.copy_from_slice(name);
+            NamePlace { short }
+        }
+        None => NamePlace { long: kept_bytes(name)?.as_ptr() },
+    };
     let memo = kept(Memo {
-        name: name.into(),
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
         version: Cell::new(0),
         names_version: Cell::new(0),
         user: Cell::new(pg_sys::InvalidOid),
         privileges: Cell::new(Privileges::NONE),
-        key_format: RefCell::default(),
-        keys: RefCell::default(),
+        name_len,
+        name: place,
+        keys: kept(Keys::default())?,
     })?;
-    memos.insert(&memo.name, memo);
+    memos.insert(ByName(memo));
     Ok(memo)
 }
 

@@ -43,6 +43,8 @@ pub enum Origin {
     Continues(Version, Mapping),
     /// They continue those that all sessions share, from where these stand.
     Shared,
+    /// They continue those of a gapless sequence: of the version that this transaction has written, if it is one.
+    Gapless(Option<Version>),
 }
 
 struct Own {
@@ -111,16 +113,20 @@ static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    let inherited = match origin {
-        Origin::Continues(before, _) => state.origins.get(&before).copied(),
-        _ => None,
+    let before = match origin {
+        Origin::Continues(before, _) => Some(before),
+        Origin::Gapless(before) => before,
+        Origin::New | Origin::Shared => None,
     };
+    let inherited = before.and_then(|before| state.origins.get(&before).copied());
     match (origin, inherited) {
         (Origin::New, _) => {
             state.origins.remove(&version);
         }
         // A version that continues one with shared numbers has shared numbers too.
-        (_, Some(Origin::Shared)) => state.origins.grow((version, Origin::Shared))?,
+        (_, Some(inherited @ (Origin::Shared | Origin::Gapless(_)))) => {
+            state.origins.grow((version, inherited))?;
+        }
         _ => state.origins.grow((version, origin))?,
     };
     Ok(())
@@ -145,7 +151,8 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     let origin = state.origins.get(&version).copied().unwrap_or(Origin::New);
-    if matches!(origin, Origin::Shared) {
+    // The next transaction gets the same numbers if this one rolls back.
+    if matches!(origin, Origin::Shared | Origin::Gapless(_)) {
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     }
     let floor = state.floor(&version);
@@ -168,6 +175,24 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     entry.terms.set(terms);
     entry.slice.set(own.slice);
     Ok(true)
+}
+
+/// Refuses draws from a sequence that this transaction has made gapless. A rollback makes it an ordinary one again, which
+/// would serve them once more.
+///
+/// # Errors
+/// `Renumbered`
+pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
+    let Some((_, version)) = positions::find_written(sequence.id, gucs::node().0)? else {
+        return Ok(());
+    };
+    let state = STATE.borrow();
+    match state.as_ref().and_then(|state| state.origins.get(&version)) {
+        Some(Origin::Shared | Origin::Continues(..)) => {
+            Err(HiloError::Renumbered(sequence.name.to_string()))
+        }
+        Some(Origin::New | Origin::Gapless(_)) | None => Ok(()),
+    }
 }
 
 /// How far this transaction has served the version of a position row that it has written.

@@ -1,5 +1,5 @@
 //! Which slot serves which sequence: a shared hash table of core's, and a list of the free slots; and which slot may
-//! have the notice of a name.
+//! have the nameplate of a name.
 
 use std::ffi::c_void;
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 use rustc_hash::FxHasher;
 
 use super::key::Key;
-use super::notice::Notice;
+use super::nameplate::Nameplate;
 use super::pin::Pinned;
 use super::slot::{Locked, Slot};
 use super::{LockMode, Shared};
@@ -157,37 +157,43 @@ impl Shared {
         (hasher.finish() % self.names.len() as u64) as usize
     }
 
-    /// The notice of a name of `database`, with the key of the sequence and its slot, if there is one and it is valid.
-    pub fn noticed(
+    /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there is one and it is valid.
+    pub fn named(
         &'static self,
         database: u32,
         name: &[u8],
-    ) -> Option<(&'static Slot, Key, Notice)> {
+    ) -> Option<(&'static Slot, Key, Nameplate)> {
         let place = &self.names[self.place_of_name(database, name)];
         let number = (place.load(Acquire) as usize).checked_sub(1)?;
         let locked = self.lock_slot(number);
-        let (key, notice) = (locked.key, locked.notice);
+        let (key, nameplate) = (locked.key, locked.nameplate);
         let valid = key.database == database
-            && notice.name() == name
-            && notice.version() == locked.slot.version.load(Relaxed);
-        valid.then_some((locked.slot, key, notice))
+            && nameplate.name() == name
+            && nameplate.version() == locked.slot.version.load(Relaxed);
+        valid.then_some((locked.slot, key, nameplate))
     }
 
-    /// Leaves a notice of what a look-up has found in a slot of this version.
-    pub fn notice(&'static self, database: u32, slot: &'static Slot, version: u64, found: Notice) {
+    /// Puts up a nameplate of what a look-up has found in a slot of this version.
+    pub fn put_up(
+        &'static self,
+        database: u32,
+        slot: &'static Slot,
+        version: u64,
+        found: Nameplate,
+    ) {
         let number = self.number_of(slot);
         let mut locked = self.lock_slot(number);
         if locked.slot.version.load(Relaxed) != version || locked.key.database != database {
             return;
         }
-        locked.notice = found.at(version);
+        locked.nameplate = found.at(version);
         drop(locked);
         let place = &self.names[self.place_of_name(database, found.name())];
         place.store(number as u32 + 1, Release);
     }
 
-    /// Makes all notices of a database invalid, as another may have its OID.
-    pub fn forget_notices(&'static self, database: u32) {
+    /// Makes all nameplates of a database invalid, as another may have its OID.
+    pub fn take_down_nameplates(&'static self, database: u32) {
         for (number, slot) in self.slots.iter().enumerate() {
             if slot.database.load(Acquire) == database {
                 self.lock_slot(number).outdate();

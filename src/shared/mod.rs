@@ -13,7 +13,7 @@ pub mod content;
 pub mod directory;
 pub mod inventory;
 pub mod key;
-pub mod notice;
+pub mod nameplate;
 pub mod pending;
 pub mod pin;
 pub mod slices;
@@ -116,7 +116,7 @@ pub struct Shared {
     guarded: &'static [Guarded],
     free: &'static [AtomicU32],
     wanted: &'static [AtomicU64],
-    /// By the hash of a name: the number of the slot that may have its notice, plus one.
+    /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     requests: &'static [Request],
@@ -208,6 +208,9 @@ impl Shared {
     }
 }
 
+/// In bytes; each part begins at a multiple of it.
+const ALIGNMENT: usize = align_of::<Slot>();
+
 /// How many of each part there are. [`offsets`](Self::offsets) says where each part begins.
 struct Layout {
     slots: usize,
@@ -252,10 +255,10 @@ impl Layout {
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
             let start = end;
-            end = (start + size).next_multiple_of(64);
+            end = (start + size).next_multiple_of(ALIGNMENT);
             start
         });
-        (starts, end + 64)
+        (starts, end + ALIGNMENT)
     }
 
     fn map_size(&self) -> usize {
@@ -306,13 +309,13 @@ unsafe extern "C-unwind" fn startup() {
     let mut found = false;
     // SAFETY: the size is what was requested.
     let memory = unsafe { pg_sys::ShmemInitStruct(c"hilo".as_ptr(), size, &mut found) };
-    let base = (memory as usize).next_multiple_of(64) as *mut u8;
+    let base = (memory as usize).next_multiple_of(ALIGNMENT) as *mut u8;
     if !found {
-        // SAFETY: `size` is 64 bytes more than the parts need, and aligning `base` skips fewer than 64.
-        unsafe { std::ptr::write_bytes(base, 0, size - 64) };
+        // SAFETY: `size` is ALIGNMENT more than the parts need, and aligning `base` skips less.
+        unsafe { std::ptr::write_bytes(base, 0, size - ALIGNMENT) };
     }
     let map = init_map(&layout);
-    // SAFETY: the parts lie within the memory, aligned to 64 bytes. All are valid when zeroed, except for
+    // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when zeroed, except for
     // what `fill` writes before another process can look.
     let shared = unsafe {
         let part = |at: usize| base.add(starts[at]) as *mut c_void;

@@ -24,7 +24,7 @@ use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
 use super::key::Key;
-use super::notice::Notice;
+use super::nameplate::Nameplate;
 use super::{Condition, Lock};
 use crate::errors::FaultKind;
 
@@ -64,6 +64,7 @@ impl Terms {
     };
 }
 
+/// What a draw touches is in its first two cache lines.
 #[repr(C, align(64))]
 pub struct Slot {
     pub version: AtomicU64,
@@ -166,7 +167,7 @@ pub struct Inner {
     pub fault: Fault,
     /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
-    pub notice: Notice,
+    pub nameplate: Nameplate,
 }
 
 /// As many ranges as a pool can have to flush at once, and what one reservation brings.
@@ -295,7 +296,7 @@ impl Inner {
             errors: 0,
             fault: Fault::NONE,
             warned: 0,
-            notice: Notice::NONE,
+            nameplate: Nameplate::NONE,
         }
     }
 }

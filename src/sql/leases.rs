@@ -55,7 +55,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     };
     let id = leases::insert(&ids, &new).or_raise();
     lease::expires(expires_at).or_raise();
-    let definition = definitions::current(&ids, taken.id).or_raise().map(|found| found.definition);
+    let definition = definitions::by_id(&ids, taken.id).or_raise().map(|found| found.definition);
     let format = definition.and_then(|definition| definition.key_format);
     let format = format.as_deref().unwrap_or(key_format::DEFAULT);
     let values = [
@@ -150,7 +150,7 @@ fn may_end(ids: &CatalogOids, lease: &leases::Lease) -> Result<bool, HiloError> 
     if privileges::acts_as(user, lease.role) {
         return Ok(true);
     }
-    let sequence = definitions::current(ids, lease.sequence)?;
+    let sequence = definitions::by_id(ids, lease.sequence)?;
     Ok(sequence.is_some_and(|sequence| privileges::acts_as(user, sequence.owner)))
 }
 

@@ -25,11 +25,12 @@ pub fn known(args: Args) -> Option<&'static Memo> {
     let name = args.plain_name(0)?;
     // SAFETY: what this call site remembers is null or a memo, which is never freed.
     if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
-        && *memo.name == *name
+        && memo.is_of(name)
     {
         return Some(memo);
     }
     let memo = memo::find(name)?;
+    memo.fetch();
     args.set_extra(memo);
     Some(memo)
 }

@@ -134,8 +134,9 @@ fn renumber(
     let epoch = old.epoch.next();
     let origin = match start {
         Start::Restarts => Origin::New,
-        // The next transaction gets the same numbers if this one rolls back.
-        Start::Continues if sequence.definition.gapless => Origin::Shared,
+        Start::Continues if sequence.definition.gapless => {
+            Origin::Gapless(locked.is_own().then(|| locked.version()))
+        }
         Start::Continues if locked.is_own() => {
             Origin::Continues(locked.version(), old.mapping(&sequence.definition))
         }

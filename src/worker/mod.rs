@@ -9,6 +9,7 @@ mod evict;
 mod exhaustion_warning;
 mod leases;
 mod orphans;
+mod read_ahead;
 mod refill;
 mod reserve;
 mod role_sync;
@@ -34,6 +35,7 @@ pub struct Worker {
     database: pg_sys::Oid,
     place: Place,
     retries: refill::Retries,
+    first_uses: read_ahead::FirstUses,
     came_at: Instant,
     /// Since when the database has had no session.
     alone_since: Option<Instant>,
@@ -132,6 +134,7 @@ impl Worker {
             database,
             place,
             retries: refill::Retries::default(),
+            first_uses: read_ahead::FirstUses::default(),
             came_at: now,
             alone_since: None,
             departures: shared.departures(place),

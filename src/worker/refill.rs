@@ -107,6 +107,7 @@ impl Worker {
             if !plans.is_empty() {
                 any = true;
                 self.reserve(plans);
+                self.read_ahead();
             }
             self.interrupts();
         }
@@ -269,6 +270,9 @@ impl Worker {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
+                    if plan.is_first_use() {
+                        self.first_uses.note(plan.index_space.key.sequence);
+                    }
                     self.publish(plan, reserved, commit);
                 }
                 Outcome::Locked => self.fail(
@@ -279,6 +283,11 @@ impl Worker {
                         message: "its row in hilo.position, or the table, is locked by another transaction".into(),
                     },
                 ),
+                // Who has begun to wait meanwhile asks again.
+                Outcome::NotOurs => {
+                    self.shared.slots[plan.number].refilled.broadcast();
+                    gone.push(plan.number);
+                }
                 Outcome::Gone => {
                     let mut locked = self.shared.lock_slot(plan.number);
                     locked.end();

@@ -18,7 +18,7 @@ use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::Terms;
+use crate::shared::slot::{Terms, UNKNOWN};
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -41,6 +41,18 @@ pub struct Plan {
     pub _pin: Pinned,
 }
 
+impl Plan {
+    /// Whether it is to be read ahead: no session waits.
+    fn is_ahead(&self) -> bool {
+        self.index_space.epoch == UNKNOWN && self.need == 0
+    }
+
+    /// Whether a session waits to use the sequence for the first time since it has this slot.
+    pub fn is_first_use(&self) -> bool {
+        self.index_space.epoch == UNKNOWN && self.need > 0
+    }
+}
+
 /// The result of a reservation.
 pub enum Outcome {
     /// Another transaction has locked the row, the definition or a table, or the row has an earlier epoch than
@@ -48,6 +60,8 @@ pub enum Outcome {
     Locked,
     /// There is no such sequence, or it is gapless.
     Gone,
+    /// Nobody waits for it, and this server has not served it, or not since it was promoted or restored.
+    NotOurs,
     Reserved(Reserved),
 }
 
@@ -82,9 +96,14 @@ pub fn reserve(
     let id = plan.index_space.key.sequence;
     let locked = match positions::lock(ids, id, numbering::node()?, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
+        RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
         RowLock::Missing => return first_on_node(ids, shared, plan),
         RowLock::Locked(locked) => locked,
     };
+    // What another server serves is taken over by those who use it, and by nobody else.
+    if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
+        return Ok(Outcome::NotOurs);
+    }
     // Read after the row was locked: a session that changes what the indexes mean holds that lock. Until the
     // position is ours, replication may change that too, and it locks the definition.
     let sequence = match locked.position.is_ours() {

@@ -23,8 +23,8 @@ pub const CORE_KEYS: Contender = contender(
 );
 
 /// The contenders, in the order of the table.
-pub const LOADED: [&Contender; 7] =
-    [&CORE_1, &CORE_1000, &HILO, &ORDERED, &CORE_KEYS, &KEYS, &UUID];
+pub const LOADED: [&Contender; 8] =
+    [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &CORE_KEYS, &KEYS, &UUID];
 
 /// Tables for each, without an index: COPY costs little more than its rows then. Autovacuum leaves them alone.
 fn create(client: &mut Client) {

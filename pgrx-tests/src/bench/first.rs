@@ -1,4 +1,4 @@
-//! First calls: of a session, and of a server.
+//! First calls: of a session, and of a server; and first uses of sequences.
 
 use std::time::Instant;
 
@@ -48,5 +48,43 @@ pub fn measure(bench: &mut Bench) {
             let cost = microseconds(&mut bench.connect(), contender);
             bench.results.push(format!("first/start/{}", contender.id), cost);
         }
+    }
+}
+
+/// Ways to draw from the sequence `{n}` of those that `many` has created.
+const USES: [(&str, &str); 2] =
+    [("hilo", "hilo_nextval('tenant-' || n)"), ("core", "nextval(('tenant_' || n)::regclass)")];
+
+/// `first/use/WAY`: milliseconds for drawing once from each of many sequences, for the first time since the server's
+/// start; `first/waits/WAY`: in how many of these calls the session waited; `first/created`: microseconds for the first
+/// number of a sequence that hilo.auto_create creates.
+pub fn uses(bench: &mut Bench) {
+    let count = bench.plan.sequences * 9 / 10;
+    bench.results.say("first uses", count.to_string());
+    for round in bench.rounds(bench.plan.restarts) {
+        bench.cluster.restart();
+        let mut client = bench.connect();
+        client.run("SELECT hilo_nextval('hilo')");
+        for (way, call) in rotated(&USES, round) {
+            let sql = format!("SELECT count({call}) FROM generate_series(1, {count}) n");
+            let began = Instant::now();
+            client.run(&sql);
+            let time = began.elapsed().as_secs_f64() * 1e3;
+            let waits = match way {
+                "hilo" => client.one::<f64>(
+                    "SELECT sum(waits)::float8 FROM hilo_stat_sequences WHERE name LIKE 'tenant-%'",
+                ),
+                _ => 0.0,
+            };
+            bench.results.push(format!("first/use/{way}"), time);
+            bench.results.push(format!("first/waits/{way}"), waits);
+        }
+    }
+    let mut client = bench.connect();
+    client.run("SET hilo.auto_create = on");
+    for number in 0..50 * bench.plan.restarts {
+        let began = Instant::now();
+        client.run(&format!("SELECT hilo_nextval('created-{number}')"));
+        bench.results.push("first/created".to_owned(), began.elapsed().as_secs_f64() * 1e6);
     }
 }

@@ -54,7 +54,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A full run: about fourteen minutes.
     /// A full run: about sixteen minutes.
     pub fn full() -> Plan {
         Plan {
@@ -105,8 +104,8 @@ pub struct Bench {
 /// A measurement: its name, its time in seconds, and its function.
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
-/// The one with a restart disconnects all sessions, so it is last.
-const MEASUREMENTS: [Measurement; 14] = [
+/// Those with restarts disconnect all sessions, so they are last.
+const MEASUREMENTS: [Measurement; 15] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -121,6 +120,7 @@ const MEASUREMENTS: [Measurement; 14] = [
     ("many sequences", 60, many::measure),
     ("memory", 10, footprint::memory),
     ("first calls", 60, first::measure),
+    ("first uses of sequences", 60, first::uses),
 ];
 
 impl Bench {

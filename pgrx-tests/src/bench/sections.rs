@@ -53,12 +53,13 @@ fn spread(stat: Option<Stat>) -> String {
 }
 
 pub fn all(results: &Results) -> Vec<Section> {
-    let mut all = vec![
+    vec![
         call(results),
         bulk(results),
         sessions(results),
         statements(results),
         insert(results),
+        without_holes(results),
         copy(results),
         parallel_query(results),
         long_calls(results),
@@ -66,27 +67,24 @@ pub fn all(results: &Results) -> Vec<Section> {
         burned(results),
         many(results),
         first_calls(results),
+        first_uses(results),
         memory(results),
-    ];
-    // The samples of an older run have none of it.
-    if results.stat("gapless/row/gapless").is_some() {
-        all.insert(5, without_holes(results));
-    }
-    all
+    ]
 }
 
-/// The short table, for the README too: cost, throughput, WAL, numbers burned.
+/// The short table, for the README too: cost, throughput, rows, WAL, numbers burned.
 pub fn summary(results: &Results) -> Table {
     let mut table = Table::new(&[
         "",
         "ns for a call",
         "million/s, 8 sessions",
         "µs for a row of a long INSERT",
+        "µs for a row of a long COPY",
         "WAL for a million, kB",
         "burned by 1,000 short connections",
     ]);
     if results.words("connections") != "1000" {
-        table.head[5] = format!("burned by {} short connections", results.words("connections"));
+        table.head[6] = format!("burned by {} short connections", results.words("connections"));
     }
     for contender in [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED] {
         let id = contender.id;
@@ -98,6 +96,7 @@ pub fn summary(results: &Results) -> Table {
                 cell(over.map(|stat| stat.median)),
                 median(format!("throughput/{id}/8"), 1e-6),
                 median(format!("insert/{id}"), 1e-3),
+                median(format!("copy/table/{id}"), 1e-3),
                 median(format!("wal/bytes/{id}"), 1e-3),
                 median(format!("burned/{id}"), 1.0),
             ],
@@ -444,6 +443,26 @@ fn first_calls(results: &Results) -> Section {
             .to_owned(),
         tables: vec![table],
         picture: Some(("first", "First calls")),
+    }
+}
+
+fn first_uses(results: &Results) -> Section {
+    let count = results.words("first uses");
+    let head = ["", "after the server's start, ms", "of those, waits"];
+    let mut table = Table::new(&head);
+    for (id, label) in [("core", "core"), ("hilo", "hilo")] {
+        let waits = results.stat(&format!("first/waits/{id}"));
+        table.row(label, [spread(results.stat(&format!("first/use/{id}"))), spread(waits)]);
+    }
+    let created = spread(results.stat("first/created").map(|stat| stat.times(1e-3)));
+    Section {
+        title: "First uses of sequences",
+        text: format!(
+            "One session draws once from each of {count} sequences, in one statement; none of them has been used since the \
+             server's start. The first number of a sequence that `hilo.auto_create` creates takes {created} ms."
+        ),
+        tables: vec![table],
+        picture: None,
     }
 }
 

@@ -57,6 +57,11 @@ fn crowd_in_all(results: &Results) -> Option<f64> {
     results.ratio(&format!("many/hilo/{}", results.words("sequences")), "many/hilo/1")
 }
 
+fn crowd_over_the_floor(results: &Results) -> Option<f64> {
+    let n = results.words("sequences");
+    Some(results.over(&format!("many/hilo/{n}"), &format!("many/floor_hilo/{n}"))?.median)
+}
+
 fn crowd(results: &Results) -> Option<f64> {
     let cost = |n: &str| {
         Some(results.over(&format!("many/hilo/{n}"), &format!("many/floor_hilo/{n}"))?.median)
@@ -73,12 +78,12 @@ const ROW: &str =
     "The number is a tenth of a row or less: the difference is smaller than that between rounds.";
 
 /// Why many sequences fall short.
-const MISSES: &str = "A call on one of many sequences waits for memory: the name's place in the hash table, the \
-    memo, its name, and two cache lines of the slot in shared memory are not in the processor's caches. A single \
-    sequence is always in them. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
+const MISSES: &str = "A call on one of many sequences waits for memory twice: for the memo of the name, and for two cache \
+    lines each of the session's entry and of the slot in shared memory. A single sequence is always in the processor's \
+    caches. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
     but takes single values from the pool.";
 
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 21] = [
     Target {
         goal: "cost of a call over the floor, against core's CACHE 1000",
         limit: Limit::AtMost(1.0 / 5.0),
@@ -174,10 +179,28 @@ pub const TARGETS: [Target; 18] = [
         why: "The first call touches pages of hilo's library and shared memory that the session has not mapped yet.",
     },
     Target {
+        goal: "first uses of many sequences after a start, time against core's",
+        limit: Limit::AtMost(1.0),
+        ratio: |results| results.ratio("first/use/hilo", "first/use/core"),
+        why: "The worker commits, and waits for the disk, before its blocks are served; the session waits for a part of that.",
+    },
+    Target {
+        goal: "first number of a sequence that hilo.auto_create creates, ms",
+        limit: Limit::AtMost(0.5),
+        ratio: |results| Some(results.median("first/created")? * 1e-3),
+        why: "Two commits follow each other.",
+    },
+    Target {
         goal: "bytes of WAL for a million numbers, against CACHE 1",
         limit: Limit::AtMost(1.0 / 100.0),
         ratio: |results| results.ratio("wal/bytes/hilo", "wal/bytes/core1"),
         why: "",
+    },
+    Target {
+        goal: "10,000 sequences at random, ns over the floor",
+        limit: Limit::AtMost(100.0),
+        ratio: crowd_over_the_floor,
+        why: MISSES,
     },
     Target {
         goal: "cost of a call in all, 10,000 sequences at random against one",

@@ -44,6 +44,41 @@ fn an_ordinary_sequence_becomes_gapless() {
     cluster.finish();
 }
 
+/// The transaction that makes an ordinary sequence gapless draws nothing from it: a rollback brings back an ordinary
+/// sequence, which serves no value twice.
+#[test]
+fn its_transaction_does_not_draw() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('bills'); SELECT hilo_nextval('bills')");
+    for draw in ["hilo_nextval('bills')", "hilo_nextvals('bills', 2)", "hilo_nextrange('bills', 2)"]
+    {
+        client.run("BEGIN; SELECT hilo_alter('bills', gapless => true)");
+        let refusal = client.refusal(&format!("SELECT {draw}"));
+        refusal.is("55000").says("gapless").hints("restart_with");
+        client.run("ROLLBACK");
+    }
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('bills')"), 2);
+    // Nor of one that it has created itself, since a savepoint can be rolled back.
+    client.run(
+        "BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own');
+         SAVEPOINT a; SELECT hilo_alter('own', gapless => true)",
+    );
+    client.refusal("SELECT hilo_nextval('own')").is("55000");
+    client.run("ROLLBACK TO a");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('own')"), 2);
+    client.run("COMMIT");
+    // One that was gapless before draws on, whatever else is altered, and becomes no ordinary one meanwhile.
+    client.run("SELECT hilo_alter('bills', gapless => true)");
+    client.run("BEGIN; SELECT hilo_alter('bills', max_value => 1000)");
+    let next: i64 = client.one("SELECT hilo_nextval('bills')");
+    client.run("SELECT hilo_alter('bills', gapless => false)");
+    client.refusal("SELECT hilo_nextval('bills')").is("55000");
+    client.run("ROLLBACK");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('bills')"), next);
+    cluster.finish();
+}
+
 #[test]
 fn a_restart_makes_a_sequence_gapless_from_there() {
     let cluster = Cluster::with_hilo();

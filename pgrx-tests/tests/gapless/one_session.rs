@@ -103,6 +103,20 @@ fn a_rollback_takes_currval_and_lastval_back() {
     cluster.finish();
 }
 
+/// DISCARD SEQUENCES is no part of the transaction, so its rollback brings back nothing.
+#[test]
+fn a_rollback_brings_back_nothing_discarded() {
+    let cluster = with_invoices();
+    let mut client = cluster.connect("postgres");
+    client.run(&format!("{INSERT}; BEGIN; {INSERT}; DISCARD SEQUENCES; ROLLBACK"));
+    client.refusal("SELECT hilo_currval('invoices')").is("55000");
+    client.refusal("SELECT hilo_lastval()").is("55000");
+    client.run(&format!("BEGIN; {INSERT}; DISCARD SEQUENCES; {INSERT}; ROLLBACK"));
+    client.refusal("SELECT hilo_currval('invoices')").is("55000");
+    client.refusal("SELECT hilo_lastval()").is("55000");
+    cluster.finish();
+}
+
 /// What surrounds a draw: another role, a function with SET, another search_path, a security definer.
 #[test]
 fn whoever_draws_counts_on() {

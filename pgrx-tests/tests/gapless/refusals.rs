@@ -70,6 +70,37 @@ fn a_parallel_worker() {
     cluster.finish();
 }
 
+/// The leader of a parallel query can lock nothing, so it draws only if its transaction has drawn before.
+#[test]
+fn a_parallel_query() {
+    let cluster = with_invoices();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE orders AS SELECT n FROM generate_series(1, 20000) AS n; ANALYZE orders;
+         SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0",
+    );
+    let query = "SELECT hilo_nextval('invoices') AS id FROM orders WHERE n % 1000 = 0";
+    let plan: Vec<String> = client.all(&format!("EXPLAIN (COSTS OFF) {query}"));
+    assert!(plan.iter().any(|line| line.contains("Gather")), "{plan:?}");
+    client
+        .refusal(query)
+        .is("25000")
+        .says("invoices")
+        .details("parallel query")
+        .hints("max_parallel_workers_per_gather");
+    client.run(&format!("BEGIN; {INSERT}"));
+    assert_eq!(client.all::<i64>(query), (2..=21).collect::<Vec<i64>>());
+    client.run("ROLLBACK; BEGIN; SET LOCAL max_parallel_workers_per_gather = 0");
+    assert_eq!(client.all::<i64>(query), (1..=20).collect::<Vec<i64>>());
+    client.run("ROLLBACK");
+    // An INSERT has no workers.
+    client.run(
+        "INSERT INTO invoices (id) SELECT hilo_nextval('invoices') FROM orders WHERE n % 1000 = 0",
+    );
+    assert_gapless(&mut client, 20);
+    cluster.finish();
+}
+
 /// Several nodes cannot share it.
 #[test]
 fn several_nodes() {

@@ -1,17 +1,17 @@
-//! Notices: what a name means, for sessions that have not used it yet.
+//! Nameplates: what a name means, for sessions that have not used it yet.
 //!
 //! The session that looks a name up in the catalog leaves what it found in the slot of the sequence, with the version
 //! of the slot that its own memo has. While the slot has that version, every memo of the name is valid, and so is the
-//! notice: whatever changes what the name means raises the version (`session/invalidation.rs`). So a notice has no owner,
+//! nameplate: whatever changes what the name means raises the version (`session/invalidation.rs`). So a nameplate has no owner,
 //! nobody has to remove it, and it ends with the slot, or with the memory after a crash.
 //!
-//! `directory.rs` leads from a name to the slot that may have its notice. A name that finds another one's place there
-//! takes it; the notice itself says for which name it is.
+//! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds another one's place there
+//! takes it; the nameplate itself says for which name it is.
 
 /// The longest name, and the longest key format, in bytes: others are looked up in the catalog each time.
 const NAME: usize = 96;
 const FORMAT: usize = 48;
-/// The most roles. If more have a privilege, the notice knows of none.
+/// The most roles. If more have a privilege, the nameplate knows of none.
 const GRANTS: usize = 6;
 /// Instead of a number of roles: what was granted is not known.
 const UNKNOWN: u8 = u8::MAX;
@@ -41,11 +41,11 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// What the slot's lock guards of a notice.
+/// What the slot's lock guards of a nameplate.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Notice {
-    /// The version of the slot with which it is valid; 0: there is no notice.
+pub struct Nameplate {
+    /// The version of the slot with which it is valid; 0: there is no nameplate.
     version: u64,
     owner: u32,
     granted: [(u32, u8); GRANTS],
@@ -54,8 +54,8 @@ pub struct Notice {
     key_format: Text<FORMAT>,
 }
 
-impl Notice {
-    pub const NONE: Notice = Notice {
+impl Nameplate {
+    pub const NONE: Nameplate = Nameplate {
         version: 0,
         owner: 0,
         granted: [(0, 0); GRANTS],
@@ -65,30 +65,31 @@ impl Notice {
     };
 
     /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None` is returned for what
-    /// has no room in a notice.
+    /// has no room in a nameplate.
     pub fn new(
         name: &[u8],
         owner: u32,
         key_format: Option<&str>,
         granted: Option<&[(u32, u8)]>,
-    ) -> Option<Notice> {
+    ) -> Option<Nameplate> {
         let key_format = match key_format {
             Some(text) => Text::new(text.as_bytes())?,
             None => Text { len: DEFAULT, ..Text::EMPTY },
         };
-        let mut notice = Notice { owner, key_format, name: Text::new(name)?, ..Notice::NONE };
+        let mut nameplate =
+            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::NONE };
         if let Some(granted) = granted
-            && let Some(room) = notice.granted.get_mut(..granted.len())
+            && let Some(room) = nameplate.granted.get_mut(..granted.len())
         {
             room.copy_from_slice(granted);
-            notice.grants = granted.len() as u8;
+            nameplate.grants = granted.len() as u8;
         }
-        Some(notice)
+        Some(nameplate)
     }
 
     /// The same, valid with this version of the slot.
-    pub(super) fn at(self, version: u64) -> Notice {
-        Notice { version, ..self }
+    pub(super) fn at(self, version: u64) -> Nameplate {
+        Nameplate { version, ..self }
     }
 
     pub(super) fn name(&self) -> &[u8] {

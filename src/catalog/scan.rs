@@ -1,0 +1,207 @@
+//! Scans of a table by index, which take no predicate lock. Core takes none on its own catalogs either: else two
+//! serializable transactions that have nothing in common but hilo's tables could fail with 40001.
+
+use pgrx::pg_sys;
+
+use super::table::{Row, Table, text_datum};
+use crate::errors::OrRaise;
+use crate::memory;
+
+/// What a key column must be: equal to the value, except that the last columns may be greater or less.
+#[derive(Clone, Copy)]
+pub enum Match<'a> {
+    Int8(i64),
+    Int4(i32),
+    Text(&'a [u8]),
+    TextGreater(&'a [u8]),
+    Oid(pg_sys::Oid),
+    OidGreater(pg_sys::Oid),
+    Int8Greater(i64),
+    Int8Less(i64),
+    Int4Greater(i32),
+    Int4Less(i32),
+    Uuid(&'a [u8; 16]),
+    TimestampLess(i64),
+}
+
+impl Match<'_> {
+    fn key(&self, column: i16) -> pg_sys::ScanKeyData {
+        let (function, datum) = match *self {
+            Match::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
+            Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
+            Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
+            Match::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
+            Match::TextGreater(bytes) => (pg_sys::F_TEXT_GT, text_datum(bytes)),
+            Match::OidGreater(value) => (pg_sys::F_OIDGT, value.into()),
+            Match::Int8Greater(value) => (pg_sys::F_INT8GT, value.into()),
+            Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
+            Match::Int4Greater(value) => (pg_sys::F_INT4GT, value.into()),
+            Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
+            Match::Uuid(bytes) => (pg_sys::F_UUID_EQ, bytes.as_ptr().into()),
+            Match::TimestampLess(value) => (pg_sys::F_TIMESTAMPTZ_LT, value.into()),
+        };
+        let strategy = match self {
+            Match::OidGreater(_)
+            | Match::Int8Greater(_)
+            | Match::Int4Greater(_)
+            | Match::TextGreater(_) => pg_sys::BTGreaterStrategyNumber,
+            Match::Int8Less(_) | Match::Int4Less(_) | Match::TimestampLess(_) => {
+                pg_sys::BTLessStrategyNumber
+            }
+            _ => pg_sys::BTEqualStrategyNumber,
+        };
+        let mut key = pg_sys::ScanKeyData::default();
+        let function = pg_sys::Oid::from_u32(function);
+        // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in the
+        // current memory context, which lives longer than the scan.
+        unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
+        key
+    }
+}
+
+/// Which versions of a row a scan sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this transaction have
+    /// written.
+    Catalog,
+    /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being replaced may be missed.
+    SelfSnapshot,
+}
+
+/// What a scan is given, and what its tuples are then compared with.
+///
+/// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a scan with
+/// `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked from them.
+struct Sight {
+    given: pg_sys::Snapshot,
+    /// The catalog snapshot, registered for the time of the scan; null: none is needed.
+    registered: pg_sys::Snapshot,
+}
+
+impl Sight {
+    fn new(table: &Table, see: Snapshot) -> Sight {
+        if see == Snapshot::SelfSnapshot {
+            let given = &raw mut pg_sys::SnapshotSelfData;
+            return Sight { given, registered: std::ptr::null_mut() };
+        }
+        // SAFETY: inside a transaction. What is registered is released by `drop`, or by the transaction's abort.
+        unsafe {
+            let registered = pg_sys::RegisterSnapshot(pg_sys::GetCatalogSnapshot(table.id()));
+            let given = match pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
+                true => &raw mut pg_sys::SnapshotAnyData,
+                false => registered,
+            };
+            Sight { given, registered }
+        }
+    }
+
+    /// Whether the scan's current tuple is to be seen.
+    ///
+    /// # Safety
+    /// `scan` must have just returned a tuple.
+    unsafe fn sees(&self, scan: pg_sys::SysScanDesc) -> bool {
+        if self.registered.is_null() || std::ptr::eq(self.given, self.registered) {
+            return true;
+        }
+        // SAFETY: a heap's scan keeps its tuple in a slot of this type, with its page pinned. The page is locked while
+        // the tuple's header is read, as required.
+        unsafe {
+            let slot = (*scan).slot as *mut pg_sys::BufferHeapTupleTableSlot;
+            let (tuple, buffer) = ((*slot).base.tuple, (*slot).buffer);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            let sees = pg_sys::HeapTupleSatisfiesVisibility(tuple, self.registered, buffer);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            sees
+        }
+    }
+}
+
+impl Drop for Sight {
+    fn drop(&mut self) {
+        if !self.registered.is_null() {
+            // SAFETY: `new` has registered it. The scan that was given it has ended.
+            unsafe { pg_sys::UnregisterSnapshot(self.registered) };
+        }
+    }
+}
+
+impl Table {
+    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
+    /// are attribute numbers, and the first columns of `index`.
+    pub fn scan(
+        &self,
+        index: pg_sys::Oid,
+        keys: &[(i16, Match)],
+        see: Snapshot,
+        mut visit: impl FnMut(Row) -> bool,
+    ) {
+        let mut scan_keys: Vec<_> =
+            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
+        let sight = Sight::new(self, see);
+        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended below, or by
+        // the transaction's abort.
+        unsafe {
+            let scan = pg_sys::systable_beginscan(
+                self.relation(),
+                index,
+                true,
+                sight.given,
+                scan_keys.len() as i32,
+                scan_keys.as_mut_ptr(),
+            );
+            loop {
+                let tuple = pg_sys::systable_getnext(scan);
+                if tuple.is_null() {
+                    break;
+                }
+                memory::check().or_raise();
+                if sight.sees(scan) && !visit(self.row(tuple)) {
+                    break;
+                }
+            }
+            pg_sys::systable_endscan(scan);
+        }
+    }
+
+    /// The last row, in the index's order, whose columns match `keys`.
+    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
+        let mut scan_keys: Vec<_> =
+            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
+        let sight = Sight::new(self, Snapshot::Catalog);
+        // SAFETY: as in `scan`. The index stays locked until the transaction ends.
+        unsafe {
+            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
+            let scan = pg_sys::systable_beginscan_ordered(
+                self.relation(),
+                index,
+                sight.given,
+                scan_keys.len() as i32,
+                scan_keys.as_mut_ptr(),
+            );
+            let direction = pg_sys::ScanDirection::BackwardScanDirection;
+            let row = loop {
+                let tuple = pg_sys::systable_getnext_ordered(scan, direction);
+                if tuple.is_null() {
+                    break None;
+                }
+                if sight.sees(scan) {
+                    break Some(self.row(tuple));
+                }
+            };
+            pg_sys::systable_endscan_ordered(scan);
+            pg_sys::index_close(index, pg_sys::NoLock as _);
+            row
+        }
+    }
+
+    /// The first row that [`Table::scan`] finds.
+    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
+        let mut found = None;
+        self.scan(index, keys, see, |row| {
+            found = Some(row);
+            false
+        });
+        found
+    }
+}
