@@ -182,3 +182,29 @@ fn a_promoted_standby_serves_nothing_that_was_free() {
     standby.finish();
     primary.finish();
 }
+
+/// hilo_sync as the first statement after a promotion goes beyond what the standby may lack, too: where it continues is
+/// not what the caller says.
+#[test]
+fn a_sync_after_a_promotion_skips_what_it_may_lack() {
+    let primary = Cluster::builder().config("hilo.failover_skip", "5000").start_with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('lagging', block_size => 100)");
+    client.run("SELECT hilo_nextval('lagging') FROM generate_series(1, 250)");
+    client.run("CREATE TABLE t (id bigint DEFAULT hilo_nextval('lagging'))");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    let replayed: i64 = standby
+        .connect("postgres")
+        .one("SELECT max_reserved FROM hilo_sequences WHERE name = 'lagging'");
+    // A value that the sequence is yet to serve, of those that the primary may have served since.
+    client.run(&format!("INSERT INTO t VALUES ({replayed} + 1000)"));
+    primary.wait_for_replay(&standby);
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    let next: i64 = client.one("SELECT hilo_sync('lagging', 't', 'id')");
+    assert_eq!(next, replayed + 5_000 + 1);
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), next);
+    standby.finish();
+}

@@ -131,6 +131,7 @@ pub fn wake(shared: &'static Shared) -> bool {
         Wake::Full => false,
     };
     if !registered {
+        shared.control.worker_wanted_by.store(database.to_u32(), Relaxed);
         shared.control.workers_wanted_at.store(ffi::monotonic().0, Relaxed);
         shared.nudge_all();
     }

@@ -64,6 +64,8 @@ pub struct Control {
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
     pub workers_wanted_at: AtomicI64,
+    /// The database of that session.
+    pub worker_wanted_by: AtomicU32,
     /// When (microseconds since 2000) another server was last seen to reserve as this node.
     pub twin_seen_at: AtomicI64,
     /// Wakes the sessions that wait for a free slot.

@@ -157,10 +157,15 @@ impl Shared {
     }
 
     /// Whether a session has lately found no place for its database's worker.
-    pub fn is_contended(&self) -> bool {
+    fn is_contended(&self) -> bool {
         const LATELY: Micros = Micros(1_000_000);
         let wanted_at = self.control.workers_wanted_at.load(Relaxed);
         wanted_at != 0 && ffi::monotonic().since(Monotonic(wanted_at)) < LATELY
+    }
+
+    /// Whether that was a session of another database than this one. While it waits, it says so again and again.
+    pub fn is_contended_by_others(&self, database: pg_sys::Oid) -> bool {
+        self.is_contended() && self.control.worker_wanted_by.load(Relaxed) != database.to_u32()
     }
 
     /// Wakes the worker that holds the place. `false`: it has been registered and has not started in time, or

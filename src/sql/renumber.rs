@@ -245,7 +245,8 @@ pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, Hi
     if locked.position.nodes > 1 {
         return Err(HiloError::NodesRestart(sequence.name.to_string()));
     }
-    let position = close(&locked, sequence, Start::Restarts);
+    // It starts where nobody says, so beyond what another server may have served.
+    let position = close(&locked, sequence, Start::Continues);
     let mapping = position.mapping(&sequence.definition);
     let index = mapping.first_index_beyond(taken).max(position.next_index);
     let next = mapping.value(index);

@@ -227,7 +227,9 @@ impl Worker {
 
     /// Whether another database waits for a worker, and this one has had its turn and is not wanted.
     fn is_crowded_out(&self) -> bool {
-        self.shared.is_contended() && self.came_at.elapsed() >= TURN && !self.is_wanted()
+        self.shared.is_contended_by_others(self.database)
+            && self.came_at.elapsed() >= TURN
+            && !self.is_wanted()
     }
 
     fn is_wanted(&self) -> bool {
