@@ -49,7 +49,7 @@ struct Open {
 static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
 
 /// What the worker learns after the commit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum News {
     /// A lease of this sequence has ended.
     Ended(Key),
@@ -57,7 +57,14 @@ enum News {
     Due(Timestamp),
 }
 
-static NEWS: Global<RefCell<Vec<News>>> = Global::new(RefCell::new(Vec::new()));
+/// News, and the nesting level at which they came up.
+#[derive(Clone, Copy)]
+struct Noted {
+    news: News,
+    level: i32,
+}
+
+static NEWS: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
 
 /// Where the search for the next place begins: behind the last one that this transaction was given.
 static NEXT_PLACE: Global<Cell<usize>> = Global::new(Cell::new(0));
@@ -294,7 +301,12 @@ pub fn void_others(shared: &'static Shared, key: &Key) {
 /// # Errors
 /// `OutOfMemory`
 pub fn ended(key: Key) -> Result<(), HiloError> {
-    NEWS.borrow_mut().grow(News::Ended(key))
+    let (mut noted, level) = (NEWS.borrow_mut(), level());
+    let known = |last: &Noted| last.level == level && last.news == News::Ended(key);
+    if noted.last().is_some_and(known) {
+        return Ok(());
+    }
+    noted.grow(Noted { news: News::Ended(key), level })
 }
 
 /// Notes that a lease of this transaction expires at this time.
@@ -303,14 +315,14 @@ pub fn ended(key: Key) -> Result<(), HiloError> {
 /// `OutOfMemory`
 pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
     let Some(at) = at else { return Ok(()) };
-    let mut news = NEWS.borrow_mut();
-    for known in news.iter_mut() {
-        if let News::Due(first) = known {
+    let (mut noted, level) = (NEWS.borrow_mut(), level());
+    for known in noted.iter_mut().rev().take_while(|known| known.level == level) {
+        if let News::Due(first) = &mut known.news {
             *first = at.min(*first);
             return Ok(());
         }
     }
-    news.grow(News::Due(at))
+    noted.grow(Noted { news: News::Due(at), level })
 }
 
 #[pg_guard]
@@ -320,9 +332,9 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() => HiloError::PrepareLease.raise(),
+        // Any session could commit it, even after a restart, and the worker would not learn of it.
+        XACT_EVENT_PRE_PREPARE => HiloError::PrepareLease.raise(),
         XACT_EVENT_PRE_COMMIT => begin_commit(),
-        XACT_EVENT_PREPARE => NEWS.borrow_mut().clear(),
         XACT_EVENT_COMMIT => {
             let open = std::mem::take(&mut *OPEN.borrow_mut());
             if let Ok(shared) = shared::get() {
@@ -382,26 +394,22 @@ fn abandon(ends: impl Fn(i32) -> bool) {
 
 /// Tells the worker after the commit.
 fn announce(shared: &'static Shared) {
-    let news = std::mem::take(&mut *NEWS.borrow_mut());
+    let noted = std::mem::take(&mut *NEWS.borrow_mut());
+    let due = noted.iter().map(|noted| match &noted.news {
+        News::Due(at) => *at,
+        News::Ended(key) => {
+            if let Some(slot) = shared.find(key) {
+                slot.lease_ended.store(1, Release);
+                shared.want(shared.number_of(&slot));
+            }
+            ffi::now()
+        }
+    });
+    let Some(due) = due.min() else { return };
     // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    let mut wakes = false;
-    for news in news {
-        let at = match news {
-            News::Due(at) => at,
-            News::Ended(key) => {
-                if let Some(slot) = shared.find(&key) {
-                    slot.lease_ended.store(1, Release);
-                    shared.want(shared.number_of(&slot));
-                }
-                wakes = true;
-                ffi::now()
-            }
-        };
-        // The next worker reads the catalog when it starts.
-        wakes |= !shared.lease_due(database, at);
-    }
-    if wakes {
+    // The next worker reads the catalog when it starts.
+    if !shared.lease_due(database, due) {
         wait::wake(shared);
     }
 }
@@ -414,17 +422,24 @@ unsafe extern "C-unwind" fn at_subtransaction(
     _arg: *mut c_void,
 ) {
     use pg_sys::SubXactEvent::*;
-    if OPEN.borrow().is_empty() {
+    let (mut open, mut noted) = (OPEN.borrow_mut(), NEWS.borrow_mut());
+    if open.is_empty() && noted.is_empty() {
         return;
     }
     let level = level();
-    // What was taken later belongs to a deeper level, so the levels rise along the list.
+    // What was taken later belongs to a deeper level, so the levels rise along the lists.
     match event {
-        SUBXACT_EVENT_ABORT_SUB => abandon(|at| at >= level),
+        SUBXACT_EVENT_ABORT_SUB => {
+            while noted.pop_if(|noted| noted.level >= level).is_some() {}
+            drop(open);
+            abandon(|at| at >= level);
+        }
         SUBXACT_EVENT_COMMIT_SUB => {
-            let mut open = OPEN.borrow_mut();
             for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
                 open.level = level - 1;
+            }
+            for noted in noted.iter_mut().rev().take_while(|noted| noted.level >= level) {
+                noted.level = level - 1;
             }
         }
         _ => {}
