@@ -4,7 +4,7 @@
 //! commit the row of `hilo.lease` owns the range; after a rollback, also of a savepoint, the worker writes it off. A
 //! transaction that has itself defined the sequence takes from its own numbers, which nobody else holds.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 
@@ -66,9 +66,6 @@ struct Noted {
 
 static NEWS: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Where the search for the next place begins: behind the last one that this transaction was given.
-static NEXT_PLACE: Global<Cell<usize>> = Global::new(Cell::new(0));
-
 /// A range for a lease.
 pub struct Taken {
     pub id: SequenceId,
@@ -104,6 +101,8 @@ fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
 /// [`look_up::look_up`] and of waiting.
 pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
     let shared = shared::get()?;
+    // When the server stops, the worker waits for the end of this transaction, which may be a background worker's.
+    slice_table::register_session(shared);
     let mut place = None;
     loop {
         pgrx::check_for_interrupts!();
@@ -163,13 +162,12 @@ fn level() -> i32 {
 /// A place for a range, which this transaction frees at its end.
 fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
     make_room()?;
-    let allocated = shared.allocate_pending(NEXT_PLACE.get()).or_else(|| {
+    let allocated = shared.allocate_pending().or_else(|| {
         shared.reap_pending(|database| !wait::database_exists(database));
-        shared.allocate_pending(0)
+        shared.allocate_pending()
     });
     let at = allocated.ok_or(HiloError::TooManyLeases(shared.pending.len()))?;
     OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
-    NEXT_PLACE.set(at + 1);
     Ok(at)
 }
 
@@ -267,10 +265,10 @@ pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let open = OPEN.borrow();
     let places = open.iter().filter_map(|open| match open.what {
-        What::Pending(at) => shared.pending[at].held(),
+        What::Pending(at) => shared.pending_at(at),
         What::Own(..) => None,
     });
-    places.filter(|(space, _)| space == index_space).map(|(_, range)| range).collect()
+    places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
 }
 
 /// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot commit any more. Waits
@@ -340,17 +338,15 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
             if let Ok(shared) = shared::get() {
                 for Open { what, .. } in open {
                     if let What::Pending(at) = what {
-                        shared.free_pending(at);
+                        shared.settle_pending(at);
                     }
                 }
                 announce(shared);
             }
-            NEXT_PLACE.set(0);
         }
         XACT_EVENT_ABORT => {
             NEWS.borrow_mut().clear();
             abandon(|_| true);
-            NEXT_PLACE.set(0);
         }
         _ => {}
     }
@@ -363,12 +359,12 @@ fn begin_commit() {
     let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
     let open = OPEN.borrow();
     let void = open.iter().find_map(|open| match open.what {
-        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending[at].held(),
+        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
         _ => None,
     });
     drop(open);
-    if let Some((index_space, _)) = void {
-        let id = index_space.key.sequence;
+    if let Some(held) = void {
+        let id = held.index_space.key.sequence;
         let ids = crate::catalog::catalog_oids().or_raise();
         let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
         HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();

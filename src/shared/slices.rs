@@ -80,8 +80,10 @@ pub struct Slice {
 const TAKING: u32 = 1;
 /// Its owner has left it behind.
 const ORPHANED: u32 = 2;
+/// A transaction of the worker writes an orphaned slice to the catalog. When it has committed, the catalog has it.
+const LEAVING: u32 = 4;
 /// The other bits count how often the slice was filled, so that a process that reads it notices that it was.
-const FILLED: u32 = 4;
+const FILLED: u32 = 8;
 
 /// Never holds anything.
 static EMPTY: Slice = Slice::new();
@@ -140,7 +142,7 @@ impl Slice {
     /// tell what the slice holds.
     pub fn take_begins(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
-        self.state.store(filled & !ORPHANED | TAKING, SeqCst);
+        self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
         // Pairs with the fence in `observe`: a process that sees what is stored after this sees the new state
         // too.
         std::sync::atomic::fence(SeqCst);
@@ -161,7 +163,17 @@ impl Slice {
 
     /// Claims an orphaned slice. `false`: another process has already claimed it.
     fn take_over(&self) -> bool {
-        self.state.fetch_and(!ORPHANED, AcqRel) & ORPHANED != 0
+        self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
+    }
+
+    /// Marks an orphaned slice that the worker's transaction writes to the catalog.
+    pub fn begin_leaving(&self) {
+        self.state.fetch_or(LEAVING, AcqRel);
+    }
+
+    /// The worker's transaction was rolled back.
+    pub fn stays(&self) {
+        self.state.fetch_and(!LEAVING, AcqRel);
     }
 
     /// Fills the slice with `range`, of which `run` is the first part. Where others can see the slice, this
@@ -288,6 +300,12 @@ impl Shared {
     pub fn orphans(&self) -> impl Iterator<Item = &'static Slice> + '_ {
         let slices = (self.control.orphans.load(Acquire) != 0).then(|| self.all_slices());
         slices.into_iter().flatten().map(|(_, slice)| slice).filter(|slice| slice.is_orphaned())
+    }
+
+    /// Whether the worker is just writing an orphaned slice of a sequence to the catalog.
+    pub fn is_orphan_leaving(&self, key: &Key) -> bool {
+        let leaving = |slice: &Slice| slice.state.load(Acquire) & LEAVING != 0;
+        self.orphans().any(|slice| leaving(slice) && slice.index_space().key == *key)
     }
 
     /// Leaves a slice behind as orphaned.

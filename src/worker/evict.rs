@@ -256,7 +256,8 @@ pub(super) fn write(
     // lower it.
     let lower = from == From::Pool || (from == From::Slice && !held.has_slot);
     if from == From::Lease {
-        ranges::record_gaps(ids, &position, &sequence, ranges, Reason::Discarded)?;
+        let lost = Range::union(ranges.to_vec());
+        ranges::record_gaps(ids, &position, &sequence, &lost, Reason::Discarded)?;
     } else if sequence.definition.ordered {
         let mut rest = Range::union(ranges.to_vec());
         if lower {

@@ -1,4 +1,4 @@
-//! Files the leases that have ended or expired, and writes off those whose transactions were rolled back.
+//! Files the leases that have ended or expired.
 //!
 //! A lease is filed under the lock of its position, together with an account of what memory holds: so after a crash
 //! nothing of it counts as lost a second time. A reservation files the leases of its sequence, so that what has come
@@ -11,7 +11,6 @@ use hilo_core::range::Range;
 
 use super::Worker;
 use super::account::{LentRows, account, put};
-use super::evict::{self, From};
 use super::transaction;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::{self, Ended, Lease};
@@ -140,53 +139,6 @@ fn file_all(
 }
 
 impl Worker {
-    /// Writes off what rolled back transactions had leased out. Returns whether nothing of that is left.
-    pub(super) fn write_off_leases(&mut self) -> bool {
-        let database = self.database.to_u32();
-        let ours = |index_space: &IndexSpace| index_space.key.database == database;
-        let mut dead: Vec<(usize, IndexSpace, Range)> =
-            self.shared.dead_pending().filter(|(_, space, _)| ours(space)).collect();
-        dead.sort_unstable_by_key(|(_, space, range)| (space.key.sequence, space.epoch, *range));
-        let mut all = true;
-        for batch in dead.chunks(BATCH) {
-            all &= self.write_off_batch(batch);
-        }
-        all
-    }
-
-    fn write_off_batch(&self, batch: &[(usize, IndexSpace, Range)]) -> bool {
-        let shared = self.shared;
-        let done = transaction::run_within(self.patience(), c"hilo: writing off leases", || {
-            let ids = match catalog::catalog_oids() {
-                Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),
-                found => found?,
-            };
-            let mut done = Vec::new();
-            for same in batch.chunk_by(|one, other| one.1 == other.1) {
-                let index_space = &same[0].1;
-                let ranges: Vec<Range> = same.iter().map(|(.., range)| *range).collect();
-                let gone = index_space.key.extension != ids.extension.to_u32();
-                let held = !gone
-                    && matches!(
-                        evict::write(&ids, shared, index_space, &ranges, From::Lease)?,
-                        evict::Outcome::RowLocked
-                    );
-                done.resize(done.len() + same.len(), !held);
-            }
-            Ok(done)
-        });
-        let done = done.unwrap_or_default();
-        for ((place, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
-            shared.bury_pending(*place);
-        }
-        done.len() == batch.len() && done.iter().all(|done| *done)
-    }
-
-    pub(super) fn has_dead_leases(&self) -> bool {
-        let database = self.database.to_u32();
-        self.shared.dead_pending().any(|(_, space, _)| space.key.database == database)
-    }
-
     /// Files the leases that are due.
     pub(super) fn file_leases(&mut self) {
         if let Some(told) = self.shared.take_lease_due(self.place) {
