@@ -394,10 +394,7 @@ fn announce(shared: &'static Shared) {
     let due = noted.iter().map(|noted| match &noted.news {
         News::Due(at) => *at,
         News::Ended(key) => {
-            if let Some(slot) = shared.find(key) {
-                slot.lease_ended.store(1, Release);
-                shared.want(shared.number_of(&slot));
-            }
+            shared.expect_free(key);
             ffi::now()
         }
     });

@@ -268,6 +268,8 @@ pub(super) fn write(
         account::put(ids, &position, &sequence, ranges)?;
         if lower {
             ranges::lower(ids, &mut position)?;
+        } else {
+            shared.reload(&key);
         }
     }
     account(ids, shared.life(), &mut position, &held, LentRows::Always)?;

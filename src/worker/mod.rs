@@ -177,8 +177,18 @@ impl Worker {
     fn work(&mut self) -> bool {
         let created = self.create();
         self.adopt_leftovers(transaction::BRIEFLY);
-        let worked = self.serve() || created;
-        self.file_leases();
+        // What has come back is served before a new block. The first look at the leases holds up no caller.
+        let worked = match self.leases.is_known() {
+            true => {
+                self.file_leases();
+                self.serve()
+            }
+            false => {
+                let worked = self.serve();
+                self.file_leases();
+                worked
+            }
+        } || created;
         if worked {
             self.busy_at = Instant::now();
             self.active = true;
