@@ -142,6 +142,7 @@ impl Lease {
         // Another server may have taken the lease back, and served its rest to others.
         let (system_id, timeline) = positions::server();
         let elsewhere = self.timeline == REPLICATED
+            || position.is_some_and(Position::is_replicated)
             || (timeline > 1
                 && (self.system_id, self.timeline) != (system_id, timeline)
                 && gucs::failover_skip() != Some(0));

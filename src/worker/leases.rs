@@ -22,6 +22,7 @@ use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
@@ -158,7 +159,7 @@ fn file(
     };
     let Some(sequence) = sequence else { return forget(ids, due) };
     let mut position = locked.position;
-    if sequence.definition.gapless {
+    if sequence.definition.gapless || is_elsewhere(&position) {
         // The position is none of the worker's, and nothing comes back to it.
         return settle(ids, &position, due, &[], passed).map(|_| next_command());
     }
@@ -185,6 +186,11 @@ fn file(
         locked.update(&position);
     }
     Ok(())
+}
+
+/// Whether another server serves as this position's node now, which this server was before.
+fn is_elsewhere(position: &Position) -> bool {
+    position.is_replicated() && position.node != gucs::node().0
 }
 
 /// Whether two leases belong to one position.
