@@ -229,3 +229,30 @@ fn a_transaction_that_ends_a_lease_cannot_be_prepared() {
     assert_explained(&cluster, "s", &[]);
     cluster.finish();
 }
+
+/// Serializable transactions that end different leases have nothing to do with each other.
+#[test]
+fn serializable_transactions_end_different_leases() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    for call in
+        ["hilo_lease_return('{}', 3)", "hilo_lease_renew('{}', '1h')", "hilo_lease_revoke('{}')"]
+    {
+        let tokens = [(); 2].map(|()| lease(&mut client, "'s', 2").token);
+        let mut sessions = [(); 2].map(|()| cluster.connect("postgres"));
+        for session in &mut sessions {
+            session.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT hilo_currval('s') FROM (SELECT hilo_nextval('s')) n");
+        }
+        for (session, token) in sessions.iter_mut().zip(&tokens) {
+            let next = client
+                .one::<i64>(&format!("SELECT first FROM hilo_leases WHERE lease = '{token}'"));
+            let call = call.replace("{}", token).replace(", 3)", &format!(", {next})"));
+            session.run(&format!("SELECT {call}"));
+        }
+        for session in &mut sessions {
+            session.run("SELECT hilo_lease('s', 1); COMMIT");
+        }
+    }
+    cluster.finish();
+}
