@@ -5,6 +5,8 @@ use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::{assert_explained, gap, gaps, lease};
 
+const ROUNDS: i64 = 40;
+
 /// A rollback, of a savepoint or of everything, and an error.
 #[test]
 fn what_is_rolled_back_is_a_gap() {
@@ -151,5 +153,38 @@ fn a_transaction_can_take_many() {
     lease(&mut client, "'s', 1");
     drop(client);
     assert_explained(&cluster, "s", &[]);
+    cluster.finish();
+}
+
+/// A session that renumbers the sequence waits for the transaction in which the worker writes a rolled back lease off. It
+/// finds the range in the catalog, and no longer in memory: between the two there were some microseconds.
+#[test]
+fn a_renumbering_that_waits_for_the_write_off_records_nothing_twice() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut locker = cluster.connect("postgres");
+    let mut setter = cluster.connect("postgres");
+    let pid = setter.backend_pid();
+    for round in 1..=ROUNDS {
+        client.run("BEGIN");
+        lease(&mut client, "'s', 10");
+        locker.run("BEGIN; LOCK TABLE hilo.gap IN SHARE MODE");
+        client.run("ROLLBACK");
+        wait_until("the worker waits for the table", LONG, || {
+            client.one("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'hilo.gap'::regclass AND NOT granted)")
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| setter.run(&format!("SELECT hilo_setval('s', {round} * 1000)")));
+            wait_until("the session waits", LONG, || client.sees_waiting(pid));
+            locker.run("COMMIT");
+        });
+    }
+    client.run("SELECT hilo_nextval('s')");
+    // Each of the ranges, which begin behind a multiple of 1000, is one gap.
+    let known = gaps(&mut client, "s");
+    let firsts: Vec<i64> =
+        known.iter().map(|gap| gap.0).filter(|first| first % 1000 < 20).collect();
+    assert_eq!(firsts, (0..ROUNDS).map(|round| round * 1000 + 1).collect::<Vec<_>>(), "{known:?}");
     cluster.finish();
 }
