@@ -179,12 +179,15 @@ fn make_room() -> Result<(), HiloError> {
 /// The same from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     make_room()?;
+    let Some(version) = uncommitted::version(entry) else { return Ok(None) };
+    // A rollback gives up no more than this.
+    uncommitted::make_room(version, OPEN.borrow().len() + 1)?;
     let mapping = entry.mapping();
     let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
         true => None,
         false => part(&mapping, left.start, count),
     });
-    let Some((range, version)) = claimed.zip(uncommitted::version(entry)) else { return Ok(None) };
+    let Some(range) = claimed else { return Ok(None) };
     OPEN.borrow_mut().push(Open { what: What::Own(version, range), level: level() });
     Ok(Some((version.epoch, range)))
 }
