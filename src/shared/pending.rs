@@ -235,8 +235,7 @@ impl Shared {
     /// Marks a place that the worker's transaction writes off. `None`: another process has freed it.
     pub fn begin_leaving(&self, held: &Held) -> Option<Held> {
         let state = held.state.to(Kind::Leaving);
-        let marked = held.state == state || self.pending[held.at].change(held.state, state);
-        marked.then_some(Held { state, ..*held })
+        self.pending[held.at].change(held.state, state).then_some(Held { state, ..*held })
     }
 
     /// Frees a place that the worker has written off.
@@ -274,17 +273,19 @@ impl Shared {
         same.map(|held| held.range).collect()
     }
 
-    /// Those of rolled back transactions.
+    /// Those of rolled back transactions that the worker has not taken up yet.
     pub fn dead_pending(&self) -> impl Iterator<Item = Held> + '_ {
         let any = self.control.pending_dead.load(Acquire) != 0;
         let all = any.then(|| self.all_pending()).into_iter().flatten();
-        all.filter(|held| matches!(held.state.kind(), Kind::Dead | Kind::Leaving))
+        all.filter(|held| held.state.kind() == Kind::Dead)
     }
 
     /// Whether the worker is just writing off what was leased out of a sequence.
     pub fn is_pending_leaving(&self, key: &Key) -> bool {
-        self.dead_pending()
-            .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
+        self.control.pending_dead.load(Acquire) != 0
+            && self
+                .all_pending()
+                .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
     }
 
     /// Keeps the open transactions that have leased from a sequence from committing, except for the places that are

@@ -36,6 +36,10 @@ pub struct IndexSpace {
     pub epoch: Epoch,
 }
 
+/// The state of an orphaned slice, which says how often the slice was filled.
+#[derive(Clone, Copy)]
+pub struct Orphaned(u32);
+
 /// An index in shared memory.
 struct AtomicIndex(AtomicI64);
 
@@ -80,7 +84,8 @@ pub struct Slice {
 const TAKING: u32 = 1;
 /// Its owner has left it behind.
 const ORPHANED: u32 = 2;
-/// A transaction of the worker writes an orphaned slice to the catalog. When it has committed, the catalog has it.
+/// The worker takes up an orphaned slice: it writes the rest to the catalog, say. When that has committed, the catalog has
+/// it.
 const LEAVING: u32 = 4;
 /// The other bits count how often the slice was filled, so that a process that reads it notices that it was.
 const FILLED: u32 = 8;
@@ -166,12 +171,19 @@ impl Slice {
         self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
     }
 
-    /// Marks an orphaned slice that the worker's transaction writes to the catalog.
-    pub fn begin_leaving(&self) {
-        self.state.fetch_or(LEAVING, AcqRel);
+    /// The state of an orphaned slice that nobody has taken up. What is read of the slice afterwards belongs to it if
+    /// [`begin_leaving`](Self::begin_leaving) succeeds.
+    pub fn orphaned(&self) -> Option<Orphaned> {
+        let state = self.state.load(Acquire);
+        (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))
     }
 
-    /// The worker's transaction was rolled back.
+    /// Marks an orphaned slice that the worker takes up. `false`: its state is another one by now.
+    pub fn begin_leaving(&self, Orphaned(state): Orphaned) -> bool {
+        self.state.compare_exchange(state, state | LEAVING, AcqRel, Relaxed).is_ok()
+    }
+
+    /// The worker could not take it up.
     pub fn stays(&self) {
         self.state.fetch_and(!LEAVING, AcqRel);
     }

@@ -16,16 +16,16 @@ use hilo_core::range::Range;
 
 use crate::backend::Global;
 use crate::errors::HiloError;
-use crate::memory::Grow;
+use crate::memory;
 use crate::shared::pending::Held;
-use crate::shared::slices::{IndexSpace, Slice};
+use crate::shared::slices::{IndexSpace, Orphaned, Slice};
 use crate::shared::{self, Shared};
 
 /// A range without an owner, and where memory has it.
 #[derive(Clone, Copy)]
 pub(super) enum Leftover {
     /// An orphaned slice.
-    Slice { slice: &'static Slice, index_space: IndexSpace, rest: Range },
+    Slice { slice: &'static Slice, state: Orphaned, index_space: IndexSpace, rest: Range },
     /// What a rolled back transaction had leased out.
     Lease(Held),
 }
@@ -45,13 +45,10 @@ impl Leftover {
         }
     }
 
-    /// `None`: another process has freed the place.
+    /// `None`: it is no longer what was read, as another process has seen to it.
     fn marked(self, shared: &Shared) -> Option<Leftover> {
         match self {
-            Leftover::Slice { slice, .. } => {
-                slice.begin_leaving();
-                Some(self)
-            }
+            Leftover::Slice { slice, state, .. } => slice.begin_leaving(state).then_some(self),
             Leftover::Lease(held) => shared.begin_leaving(&held).map(Leftover::Lease),
         }
     }
@@ -80,14 +77,24 @@ pub(super) fn init() {
     unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
 }
 
-/// Has memory give these up when the current transaction commits, which has written them to the catalog.
+/// Marks leftovers, which memory gives up when the current transaction commits. Returns those that are left: the caller
+/// writes them to the catalog. A worker that has been replaced, and sleeps, may find that its successor has seen to them.
 ///
 /// # Errors
 /// `OutOfMemory`
-pub(super) fn leaves(shared: &Shared, leftovers: &[Leftover]) -> Result<(), HiloError> {
+pub(super) fn begin(shared: &Shared, leftovers: &[Leftover]) -> Result<Vec<Leftover>, HiloError> {
     let mut leaving = LEAVING.borrow_mut();
     leaving.try_reserve(leftovers.len()).map_err(|_| HiloError::OutOfMemory)?;
-    leaving.grow_by(leftovers.iter().filter_map(|leftover| leftover.marked(shared)))
+    let before = leaving.len();
+    leaving.extend(leftovers.iter().filter_map(|leftover| leftover.marked(shared)));
+    memory::collected(leaving[before..].iter().copied())
+}
+
+/// Takes back the last `count` that [`begin`] has marked: they could not be written.
+pub(super) fn cancel(shared: &Shared, count: usize) {
+    let mut leaving = LEAVING.borrow_mut();
+    let kept = leaving.len().saturating_sub(count);
+    leaving.drain(kept..).for_each(|leftover| leftover.stay(shared));
 }
 
 #[pg_guard]

@@ -7,7 +7,7 @@ use hilo_core::range::Range;
 
 use super::Worker;
 use super::evict::{self, From, Outcome};
-use super::leaving::{Leftover, leaves};
+use super::leaving::{self, Leftover};
 use super::transaction::{self, Failure, LOCKED};
 use crate::catalog;
 use crate::errors::HiloError;
@@ -24,13 +24,16 @@ impl Worker {
         let (shared, database) = (self.shared, self.database.to_u32());
         let mut slices = Vec::new();
         for slice in shared.orphans() {
+            let Some(state) = slice.orphaned() else { continue };
             let (index_space, rest) = (slice.index_space(), slice.rest());
-            if index_space.key.database != database {
+            if index_space.key.database != database || !slice.begin_leaving(state) {
                 continue;
             }
-            match shared.return_range(&index_space, rest) {
-                true => shared.adopt(slice),
-                false => slices.push(Leftover::Slice { slice, index_space, rest }),
+            if shared.return_range(&index_space, rest) {
+                shared.adopt(slice);
+            } else {
+                slice.stays();
+                slices.push(Leftover::Slice { slice, state, index_space, rest });
             }
         }
         let dead = shared.dead_pending().filter(|held| held.index_space.key.database == database);
@@ -92,26 +95,27 @@ impl Worker {
         transaction::run_within(patience, c"hilo: writing what is left", || {
             let ids = match catalog::catalog_oids() {
                 // What memory holds of a dropped extension belongs to no sequence any more.
-                Err(HiloError::NotInstalled) => return leaves(shared, batch).map(|()| true),
+                Err(HiloError::NotInstalled) => return leaving::begin(shared, batch).map(|_| true),
                 found => found?,
             };
             let mut all = true;
             for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
                 let index_space = same[0].index_space();
                 let gone = index_space.key.extension != ids.extension.to_u32();
-                let ranges: Vec<Range> = same.iter().map(Leftover::range).collect();
+                let marked = leaving::begin(shared, same)?;
+                let ranges: Vec<Range> = marked.iter().map(Leftover::range).collect();
                 let from = match same[0] {
                     Leftover::Slice { .. } => From::Slice,
                     Leftover::Lease(_) => From::Lease,
                 };
                 if !gone
+                    && !ranges.is_empty()
                     && let Outcome::RowLocked =
                         evict::write(&ids, shared, index_space, &ranges, from)?
                 {
                     all = false;
-                    continue;
+                    leaving::cancel(shared, marked.len());
                 }
-                leaves(shared, same)?;
             }
             Ok(all)
         })
