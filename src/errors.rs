@@ -190,7 +190,9 @@ pub enum HiloError {
     LeaseOf { name: String, why: &'static str },
     #[error("too many leases in open transactions")]
     TooManyLeases(usize),
-    #[error("cannot prepare a transaction that has leased values of a hilo sequence")]
+    #[error(
+        "cannot prepare a transaction that has taken, returned, renewed or revoked a lease of a hilo sequence"
+    )]
     PrepareLease,
     #[error(
         "could not lease values of hilo sequence \"{0}\" because it was renumbered or dropped at the same time"
@@ -437,7 +439,7 @@ impl HiloError {
             Self::AdvanceOf(_) => Some("A sequence that cycles serves every value again.".into()),
             Self::LeaseOf { .. } => Some("What is leased is served outside of the server, in no order with other values, and its rest is served later or is lost.".into()),
             Self::TooManyLeases(most) => Some(format!("Transactions that have not ended yet have taken {most} leases.")),
-            Self::PrepareLease => Some("Until its transaction ends, a lease is kept in this session's memory.".into()),
+            Self::PrepareLease => Some("What a transaction has done with leases is kept in this session's memory until the transaction ends.".into()),
             Self::LeaseVoid(_) => Some("The lease would be one of values that the sequence no longer has.".into()),
             Self::LeaseNotOpen { since, .. } => Some(match since {
                 Closed::Unknown => "It was never taken, or it has been returned, was revoked, or has expired.".into(),
@@ -505,7 +507,7 @@ impl HiloError {
             Self::AdvanceOf(_) => "Set where it continues with hilo_setval.".into(),
             Self::LeaseOf { .. } => "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".into(),
             Self::TooManyLeases(_) => "Commit before you take more leases, and end transactions that are idle.".into(),
-            Self::PrepareLease => "Take leases in a transaction of their own, and commit it.".into(),
+            Self::PrepareLease => "Take and end leases in a transaction of their own, and commit it.".into(),
             Self::LeaseVoid(_) => "Take the lease again.".into(),
             Self::LeaseNotOpen { .. } => "hilo_leases shows the leases that are open. Take another one with hilo_lease.".into(),
             Self::LeaseDenied(_) => "Return it as the role that took it.".into(),

@@ -156,6 +156,7 @@ impl Lease {
         // Another server may have taken the lease back, and served its rest to others.
         let (system_id, timeline) = positions::server();
         let elsewhere = self.timeline == REPLICATED
+            || position.is_replicated()
             || (timeline > 1
                 && (self.system_id, self.timeline) != (system_id, timeline)
                 && gucs::failover_skip() != Some(0));
@@ -360,30 +361,47 @@ pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<
     Ok(found)
 }
 
-/// Up to `most` sequences and nodes that have leases to be filed.
-pub fn due(ids: &CatalogOids, most: usize) -> Result<Vec<(SequenceId, i32)>, HiloError> {
-    let keys = [(column::DUE_AT, Match::TimestampLess(ffi::now().0 + 1))];
-    let mut found = Vec::new();
-    visit(ids, ids.lease_due_at_idx, &keys, |_, lease| {
-        if found.last() != Some(&(lease.sequence, lease.node)) {
-            found.grow((lease.sequence, lease.node)).or_raise();
+/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are due the longest; and
+/// when the next one is due.
+pub fn due(
+    ids: &CatalogOids,
+    most: usize,
+    pass: impl Fn(&Lease) -> bool,
+) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
+    let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
+    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
+    visit(ids, ids.lease_due_at_idx, &keys, |row, lease| {
+        let at = timestamp(row, column::DUE_AT);
+        if at.is_some_and(|at| at > now) {
+            next = at;
+            return false;
         }
-        found.len() < most
+        if pass(&lease) {
+            return true;
+        }
+        if found.len() == most {
+            next = Some(now);
+            return false;
+        }
+        found.grow(lease).or_raise();
+        true
     })?;
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
+    Ok((found, next))
 }
 
-/// When the next lease is to be filed.
-pub fn next_due(ids: &CatalogOids) -> Result<Option<Timestamp>, HiloError> {
-    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
-    let mut found = None;
-    Table::read(ids.lease)?.scan(ids.lease_due_at_idx, &keys, Snapshot::Catalog, |row| {
-        found = timestamp(&row, column::DUE_AT);
+/// Whether leases of a sequence on a node have ended that are to be filed.
+pub fn any_ended(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
+    let keys = [
+        (column::SEQUENCE, Match::Int8(sequence.0)),
+        (column::NODE, Match::Int4(node)),
+        (column::DUE_AT, Match::TimestampLess(AT_ONCE.0 + 1)),
+    ];
+    let mut any = false;
+    visit(ids, ids.lease_sequence_idx, &keys, |_, _| {
+        any = true;
         false
-    });
-    Ok(found)
+    })?;
+    Ok(any)
 }
 
 /// The open leases with this holder.

@@ -111,7 +111,7 @@ impl Shared {
     pub fn is_in_memory(&self, database: u32) -> bool {
         self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
             || self.orphans().any(|slice| slice.index_space().key.database == database)
-            || self.dead_pending().any(|(_, index_space, _)| index_space.key.database == database)
+            || self.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
     /// Frees the slots that no worker will free: those of databases that no longer exist, as `exists` says,

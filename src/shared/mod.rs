@@ -55,11 +55,13 @@ pub struct Control {
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// How many places of `Shared::pending` are allocated, how many of them are to be written off, and the end of those
-    /// that were ever used.
+    /// How many places of `Shared::pending` are allocated, and how many of them are to be written off.
     pub pending: AtomicU32,
     pub pending_dead: AtomicU32,
-    pub pending_end: AtomicU32,
+    /// Below it, no place was free when it was last looked at.
+    pub pending_from: AtomicU32,
+    /// The end of those that may be taken: see `pending::End`.
+    pub pending_end: AtomicU64,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
