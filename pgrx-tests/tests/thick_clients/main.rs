@@ -1,7 +1,12 @@
 //! Processes that serve from their own memory, by docs/clients-protocol.md: no value comes twice, and when they have
 //! ended, each number is explained.
 
+mod programs;
+mod statements;
+
 use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +19,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 /// ends; then it returns what it holds, and exits with 0.
 struct Drawer {
     child: Child,
-    printed: std::path::PathBuf,
+    printed: PathBuf,
 }
 
 impl Drawer {
@@ -42,6 +47,12 @@ impl Drawer {
             }
             self.values().len() >= before + count
         });
+    }
+
+    /// Sends it a text.
+    fn tell(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().expect("it has an input");
+        input.write_all(text.as_bytes()).expect("it reads its input");
     }
 
     /// Tells it to end, waits until it has, and returns all that it has drawn.
@@ -129,101 +140,4 @@ fn lost(client: &mut Client, reason: &str) -> i64 {
     client.one(&format!(
         "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps WHERE reason = '{reason}'"
     ))
-}
-
-/// Nobody is killed: nothing is lost.
-#[test]
-fn after_a_clean_end_only_what_is_yet_to_be_served_is_missing() {
-    let cluster = cluster();
-    let Some(programs) = programs(&cluster) else { return };
-    let mut drawn = Vec::new();
-    let mut seen = beside_sessions(&cluster, |_| {
-        let mut drawers = start(&cluster, programs);
-        drawers.iter_mut().for_each(|drawer| drawer.draws(3000));
-        drawn.extend(drawers.into_iter().flat_map(Drawer::end));
-    });
-    seen.extend(drawn);
-    assert_explained(&cluster, &seen);
-    let mut client = cluster.connect(DATABASE);
-    for reason in ["crash", "expired", "revoked", "discarded", "altered"] {
-        assert_eq!(lost(&mut client, reason), 0, "{reason}");
-    }
-    cluster.finish();
-}
-
-/// The server is killed twice. The programs serve from memory until it is back, and one of them is killed too.
-#[test]
-fn nothing_comes_twice_when_the_server_is_killed() {
-    let cluster = cluster();
-    let Some(programs) = programs(&cluster) else { return };
-    let mut drawn = Vec::new();
-    let mut seen = beside_sessions(&cluster, |pause| {
-        let mut drawers = start(&cluster, programs);
-        for _ in 0..2 {
-            drawers.iter_mut().for_each(|drawer| drawer.draws(5000));
-            let paused = pause.lock();
-            cluster.kill9_postmaster();
-            // From memory: there is no server.
-            drawers.iter_mut().for_each(|drawer| drawer.draws(200));
-            cluster.start();
-            drop(paused);
-            drawers.iter_mut().for_each(|drawer| drawer.draws(10_000));
-        }
-        let mut killed = drawers.pop().expect("there are several");
-        killed.child.kill().expect("it can be killed");
-        killed.child.wait().expect("it can be waited for");
-        drawn.extend(killed.values());
-        drawn.extend(drawers.into_iter().flat_map(Drawer::end));
-    });
-    seen.extend(drawn);
-    let mut client = cluster.connect(DATABASE);
-    let holders = client.all::<String>("SELECT DISTINCT holder FROM hilo_leases");
-    assert_eq!(holders.len(), 1, "only the one that was killed holds something: {holders:?}");
-    client
-        .query_one("SELECT hilo_lease_revoke(holder => $1)", &[&holders[0]])
-        .expect("the leases can be revoked");
-    assert_explained(&cluster, &seen);
-    cluster.finish();
-}
-
-/// The rows of a lease have arrived, and the reply to the commit never comes: nothing of it is served, though the lease
-/// has been committed.
-#[test]
-fn nothing_is_served_before_its_commit_is_confirmed() {
-    let cluster = cluster();
-    // The worker need not commit, which it could not.
-    cluster.connect_as(OWNER, DATABASE).run("SELECT hilo_alter('orders', block_size => 10000000)");
-    let Some(programs) = programs(&cluster) else { return };
-    let mut drawers = start(&cluster, programs);
-    drawers.iter_mut().for_each(|drawer| drawer.draws(1000));
-    // From here on no commit returns.
-    cluster.configure("synchronous_standby_names", "nobody");
-    cluster.reload();
-    let mut client = cluster.connect(DATABASE);
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'";
-    wait_until("all wait for their commits", LONG, || client.one::<i64>(waiting) == 3);
-    cluster.kill9_postmaster();
-    cluster.configure("synchronous_standby_names", "");
-    cluster.start();
-    let mut client = cluster.connect(DATABASE);
-    let open = client.one::<i64>("SELECT count(*) FROM hilo_leases");
-    assert!(open >= 3, "{open} leases have been committed");
-    drawers.iter_mut().for_each(|drawer| drawer.draws(10_000));
-    let seen: Vec<i64> = drawers.into_iter().flat_map(Drawer::end).collect();
-    // At their ends the programs revoke what they have never learned of.
-    assert!(lost(&mut client, "revoked") > 0);
-    let ranges = client
-        .query("SELECT first, last FROM hilo_gaps WHERE reason = 'revoked'", &[])
-        .expect("the gaps can be read");
-    for range in &ranges {
-        let (first, last): (i64, i64) = (range.get(0), range.get(1));
-        let served = seen.iter().find(|value| (first..=last).contains(value));
-        assert_eq!(
-            served, None,
-            "it is of the lease {first} to {last}, whose commit nobody confirmed"
-        );
-    }
-    assert_explained(&cluster, &seen);
-    cluster.finish();
 }
