@@ -34,7 +34,7 @@ with psycopg.connect(autocommit=True) as connection:
     connection.execute("SELECT hilo_create('falling', increment => -10, key_format => '{{{name}}} {value:06}{server}')")
     connection.execute("SELECT hilo_create('top', start_value => 9223372036854775800)")
     connection.execute("SELECT hilo_create('ordered', ordered => true)")
-    connection.execute("SELECT hilo_create('short')")
+    connection.execute("SELECT hilo_create('short'), hilo_create('tens', increment => 10)")
     connection.execute("SELECT hilo_create('many-' || n) FROM generate_series(1, 200) n")
 
 # Four processes of eight threads.
@@ -49,6 +49,10 @@ falling = [client.next("falling") for _ in range(100)]
 assert falling == list(range(-1, -1000, -10)), falling
 keys = [client.next_key("falling") for _ in range(10)]
 assert keys == [one("SELECT hilo_key('falling', %s)", -1001 - 10 * n) for n in range(10)], keys
+
+# Leases of one value, to begin with.
+with HiloClient(first=1) as one_by_one:
+    assert [one_by_one.next("tens") for _ in range(50)] == list(range(1, 500, 10))
 
 # To the last value of bigint.
 assert [client.next("top") for _ in range(8)] == list(range(2**63 - 8, 2**63))
