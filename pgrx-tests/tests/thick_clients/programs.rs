@@ -182,3 +182,29 @@ with HiloClient(first=10, pace=2) as ids:
     }
     cluster.finish();
 }
+
+/// Keys are made of the value, the lease's format and the server's prefix.
+#[test]
+fn keys_are_those_of_the_server() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import psycopg
+formats = ['{name}/{server}{value}', '{value:04}', '{server}{{{value:019}}}{name}', '{{name}} {value:01}', '\u{e9}{value}']
+create = 'SELECT hilo_create(%s, %s, min_value => -20000, key_format => %s)'
+with HiloClient() as ids, psycopg.connect(autocommit=True) as connection:
+    for format in formats:
+        for start in [-12345, -7, 0, 42, 123456789]:
+            name = f'{format} {start}'
+            connection.execute(create, [name, start, format])
+            [key] = connection.execute('SELECT hilo_key(%s, %s)', [name, start]).fetchone()
+            assert (made := ids.next_key(name)) == key, (made, key)
+            print(start, flush=True)
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let prefix = format!("ALTER DATABASE {DATABASE} SET hilo.server_prefix = 'North/'");
+    cluster.connect(DATABASE).run(&prefix);
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    assert_eq!(Drawer::start(&cluster, 0, command).end().len(), 25);
+    cluster.finish();
+}
