@@ -59,8 +59,12 @@ impl Drawer {
     #[track_caller]
     fn end(mut self) -> Vec<i64> {
         drop(self.child.stdin.take());
-        let status = self.child.wait().expect("it can be waited for");
-        assert!(status.success(), "the program has failed: {status}");
+        let mut status = None;
+        wait_until("the program has ended", LONG, || {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        assert!(status.is_some_and(|status| status.success()), "the program failed: {status:?}");
         self.values()
     }
 }
@@ -99,10 +103,15 @@ fn beside_sessions(cluster: &Cluster, work: impl FnOnce(&Mutex<()>)) -> Vec<i64>
     let pause = Mutex::new(());
     thread::scope(|scope| {
         let sessions = scope.spawn(|| {
-            let mut drawn = Vec::new();
+            let mut drawn: Vec<i64> = Vec::new();
             while !done.load(Relaxed) {
+                let Ok(mut client) = cluster.try_connect(OWNER, DATABASE) else { continue };
                 let _drawing = pause.lock();
-                drawn.extend(cluster.connect_as(OWNER, DATABASE).draw("orders", 50));
+                let draw = "SELECT hilo_nextval('orders') FROM generate_series(1, 50)";
+                match client.query(draw, &[]) {
+                    Ok(rows) => drawn.extend(rows.iter().map(|row| row.get::<_, i64>(0))),
+                    Err(error) => assert!(client.is_closed(), "{error:?}"),
+                }
             }
             drawn
         });
