@@ -55,8 +55,8 @@ assert keys == [one("SELECT hilo_key('falling', %s)", -1001 - 10 * n) for n in r
 with HiloClient(first=1) as one_by_one:
     assert [one_by_one.next("tens") for _ in range(50)] == list(range(1, 500, 10))
 
-# To the last value of bigint.
-assert [client.next("top") for _ in range(8)] == list(range(2**63 - 8, 2**63))
+# To the end of bigint, whose last value is never leased.
+assert [client.next("top") for _ in range(7)] == list(range(2**63 - 8, 2**63 - 1))
 assert refused(client, "top") == "2200H"
 
 # What one sequence lacks, the others do not notice.
@@ -107,6 +107,6 @@ with psycopg.connect() as connection, connection.cursor() as cursor:
     leases = cursor.execute("SELECT * FROM hilo_leases").fetchall()
     assert leases == [], leases
     gaps = cursor.execute("SELECT name, reason FROM hilo_gaps WHERE reason <> 'discarded'").fetchall()
-    assert gaps == [("top", "revoked")], gaps
+    assert gaps == [], gaps
 
 print(f"{len(ids)} ids, none twice")

@@ -28,9 +28,7 @@ SELECT asked.name, lease, first, last, increment, count, key_format, server_pref
 """
 GIVE_BACK = "SELECT hilo_lease_return(lease, next) FROM unnest(%s::uuid[], %s::bigint[]) AS ended (lease, next)"
 RENEW = "SELECT hilo_lease_renew(lease, %s::interval) FROM unnest(%s::uuid[]) AS held (lease)"
-REVOKE = "SELECT hilo_lease_revoke(%s::uuid, %s::text)"
-
-BIGINT = range(-(2**63), 2**63)
+REVOKE = "SELECT hilo_lease_revoke(holder => %s)"
 
 
 @dataclass(slots=True, eq=False)
@@ -213,7 +211,7 @@ class HiloClient:
             try:
                 self._exchange(returns, asked)
                 if closing:
-                    self._execute((REVOKE, [None, self._holder]))  # those of which it never learned
+                    self._execute((REVOKE, [self._holder]))  # those of which it never learned
                 elif self._sent_at >= self._renew_at:
                     self._renew()
                 self._attempt, self._error = 0, None
@@ -273,12 +271,8 @@ class HiloClient:
 
     def _commit(self, returns: list[Lease], asked: list[tuple[Sequence, int]]) -> None:
         statements = []
-        ended = [lease for lease in returns if lease.next in BIGINT]
-        if ended:
-            statements.append((GIVE_BACK, [[lease.id for lease in ended], [lease.next for lease in ended]]))
-        for lease in returns:
-            if lease.next not in BIGINT:
-                statements.append((REVOKE, [lease.id, None]))
+        if returns:
+            statements.append((GIVE_BACK, [[lease.id for lease in returns], [lease.next for lease in returns]]))
         if asked:
             names, sizes = [sequence.name for sequence, _ in asked], [size for _, size in asked]
             statements.append((TAKE, [names, sizes, self._holder, self._ttl]))

@@ -84,9 +84,13 @@ pub fn init_process() {
 }
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
-/// the stripe. `None`: `start` has no value.
+/// the stripe. `None`: `start` has no value, or only the last one of bigint: a holder that has used it could not say
+/// so, because the value behind it does not exist.
 fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
-    mapping.run(Range::of(start, count)).map(|run| Range::of(start, run.count))
+    let run = mapping.run(Range::of(start, count))?;
+    let last = run.last(mapping.increment);
+    let count = run.count - i64::from(last.checked_add(mapping.increment).is_none());
+    (count > 0).then(|| Range::of(start, count))
 }
 
 /// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog: what was returned, or
@@ -215,8 +219,13 @@ fn try_take(
     });
     if found.is_none() && locked.is_at_end() {
         // No run grows any more.
-        found = locked.claim(|run| part(&mapping, run.start, count.min(run.len())));
-        if found.is_none() && locked.is_exhausted(Index::ZERO) {
+        let mut none_for_leases = false;
+        found = locked.claim(|run| {
+            let part = part(&mapping, run.start, count.min(run.len()));
+            none_for_leases = part.is_none();
+            part
+        });
+        if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
             return Some(Found::Nothing);
         }
     }
@@ -234,7 +243,7 @@ fn try_take(
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let whole = entry.mapping().limit() - Index::ZERO;
     let ahead = policy::lease_ahead(count, whole, &gucs::refill(None));
-    slot.demand.fetch_max(ahead, AcqRel);
+    slot.lease_ahead.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
     if (slot.is_low() || left < ahead) && shared.want(shared.number_of(slot)) {
         wait::wake(shared);
@@ -266,9 +275,10 @@ pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     places.filter(|(space, _)| space == index_space).map(|(_, range)| range).collect()
 }
 
-/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot commit any more. Waits
-/// for those that are committing just now. The caller has stopped the pool, so there will be no others.
-pub fn void_others(shared: &'static Shared, key: &Key) {
+/// Freezes the pool of a sequence whose position the caller has locked, and ends the leases whose transactions are open,
+/// except for this one's: they cannot commit any more. Waits for those that are committing just now.
+pub fn freeze(shared: &'static Shared, key: &Key) {
+    shared.freeze(key);
     loop {
         let committing = {
             let open = OPEN.borrow();

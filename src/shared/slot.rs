@@ -84,6 +84,8 @@ pub struct Slot {
     /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0: no caller
     /// has said.
     wanted_from: AtomicI64,
+    /// How many values to keep ready for the next lease: what the largest one took, fading with time.
+    pub lease_ahead: AtomicI64,
     /// Not 0: a lease of the sequence has ended, and its rest can be served again.
     pub lease_ended: AtomicU32,
     /// How many failed reservations were reported to the callers.
@@ -409,6 +411,7 @@ impl Locked {
         **self = Inner::new(key);
         slot.threshold.store(0, Relaxed);
         slot.demand.store(0, Relaxed);
+        slot.lease_ahead.store(0, Relaxed);
         slot.wanted_from.store(0, Relaxed);
         slot.lease_ended.store(0, Relaxed);
         slot.database.store(key.database, Release);

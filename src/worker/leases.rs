@@ -16,7 +16,7 @@ use super::transaction;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::{self, Ended, Lease};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
@@ -80,17 +80,18 @@ fn settle(
     sequence: &Sequence,
     lease: &Lease,
 ) -> Result<(), HiloError> {
-    let (part, reason, at) = match lease.ended {
-        None => (lease.range, Reason::Expired, lease.expires_at),
-        Some(Ended::Revoked) => (lease.range, Reason::Revoked, lease.ended_at),
-        Some(Ended::Returned) if lease.rest().is_empty() => return Ok(()),
-        Some(Ended::Returned) => match lease.lost(Some(position)) {
-            None => return put(ids, position, sequence, &[lease.rest()]),
-            Some(reason) => (lease.rest(), reason, lease.ended_at),
-        },
-    };
+    let (part, mut reason, at) = lease.loss(ffi::now());
+    if part.is_empty() {
+        return Ok(());
+    }
+    if lease.ended == Some(Ended::Returned) {
+        let Some(lost) = lease.lost(Some((sequence, position))) else {
+            return put(ids, position, sequence, &[part]);
+        };
+        reason = lost;
+    }
     let gap = lease.gap(part, reason.name());
-    ranges::record_values(ids, lease.sequence, lease.node, &gap, at.unwrap_or_else(ffi::now))
+    ranges::record_values(ids, lease.sequence, lease.node, &gap, at)
 }
 
 /// Files the leases of a sequence on a node. `false`: another transaction is in the way.
