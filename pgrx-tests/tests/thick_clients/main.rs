@@ -41,11 +41,17 @@ impl Drawer {
     #[track_caller]
     fn draws(&mut self, count: usize) {
         let before = self.values().len();
-        wait_until("the program has drawn more", LONG, || {
+        self.prints("more", |values| values.len() >= before + count);
+    }
+
+    /// Waits until what it has printed so far is such.
+    #[track_caller]
+    fn prints(&mut self, what: &str, holds: impl Fn(&[i64]) -> bool) {
+        wait_until(&format!("the program has printed {what}"), LONG, || {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 panic!("the program has ended: {status}");
             }
-            self.values().len() >= before + count
+            holds(&self.values())
         });
     }
 

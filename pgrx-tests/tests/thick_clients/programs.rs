@@ -127,15 +127,14 @@ with HiloClient(first=100, timeout=1) as ids:
     let Some(python) = Example::find("leases-python") else { return };
     let command = python.command(&cluster, &["python3", "-c", program]);
     let mut drawer = Drawer::start(&cluster, 0, command);
-    drawer.draws(1);
+    drawer.prints("a value", |values| !values.is_empty());
     cluster.stop(Mode::Fast);
     drawer.tell("\n");
-    drawer.draws(100);
+    drawer.prints("that memory is empty", |values| values.ends_with(&[0]));
     assert_eq!(drawer.values()[..100], (1..=100).collect::<Vec<_>>());
-    wait_until("memory is empty", LONG, || drawer.values().ends_with(&[0]));
     cluster.start();
     drawer.tell("\n");
-    drawer.draws(1);
+    drawer.prints("a value again", |values| !values.ends_with(&[0]));
     let mut seen = drawer.end();
     seen.retain(|value| *value != 0);
     assert_explained(&cluster, &seen);
@@ -168,7 +167,7 @@ with HiloClient(first=10, pace=2) as ids:
     cluster.connect_as(OWNER, DATABASE).run(create);
     let command = python.command(&cluster, &["python3", "-c", program]);
     let mut drawer = Drawer::start(&cluster, 0, command);
-    drawer.draws(1);
+    drawer.prints("that one is unknown", |values| values == [0]);
     let mut client = cluster.connect(DATABASE);
     let refilled = "FROM hilo.lease WHERE first_value > 1 AND ended IS NULL";
     let count = format!("SELECT count(*) {refilled}");
