@@ -78,6 +78,7 @@ if (child := os.fork()) == 0:
 assert os.waitpid(child, 0)[1] == 0
 ids += [mine, *map(int, os.read(reading, 65536).split()), *(client.next("orders") for _ in range(100))]
 
+
 # Whoever draws while it is closed gets a value or an error.
 def until_closed() -> list[int]:
     drawn = []
@@ -86,6 +87,7 @@ def until_closed() -> list[int]:
             drawn.append(client.next("orders"))
         except RuntimeError:
             return drawn
+
 
 with ThreadPoolExecutor(8) as threads:
     drawing = [threads.submit(until_closed) for _ in range(8)]

@@ -7,6 +7,7 @@ with HiloClient() as ids:
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 
@@ -126,7 +128,7 @@ class HiloClient:
         self._renew_at = self._sent_at + self._renew_every
 
     def next(self, name: str) -> int:
-        """The next value. Raises psycopg.Error if the server refuses a lease, TimeoutError, RuntimeError after close."""
+        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close."""
         return self._draw(name)[1]
 
     def next_key(self, name: str) -> str:
@@ -198,15 +200,15 @@ class HiloClient:
     # The rest runs in the background thread, and only it uses the connection.
 
     def _run(self) -> None:
-        deadline: float | None = None
+        deadline = math.inf
         while True:
             with self._changed:
                 while not self._closed and (pause := self._due() - time.monotonic()) > 0:
                     self._changed.wait(pause)
                 closing, returns = self._closed, list(self._returns)
                 asked = [(sequence, self._size(sequence)) for sequence in self._wanted.values()]
-            if closing and deadline is None:
-                deadline = time.monotonic() + self._timeout
+            if closing:
+                deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
             try:
                 self._exchange(returns, asked)
@@ -315,7 +317,7 @@ class HiloClient:
                         self._raise_if_lost(error)  # else it has ended, and is served on
         self._renew_at = time.monotonic() + self._renew_every
 
-    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple]:
+    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
         """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
         if not statements:
             return []
@@ -335,4 +337,11 @@ class HiloClient:
 
 
 _clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: [client._begin() for client in list(_clients)])
+
+
+def _begin_in_child() -> None:
+    for client in list(_clients):
+        client._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,4 +1,4 @@
-"""RavenDB's own client, unchanged, draws its ids from hilo. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
+"""RavenDB's own client draws its ids from hilo. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
 import json
 import subprocess

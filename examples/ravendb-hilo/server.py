@@ -7,8 +7,10 @@ The database comes from PGHOST, PGPORT, PGUSER and PGDATABASE. Prints its port, 
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
@@ -35,7 +37,7 @@ def size_of(last_size: int, last_at: str) -> int:
     return min(max(32, wished), 1 << 20)
 
 
-def run(values: dict[str, object], *statements: str) -> list[tuple]:
+def run(values: Mapping[str, Any], *statements: str) -> list[tuple[Any, ...]]:
     """The rows of the last statement, once all are committed."""
     numbers = {name: int(values[name]) for name in ("lastMax", "last", "end") if name in values}
     with psycopg.connect() as connection:

@@ -111,6 +111,7 @@ fn an_outage_is_noticed_when_memory_is_empty() {
     let program = "
 from hilo_client import HiloClient
 import psycopg
+import sys
 with HiloClient(first=100, timeout=1) as ids:
     print(ids.next('orders'), flush=True)
     input()
@@ -123,6 +124,7 @@ with HiloClient(first=100, timeout=1) as ids:
     input()
     ids._timeout = 60
     print(ids.next('orders'), flush=True)
+    sys.stdin.read()
 ";
     let Some(python) = Example::find("leases-python") else { return };
     let command = python.command(&cluster, &["python3", "-c", program]);
