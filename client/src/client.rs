@@ -173,11 +173,29 @@ impl Client {
     pub async fn warm_up(&self, names: &[&str]) -> Result<(), Error> {
         self.shared().check_process()?;
         let sequences: Vec<Sequence> = names.iter().map(|name| self.sequence(name)).collect();
-        let waiters: Result<Vec<_>, Error> = sequences.iter().map(Waiter::new).collect();
-        for (sequence, waiter) in sequences.iter().zip(waiters?) {
+        let waiters = self.register(&sequences)?;
+        for (sequence, waiter) in sequences.iter().zip(waiters) {
             sequence.warm_up(waiter).await?;
         }
         Ok(())
+    }
+
+    fn register<'a>(&self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
+        let mut waiters = Vec::with_capacity(sequences.len());
+        let mut failed = None;
+        let mut core = self.shared().lock();
+        for sequence in sequences {
+            match Waiter::register(sequence, &mut core) {
+                Ok(waiter) => waiters.push(waiter),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // Those that are dropped take the lock.
+        drop(core);
+        failed.map_or(Ok(waiters), Err)
     }
 
     /// What the holder of this client's leases is called in `hilo_leases`.

@@ -10,7 +10,7 @@ use tokio::time::timeout_at;
 use crate::client::Handle;
 use crate::engine::Lease;
 use crate::hot::{Hot, Keys};
-use crate::shared::{Life, Shared};
+use crate::shared::{Core, Life, Shared};
 use crate::{Error, fork};
 
 /// The most values of one lease.
@@ -286,16 +286,21 @@ pub(crate) struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     pub fn new(sequence: &'a Sequence) -> Result<Waiter<'a>, Error> {
+        let mut core = sequence.shared().lock();
+        Waiter::register(sequence, &mut core)
+    }
+
+    /// The same, under the lock, so that several can be registered before the task sees the first.
+    pub fn register(sequence: &'a Sequence, core: &mut Core) -> Result<Waiter<'a>, Error> {
         let (shared, hot) = (sequence.shared(), &sequence.hot);
-        let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, hot) {
+        if let Some(error) = shared.obstacle(core, hot) {
             return Err(error);
         }
         core.engine.wait(hot.id, true);
         let seat = core.seat(hot.id);
         seat.waits += 1;
         let refusals = seat.refusals;
-        shared.turn(&mut core, hot, hot.own());
+        shared.turn(core, hot, hot.own());
         Ok(Waiter { sequence, refusals })
     }
 
@@ -310,11 +315,7 @@ impl<'a> Waiter<'a> {
 
     fn is_served(&self) -> Result<bool, Error> {
         let shared = self.sequence.shared();
-        let served = {
-            let core = shared.lock();
-            let in_lanes = self.sequence.hot.left();
-            core.engine.figures(self.sequence.hot.id, shared.now(), in_lanes).left > 0
-        };
+        let served = shared.lock().left(&self.sequence.hot, shared.now()) > 0;
         if !served {
             self.obstacle()?;
         }
@@ -328,10 +329,12 @@ impl<'a> Waiter<'a> {
             return Err(error);
         }
         let seat = core.seat(hot.id);
-        if seat.refusals != self.refusals
-            && let Some(refusal) = &seat.refusal
+        let refused = seat.refusals != self.refusals;
+        let refusal = seat.refusal.clone().filter(|_| refused);
+        if let Some(refusal) = refusal
+            && core.left(hot, shared.now()) == 0
         {
-            return Err(refusal.clone());
+            return Err(refusal);
         }
         // Others may have been faster.
         shared.turn(&mut core, hot, hot.own());

@@ -153,10 +153,14 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing and does not wait.
+    /// The error for a caller who finds nothing.
     pub fn obstacle(&self, core: &Core, hot: &Hot) -> Option<Error> {
         if core.life != Life::Serving {
             return Some(Error::Closed);
+        }
+        if core.left(hot, self.now()) > 0 {
+            // Something has come since the caller looked.
+            return None;
         }
         let seat = &core.seats[hot.id.0 as usize];
         if let Some(refusal) = &seat.refusal
@@ -209,8 +213,12 @@ impl Core {
     pub fn check(&mut self, hot: &Hot, now: Monotonic) {
         let in_lanes = hot.left();
         let mark = self.engine.check(hot.id, now, in_lanes);
-        let left = self.engine.figures(hot.id, now, in_lanes).left;
-        hot.set_mark(left, mark);
+        hot.set_mark(self.left(hot, now), mark);
+    }
+
+    /// How many values of a sequence can be served.
+    pub fn left(&self, hot: &Hot, now: Monotonic) -> i64 {
+        self.engine.figures(hot.id, now, hot.left()).left
     }
 
     pub fn seat(&mut self, id: Id) -> &mut Seat {

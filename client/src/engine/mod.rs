@@ -248,7 +248,7 @@ impl Engine {
             let slot = after(last_plan, pace);
             // Dry before the turn after this one: do not wait for it.
             let at = match seen.lasts {
-                _ if supply.waiting > 0 || supply.wanted => now,
+                _ if seen.awaited => now,
                 lasts if after(now, lasts) < after(slot, Micros(SECOND)) => {
                     after(last_plan, Micros(URGENT))
                 }

@@ -112,7 +112,8 @@ impl Engine {
             plan.returns = self.returns.drain(..ends).collect();
         }
         if !plan.is_empty() {
-            for id in std::mem::take(&mut self.near) {
+            let new = plan.asks.iter().any(|ask| self.supplies[ask.id.0 as usize].is_new());
+            for id in if new { Vec::new() } else { std::mem::take(&mut self.near) } {
                 if plan.asks.len() >= MOST_ASKS {
                     self.near.push(id);
                     continue;
@@ -157,8 +158,14 @@ impl Engine {
         let mut low = std::mem::take(&mut self.low);
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
+        // The server is most likely to refuse what it has not leased before, and would undo the leases of the others
+        // with it.
+        let is_new = |engine: &Engine, id: &Id| engine.supplies[id.0 as usize].is_new();
+        let suits = low.iter().find(|id| self.supplies[id.0 as usize].refused == 0);
+        let new = suits.is_some_and(|id| is_new(self, id));
         for id in low {
-            if self.supplies[id.0 as usize].refused > 0 || plan.asks.len() >= MOST_ASKS {
+            let wrong = self.supplies[id.0 as usize].refused > 0 || is_new(self, &id) != new;
+            if wrong || plan.asks.len() >= MOST_ASKS {
                 self.low.push(id);
             } else {
                 self.supply(id).is_low = false;

@@ -49,6 +49,8 @@ pub(super) struct Supply {
 
 /// What a look at a supply has found.
 pub(super) struct Seen {
+    /// Somebody waits for more than there is.
+    pub awaited: bool,
     pub low: bool,
     pub near: bool,
     /// How long what is left lasts.
@@ -103,6 +105,11 @@ impl Supply {
         Some((run, if used_up { self.queue.remove(at) } else { None }))
     }
 
+    /// Whether the server has never leased values of it.
+    pub fn is_new(&self) -> bool {
+        self.refills == 0
+    }
+
     pub fn left(&self, in_lanes: i64) -> i64 {
         in_lanes + self.queued
     }
@@ -142,9 +149,9 @@ impl Supply {
         // A lane without a lease of its own makes its threads take from the others.
         let starved = self.lanes > 1 && self.serving.len() + self.queue.len() < self.lanes.into();
         // What nobody has used yet is not asked for of its own accord, nor is what is always refused.
-        let active = self.refills > 0 && self.refused < ATTEMPTS;
-        let asked_for = self.waiting > 0 || self.wanted;
-        let low = asked_for || active && (left < threshold || starved);
+        let active = !self.is_new() && self.refused < ATTEMPTS;
+        let awaited = self.waiting > left || self.wanted && left == 0;
+        let low = awaited || active && (left < threshold || starved);
         let mark = match () {
             // What happens on the way down is looked at, too: the rate may have jumped.
             () if left < threshold => left / 2,
@@ -152,6 +159,7 @@ impl Supply {
             () => near,
         };
         Seen {
+            awaited,
             low,
             near: active && left < near,
             lasts: if starved { Micros(0) } else { lasts },
@@ -183,7 +191,7 @@ impl Supply {
 
     /// The server knows how much others take, which is the first guess.
     pub fn suggest(&mut self, suggested: i64, settings: &Settings) {
-        if self.refills == 0 {
+        if self.is_new() {
             self.block = self.block.max(suggested.min(settings.max_block));
         }
     }

@@ -2,6 +2,11 @@
 //! the connection between them, and without waiting for the server in steady state.
 
 mod basics;
+mod commit;
+mod outages;
+mod proxy;
+mod refusals;
+mod sharing;
 
 use hilo_client::{Builder, Client, Sequence};
 use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};
