@@ -224,12 +224,11 @@ impl Engine {
 
     /// A lease to serve from has come. `suggested` is the server's word on how many to ask for.
     pub fn granted(&mut self, id: Id, lease: Lease, suggested: i64) {
-        let settings = self.refill;
         let supply = self.supply(id);
         supply.asked = supply.asked.saturating_sub(1);
         supply.refused = 0;
         supply.wanted = false;
-        supply.suggest(suggested, &settings);
+        supply.suggest(suggested);
         supply.stock(lease);
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Supply {
     rate: Rate,
     /// The last block, as the policy counts.
     block: i64,
+    /// What the server suggests for the next block.
+    guess: i64,
     /// Leases that are in no lane.
     queue: VecDeque<Lease>,
     queued: i64,
@@ -182,17 +184,18 @@ impl Supply {
     ) -> i64 {
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
         let demand = widened(self.rate.refill(clock(now), taken, window), window);
-        self.block = policy::next_block(self.block, &demand, ROOM, settings);
+        let previous = self.block.max(std::mem::take(&mut self.guess));
+        self.block = policy::next_block(previous, &demand, ROOM, settings);
         // It is asked for, whatever is left: it may only come along.
         let need = left + self.waiting.max(1);
         policy::reservation_size(left, need, self.block, &demand, ROOM, settings)
             .clamp(1, settings.max_block)
     }
 
-    /// The server knows how much others take, which is the first guess.
-    pub fn suggest(&mut self, suggested: i64, settings: &Settings) {
+    /// How many the server would ask for, by what all take together: the second lease need not begin small.
+    pub fn suggest(&mut self, suggested: i64) {
         if self.is_new() {
-            self.block = self.block.max(suggested.min(settings.max_block));
+            self.guess = suggested;
         }
     }
 

@@ -64,8 +64,11 @@ fn a_lease_whose_answer_was_lost_is_returned_unused() {
     assert!(seen[0] > 1, "the first lease was lost: {}", seen[0]);
     // Again in the middle, where returns get lost too: they are not made twice.
     proxy.set(Fault::CutBeforeReady);
-    seen.extend(runtime.block_on(draw(&s, 2000)));
-    assert_eq!(client.stats().failures, 2);
+    wait_until("the connection is cut", LONG, || {
+        seen.extend(runtime.block_on(draw(&s, 100)));
+        client.stats().failures == 2
+    });
+    seen.extend(runtime.block_on(draw(&s, 100)));
     runtime.block_on(client.shutdown()).expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
