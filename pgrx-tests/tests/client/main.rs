@@ -4,6 +4,7 @@
 mod basics;
 mod commit;
 mod outages;
+mod process;
 mod proxy;
 mod refusals;
 mod sharing;
