@@ -64,6 +64,10 @@ impl Supply {
     pub fn serve(&mut self, lane: u16) -> Option<Lease> {
         let lease = self.queue.pop_front()?;
         self.queued -= lease.count;
+        if self.serving.is_empty() {
+            // Most sequences have one lane.
+            self.serving.reserve_exact(1);
+        }
         self.serving.push((lane, lease));
         Some(lease)
     }
@@ -79,6 +83,9 @@ impl Supply {
         self.granted += lease.count;
         self.queued += lease.count;
         self.refills += 1;
+        if self.queue.is_empty() {
+            self.queue.reserve_exact(1);
+        }
         self.queue.push_back(lease);
     }
 
