@@ -49,11 +49,15 @@ fn a_fleet_from_day_to_day() {
     print(&warm_up);
     let steady = world.run("steady, five minutes", 300.0);
     print(&steady);
-    world.restart_all();
+    world.restart_all(false);
     let deployment = world.run("all restarted, the first minute", 60.0);
     print(&deployment);
-    let after = world.run("the two minutes after it", 120.0);
+    let after = world.run("the four minutes after it", 240.0);
     print(&after);
+    world.restart_all(true);
+    let warm = world.run("all restarted with a warm-up, a minute", 60.0);
+    print(&warm);
+    world.run("until it is steady", 120.0);
     let held = world.crash(10);
     let crash = world.run("every tenth crashed, a minute", 60.0);
     print(&crash);
@@ -70,8 +74,9 @@ fn a_fleet_from_day_to_day() {
     let each = steady.per_second(steady.statements) / processes as f64;
     assert!(each <= 0.25, "{each} statements a second from each process");
     assert!(steady.per_second(steady.worker) <= 2.5 * steady.per_second(steady.statements));
-    assert_eq!(steady.lost + deployment.lost + after.lost, 0);
+    assert_eq!(steady.lost + deployment.lost + after.lost + warm.lost, 0);
     assert!(held > 0 && crash.lost == held);
     assert_eq!(after.waits + crash.waits, 0);
+    assert!(warm.statements < deployment.statements / 2);
     assert_eq!(outage.waits, 0, "what was used before");
 }

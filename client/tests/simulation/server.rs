@@ -1,6 +1,8 @@
 //! A model of the server: sequences with a pool, and a worker that reserves blocks.
 
-use hilo_core::numbers::Monotonic;
+use hilo_core::numbers::{Micros, Monotonic, Timestamp};
+use hilo_core::policy::{self, Remaining, Settings};
+use hilo_core::rate::Rate;
 
 /// µs that a statement takes, and each call in it, of a processor.
 const STATEMENT: i64 = 300;
@@ -9,16 +11,19 @@ const CALL: i64 = 25;
 const COMMIT: i64 = 2_000;
 const PROCESSORS: usize = 8;
 
+const WINDOW: Micros = Micros(60_000_000);
+const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
+
 #[derive(Clone, Copy, Default)]
 struct Sequence {
-    /// The next value that nobody has reserved.
-    next: i64,
-    /// Values in the pool, from `next` down.
+    /// How many values were leased out.
+    taken: i64,
+    /// Values in the pool.
     ready: i64,
     /// When they are there.
     ready_at: i64,
-    /// What the last lease took: so much is kept ready.
-    ahead: i64,
+    block: i64,
+    rate: Rate,
 }
 
 /// What became of a call for a lease.
@@ -40,9 +45,8 @@ pub struct Server {
 
 impl Server {
     pub fn new(sequences: usize) -> Server {
-        let fresh = Sequence { next: 1, ..Sequence::default() };
         Server {
-            sequences: vec![fresh; sequences],
+            sequences: vec![Sequence::default(); sequences],
             processors: [0; PROCESSORS],
             run: (i64::MIN, i64::MIN),
             up: true,
@@ -66,7 +70,7 @@ impl Server {
         for (sequence, count) in asks {
             at += CALL;
             at = at.max(self.take(sequence, count, at));
-            granted.push(Granted { last: self.sequences[sequence as usize].next - 1, count });
+            granted.push(Granted { last: self.sequences[sequence as usize].taken, count });
         }
         self.processors[place] = at;
         let end = at + COMMIT;
@@ -76,37 +80,38 @@ impl Server {
 
     /// Takes values from the pool. Returns when they are there.
     fn take(&mut self, number: u32, count: i64, at: i64) -> i64 {
-        let sequence = &mut self.sequences[number as usize];
-        let missing = count - sequence.ready;
-        let mut there = sequence.ready_at.min(at);
-        sequence.ahead = count;
-        if missing > 0 || sequence.ready_at > at {
-            there = sequence.ready_at;
-        }
+        let missing = count - self.sequences[number as usize].ready;
         if missing > 0 {
-            there = self.reserve(number, missing, at);
+            self.reserve(number, count, at);
         }
         let sequence = &mut self.sequences[number as usize];
-        sequence.next += count;
+        sequence.taken += count;
         sequence.ready -= count;
-        if sequence.ready < sequence.ahead {
-            let more = sequence.ahead - sequence.ready;
-            self.reserve(number, more, at);
-        }
-        there
+        let there = sequence.ready_at.max(at);
+        let ahead = policy::lease_ahead(count, i64::MAX, &Settings::default());
+        self.reserve(number, ahead, at);
+        if missing > 0 { there } else { at }
     }
 
-    /// Has the worker reserve values: in its next run, which begins at once unless one is under way.
-    fn reserve(&mut self, number: u32, values: i64, at: i64) -> i64 {
+    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run, which begins at once
+    /// unless one is under way.
+    fn reserve(&mut self, number: u32, need: i64, at: i64) {
+        let settings = Settings::default();
+        let sequence = &mut self.sequences[number as usize];
+        let demand = sequence.rate.refill(Timestamp(at), sequence.taken, WINDOW);
+        let block = policy::next_block(sequence.block, &demand, ROOM, &settings);
+        let size = policy::reservation_size(sequence.ready, need, block, &demand, ROOM, &settings);
+        if size == 0 {
+            return;
+        }
+        sequence.block = block;
+        sequence.ready += size;
         if at > self.run.0 {
             let start = at.max(self.run.1);
             self.run = (start, start + COMMIT);
             count(&mut self.worker, start + COMMIT);
         }
-        let sequence = &mut self.sequences[number as usize];
-        sequence.ready += values;
         sequence.ready_at = self.run.1;
-        self.run.1
     }
 }
 

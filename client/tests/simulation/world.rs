@@ -305,8 +305,9 @@ impl World {
         self.sent[process] = None;
     }
 
-    /// Every process ends, returns what it has, and begins again, at the same moment.
-    pub fn restart_all(&mut self) {
+    /// Every process ends, returns what it has, and begins again, at the same moment; if it is `warm`, with the counters
+    /// that it used before.
+    pub fn restart_all(&mut self, warm: bool) {
         let now = Monotonic(self.now);
         for process in 0..self.processes.len() {
             let of = &mut self.processes[process];
@@ -330,8 +331,25 @@ impl World {
             let lost = of.engine.tokens().count() as i64;
             self.phase.lost += lost;
             self.server.carry_out(now, std::iter::empty(), returned);
+            let counters: Vec<u32> = of.pairs.iter().map(|pair| pair.counter).collect();
             self.replace(process);
+            if warm {
+                self.warm_up(process as u32, &counters);
+            }
         }
+    }
+
+    /// Has a process take the first leases of these counters together. Its callers have not begun to draw.
+    fn warm_up(&mut self, process: u32, counters: &[u32]) {
+        let now = Monotonic(self.now);
+        let of = &mut self.processes[process as usize];
+        for counter in counters {
+            let id = of.pair(*counter, now);
+            of.pairs[id.0 as usize].used = true;
+            of.engine.want(id);
+            of.engine.check(id, now, 0);
+        }
+        self.schedule(process);
     }
 
     /// Every `part`th process ends without a word. Returns how many values it held.

@@ -3,6 +3,7 @@
 
 mod basics;
 mod commit;
+mod documents;
 mod outages;
 mod process;
 mod proxy;
