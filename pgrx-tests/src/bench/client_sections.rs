@@ -29,8 +29,8 @@ pub fn hits(results: &Results) -> Section {
     let text = format!(
         "A process that draws from one sequence with the Rust client (see [clients-rust.md](clients-rust.md)), which \
          leases ranges of values and serves them from its own memory; and the same by round trips of prepared \
-         statements. A call of the client takes {} ns in a loop, and found a number in memory in {} % of all cases. \
-         The percentiles include reading a clock once for each call.",
+         statements. A call of the client takes {} ns of a processor in a loop, and found a number in memory in {} % of all cases. \
+         The percentiles include reading a clock once for each call, and what other tasks and the server took of the cores.",
         cell(results.median("hits/ns")),
         results.median("hits/share").map_or_else(|| "–".to_owned(), |share| format!("{share:.5}")),
     );

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hilo_client::{Client, Sequence};
+use nix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 use tokio_postgres::Config;
 
@@ -87,14 +88,22 @@ pub fn runtime(threads: usize) -> Runtime {
         .expect("a runtime")
 }
 
-/// Makes calls in `tasks` threads for `time`, without and then with a look at the clock before and after each. Returns
-/// calls per second, and how long they took.
-fn observe<C: FnMut()>(tasks: usize, time: Duration, make: impl Fn() -> C + Sync) -> (f64, Times) {
+/// What some tasks have done.
+struct Observed {
+    /// Calls per second.
+    rate: f64,
+    /// Nanoseconds of a processor for a call.
+    processor: f64,
+    times: Times,
+}
+
+/// Makes calls in `tasks` threads for `time`, without and then with a look at the clock after each.
+fn observe<C: FnMut()>(tasks: usize, time: Duration, make: impl Fn() -> C + Sync) -> Observed {
     let start = Barrier::new(tasks);
     let work = || {
         let mut call = make();
         start.wait();
-        let began = Instant::now();
+        let (began, used) = (Instant::now(), processor_time());
         let mut count = 0_u64;
         while began.elapsed() < time {
             for _ in 0..100 {
@@ -102,6 +111,7 @@ fn observe<C: FnMut()>(tasks: usize, time: Duration, make: impl Fn() -> C + Sync
             }
             count += 100;
         }
+        let processor = (processor_time() - used).as_nanos() as f64 / count as f64;
         let rate = count as f64 / began.elapsed().as_secs_f64();
         start.wait();
         let mut times = Times::new();
@@ -113,18 +123,26 @@ fn observe<C: FnMut()>(tasks: usize, time: Duration, make: impl Fn() -> C + Sync
             times.add((after - before).as_nanos() as u64);
             before = after;
         }
-        (rate, times)
+        Observed { rate, processor, times }
     };
-    let both: Vec<(f64, Times)> = thread::scope(|scope| {
+    let all: Vec<Observed> = thread::scope(|scope| {
         let tasks: Vec<_> = (0..tasks).map(|_| scope.spawn(work)).collect();
         tasks.into_iter().map(|task| task.join().expect("it drew")).collect()
     });
-    let rate = both.iter().map(|(rate, _)| rate).sum();
-    (rate, Times::join(both.into_iter().map(|(_, times)| times).collect()))
+    Observed {
+        rate: all.iter().map(|task| task.rate).sum(),
+        processor: all.iter().map(|task| task.processor).sum::<f64>() / tasks as f64,
+        times: Times::join(all.into_iter().map(|task| task.times).collect()),
+    }
+}
+
+/// The time that this thread has had a processor, so that other work on the machine does not count.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock").into()
 }
 
 /// The same for whole statements, whose calls are few.
-fn observe_statements(bench: &Bench, tasks: usize, sql: &str) -> (f64, Times) {
+fn observe_statements(bench: &Bench, tasks: usize, sql: &str) -> Observed {
     observe(tasks, bench.plan.time / 2, || {
         let mut session = bench.connect();
         let statement = session.prepare(sql).expect("a statement");
@@ -144,8 +162,8 @@ fn hit(sequence: &Sequence, runtime: &Runtime) -> i64 {
     }
 }
 
-/// `hits/WAY/TASKS`: numbers per second; `hits/WAY/TASKS/PERCENTILE`: nanoseconds of a call; `hits/ns`: of a hit in a
-/// loop, and `hits/share`: the part of the calls that found a number in memory, in per cent.
+/// `hits/WAY/TASKS`: numbers per second; `hits/WAY/TASKS/PERCENTILE`: nanoseconds of a call; `hits/ns`: of a processor for a hit
+/// in a loop, and `hits/share`: the part of the calls that found a number in memory, in per cent.
 pub fn measure(bench: &mut Bench) {
     let runtime = runtime(2);
     let client =
@@ -163,7 +181,7 @@ pub fn measure(bench: &mut Bench) {
         for tasks in TASKS {
             for (way, _, numbers, sql) in rotated(&WAYS, round) {
                 let before = client.stats();
-                let (rate, times) = match way {
+                let seen = match way {
                     "clock" => observe(tasks, bench.plan.time, || {
                         || {
                             std::hint::black_box(());
@@ -180,9 +198,9 @@ pub fn measure(bench: &mut Bench) {
                     _ => observe_statements(bench, tasks, sql),
                 };
                 let key = format!("hits/{way}/{tasks}");
-                bench.results.push(&key, rate * numbers as f64);
+                bench.results.push(&key, seen.rate * numbers as f64);
                 for (name, part) in PERCENTILES {
-                    bench.results.push(format!("{key}/{name}"), times.percentile(part) as f64);
+                    bench.results.push(format!("{key}/{name}"), seen.times.percentile(part) as f64);
                 }
                 if way == "client" {
                     let after = client.stats();
@@ -190,7 +208,7 @@ pub fn measure(bench: &mut Bench) {
                     let share = 100.0 * (hits - waits) as f64 / hits as f64;
                     bench.results.push("hits/share", share);
                     if tasks == 1 {
-                        bench.results.push("hits/ns", 1e9 / rate);
+                        bench.results.push("hits/ns", seen.processor);
                     }
                 }
             }

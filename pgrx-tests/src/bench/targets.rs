@@ -215,7 +215,7 @@ pub const TARGETS: [Target; 28] = [
         why: MISSES,
     },
     Target {
-        goal: "a number from a client's memory, ns",
+        goal: "a number from a client's memory, ns of a processor",
         limit: Limit::AtMost(20.0),
         ratio: |results| results.median("hits/ns"),
         why: "",
