@@ -185,11 +185,15 @@ fn a_lock_on_many_positions_keeps_no_other_lease_from_being_filed() {
 fn a_lock_on_many_leases_keeps_no_other_from_being_filed() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s')");
-    client.run("SELECT hilo_lease('s', 2, 'renewed', '300ms') FROM generate_series(1, 400) n");
+    client.run("SELECT hilo_create('s', block_size => 10000); SELECT hilo_nextval('s')");
+    // The worker can file nothing until the rows are locked.
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; LOCK TABLE hilo.gap IN SHARE MODE");
+    client.run("SELECT hilo_lease('s', 2, 'renewed', '1ms') FROM generate_series(1, 400) n");
     let mut locker = cluster.connect("postgres");
     locker.run("BEGIN; SELECT 1 FROM hilo.lease FOR UPDATE");
-    lease(&mut client, "'s', 2, ttl => '400ms'");
+    lease(&mut client, "'s', 2, ttl => '1ms'");
+    holder.run("COMMIT");
     let left = "SELECT count(*) FROM hilo.lease";
     wait_until("the one that nobody has locked is filed", LONG, || client.one::<i64>(left) == 400);
     locker.run("COMMIT");
