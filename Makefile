@@ -3,7 +3,7 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with; tests default to 15 and 18
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN
+export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS
 
 .DEFAULT_GOAL := help
 .PHONY: help demo psql test torture bench bench-refill lint unit build package install clean

@@ -6,6 +6,7 @@ pub mod direction;
 pub mod document;
 pub mod hi;
 pub mod key_format;
+pub mod lane;
 pub mod mapping;
 pub mod name;
 pub mod named;

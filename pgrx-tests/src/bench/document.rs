@@ -47,6 +47,17 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
     wrong
 }
 
+/// The sections that have a number.
+pub fn measured(results: &Results) -> String {
+    let sections = sections::all(results);
+    sections
+        .iter()
+        .filter(|section| section.tables.iter().any(|table| table.has_number()))
+        .map(markdown)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 fn missing(results: &Results, verdicts: &[Verdict], places: &Places) -> Vec<String> {
     let failed = results.words("failed");
     let failed = (!failed.is_empty()).then(|| format!("not measured: {failed}"));

@@ -5,12 +5,15 @@
 
 mod calls;
 mod chart;
+mod client_sections;
 mod contenders;
 mod copies;
 mod document;
 mod first;
+mod fleet;
 mod footprint;
 mod gapless;
+mod hits;
 mod inserts;
 mod latency;
 mod machine;
@@ -51,6 +54,8 @@ pub struct Plan {
     pub pgbench: [&'static str; 2],
     /// The same where sessions first get to know a thousand sequences.
     pub pgbench_of_many: [&'static str; 2],
+    /// What eight processes with a client each do.
+    pub fleet: fleet::Load,
 }
 
 impl Plan {
@@ -67,6 +72,7 @@ impl Plan {
             restarts: 7,
             pgbench: ["-T", "1"],
             pgbench_of_many: ["-T", "8"],
+            fleet: fleet::Load::full(),
         }
     }
 
@@ -83,6 +89,7 @@ impl Plan {
             restarts: 1,
             pgbench: ["-t", "20"],
             pgbench_of_many: ["-t", "20"],
+            fleet: fleet::Load::quick(),
         }
     }
 
@@ -105,7 +112,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Those with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 15] = [
+const MEASUREMENTS: [Measurement; 17] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -119,6 +126,8 @@ const MEASUREMENTS: [Measurement; 15] = [
     ("short connections", 20, footprint::burned),
     ("many sequences", 60, many::measure),
     ("memory", 10, footprint::memory),
+    ("numbers from a client's memory", 60, hits::measure),
+    ("many clients, and an outage", 240, fleet::measure),
     ("first calls", 60, first::measure),
     ("first uses of sequences", 60, first::uses),
 ];
@@ -153,14 +162,17 @@ impl Bench {
     }
 }
 
-/// Measures everything, and keeps the results so far in `samples`. A measurement that fails is named
-/// in the results, and does not affect the others.
-fn measure(plan: Plan, samples: &Path) -> Results {
+/// Measures everything, or what has `only` in its name, and keeps the results so far in `samples`. A measurement that
+/// fails is named in the results, and does not affect the others.
+fn measure(plan: Plan, samples: &Path, only: &str) -> Results {
     let began = Instant::now();
     let mut bench = Bench::start(plan);
     machine::describe(&mut bench);
     let mut failed = Vec::new();
     for (what, seconds, take) in MEASUREMENTS {
+        if !what.contains(only) {
+            continue;
+        }
         let before = Instant::now();
         bench.deadline = before + Duration::from_secs(seconds);
         eprintln!("{:4.0} s  {what}", began.elapsed().as_secs_f64());
@@ -196,6 +208,22 @@ fn report(results: &Results, places: &Places) -> Vec<String> {
 /// Measures, or reads the samples of the last run, and writes the document.
 pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
     let samples = places.root.join("docs/benchmarks.tsv");
-    let results = if again { Results::load(&samples) } else { measure(plan, &samples) };
+    let results = if again { Results::load(&samples) } else { measure(plan, &samples, "") };
     report(&results, places)
+}
+
+/// Measures what has `only` in its name, and returns the sections that have results. Nothing is written but samples, to
+/// `samples`.
+pub fn run_only(plan: Plan, only: &str, samples: &Path) -> String {
+    let names = MEASUREMENTS.map(|(name, ..)| name);
+    assert!(
+        names.iter().any(|name| name.contains(only)),
+        "no measurement has {only:?} in its name: {names:?}"
+    );
+    document::measured(&measure(plan, samples, only))
+}
+
+/// Does what the environment says if this is a process of a measurement; returns whether it is one.
+pub fn is_process() -> bool {
+    fleet::process()
 }

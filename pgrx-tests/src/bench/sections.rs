@@ -4,7 +4,9 @@ use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::{Results, Stat};
-use super::{copies, first, footprint, gapless, inserts, latency, parallel, throughput};
+use super::{
+    client_sections, copies, first, footprint, gapless, inserts, latency, parallel, throughput,
+};
 
 /// A section of the document.
 pub struct Section {
@@ -30,6 +32,11 @@ impl Table {
         self.rows.push([label.to_owned()].into_iter().chain(cells).collect());
     }
 
+    /// Whether a cell has a measured number.
+    pub fn has_number(&self) -> bool {
+        self.rows.iter().any(|row| row[1..].iter().any(|cell| cell != "–"))
+    }
+
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule = vec!["---:".to_owned(); self.head.len() - 1];
@@ -40,12 +47,12 @@ impl Table {
 }
 
 /// A value, or a dash if there is none.
-fn cell(value: Option<f64>) -> String {
+pub fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), short)
 }
 
 /// A median with its quartiles.
-fn spread(stat: Option<Stat>) -> String {
+pub fn spread(stat: Option<Stat>) -> String {
     stat.map_or_else(
         || "–".to_owned(),
         |stat| format!("{} ({} … {})", short(stat.median), short(stat.low), short(stat.high)),
@@ -63,6 +70,8 @@ pub fn all(results: &Results) -> Vec<Section> {
         copy(results),
         parallel_query(results),
         long_calls(results),
+        client_sections::hits(results),
+        client_sections::fleet(results),
         wal(results),
         burned(results),
         many(results),

@@ -83,7 +83,7 @@ const MISSES: &str = "A call on one of many sequences waits for memory twice: fo
     caches. In addition, beyond `hilo.max_backend_slices` sequences a session keeps no slice, \
     but takes single values from the pool.";
 
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 28] = [
     Target {
         goal: "cost of a call over the floor, against core's CACHE 1000",
         limit: Limit::AtMost(1.0 / 5.0),
@@ -213,6 +213,48 @@ pub const TARGETS: [Target; 21] = [
         limit: Limit::AtMost(2.0),
         ratio: crowd,
         why: MISSES,
+    },
+    Target {
+        goal: "a number from a client's memory, ns of a processor",
+        limit: Limit::AtMost(20.0),
+        ratio: |results| results.median("hits/ns"),
+        why: "",
+    },
+    Target {
+        goal: "% of numbers that come from a client's memory",
+        limit: Limit::AtLeast(99.0),
+        ratio: |results| results.median("fleet/memory"),
+        why: "",
+    },
+    Target {
+        goal: "commits for a hundred numbers of eight clients",
+        limit: Limit::AtMost(0.1),
+        ratio: |results| results.median("fleet/catalog"),
+        why: "",
+    },
+    Target {
+        goal: "the same, a second",
+        limit: Limit::AtMost(20.0),
+        ratio: |results| results.median("fleet/commits"),
+        why: "",
+    },
+    Target {
+        goal: "calls of a client that wait, in steady state",
+        limit: Limit::AtMost(0.0),
+        ratio: |results| results.sum("fleet/waits"),
+        why: "",
+    },
+    Target {
+        goal: "the same, in an outage that is shorter than the buffer",
+        limit: Limit::AtMost(0.0),
+        ratio: |results| results.sum("outage/waits"),
+        why: "",
+    },
+    Target {
+        goal: "numbers a second of 8 tasks from a client's memory, against one",
+        limit: Limit::AtLeast(1.0),
+        ratio: |results| results.ratio("hits/client/8", "hits/client/1"),
+        why: "",
     },
 ];
 

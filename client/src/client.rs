@@ -1,0 +1,271 @@
+//! A client, and how to make one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, NoTls, Socket};
+
+use crate::driver::Driver;
+use crate::engine::{self, Engine, Figures};
+use crate::sequence::{Sequence, Waiter};
+use crate::server::connector;
+use crate::shared::{Life, Options, Seat, Shared};
+use crate::stats::{Returned, SequenceStats, Stats};
+use crate::{Error, Unavailable};
+
+/// How to make a [`Client`]; see [`Client::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    config: Config,
+    name: String,
+    buffer: Duration,
+    ttl: Option<Duration>,
+    patience: Duration,
+    unavailable: Unavailable,
+    timeout: Duration,
+    least: i64,
+    most: i64,
+}
+
+impl Builder {
+    /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part that tells this client
+    /// from others. Default: `hilo-client`.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = name.into();
+        self
+    }
+
+    /// How long an outage of the server may last until a caller has to wait, at the rate of the last minute. Between
+    /// one and two buffers of values are in memory. Default: 30 s.
+    pub fn buffer(mut self, buffer: Duration) -> Builder {
+        self.buffer = buffer;
+        self
+    }
+
+    /// After this time without a renewal the server writes a lease off, so that those of a client that crashed need
+    /// nobody to revoke them. The client renews when half of it has passed. It may serve an expired
+    /// lease on, because nobody else gets its values; the rest can then no longer be returned. Default: leases do not
+    /// expire.
+    pub fn ttl(mut self, ttl: Duration) -> Builder {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long a caller waits for a value, and a shutdown for the server. Default: 30 s.
+    pub fn patience(mut self, patience: Duration) -> Builder {
+        self.patience = patience;
+        self
+    }
+
+    /// What callers do who find nothing in memory while the server cannot be reached. Default: they wait.
+    pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
+        self.unavailable = unavailable;
+        self
+    }
+
+    /// How long a statement, or making a connection, may take until it counts as failed. Default: 10 s.
+    pub fn timeout(mut self, timeout: Duration) -> Builder {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The fewest and the most values of one lease. Default: 32 and 16,777,216.
+    pub fn lease_size(mut self, least: i64, most: i64) -> Builder {
+        self.least = least.clamp(1, 1_000_000_000);
+        self.most = most.clamp(self.least, 1_000_000_000);
+        self
+    }
+
+    /// Connects without TLS. The runtime that this is awaited in does the client's work from then on.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if there is no connection, [`Error::NotInstalled`].
+    pub async fn connect(self) -> Result<Client, Error> {
+        self.connect_with(NoTls).await
+    }
+
+    /// Does the same with a TLS connector of tokio-postgres.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    pub async fn connect_with<T>(self, tls: T) -> Result<Client, Error>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let identity = uuid::Uuid::new_v4();
+        let options = Options {
+            holder: format!("{}/{}", self.name, identity.simple()),
+            ttl: self.ttl,
+            patience: self.patience,
+            unavailable: self.unavailable,
+            timeout: self.timeout,
+        };
+        let mut settings = engine::Settings::new(self.buffer.into(), self.ttl.map(Into::into));
+        settings.policy.min_block = self.least;
+        settings.policy.max_block = self.most;
+        let mut config = self.config;
+        if config.get_application_name().is_none() {
+            config.application_name(&self.name);
+        }
+        let connector = connector(config, tls);
+        let silent = |_| Error::Unreachable { source: None };
+        let link = timeout(options.timeout, connector()).await.map_err(silent)??;
+        let seed = identity.as_u128() as u64;
+        let shared = Arc::new(Shared::new(|now| Engine::new(settings, now, seed), options));
+        tokio::spawn(Driver::new(shared.clone(), connector, link).run());
+        Ok(Client { handle: Arc::new(Handle { shared }) })
+    }
+}
+
+/// What the client and its sequences keep alive.
+pub(crate) struct Handle {
+    pub shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // In a child of the process, a thread of the parent may have held the lock.
+        if self.shared.check_process().is_ok() {
+            self.shared.close(Life::Over);
+        }
+    }
+}
+
+/// Takes leases from a server, and serves their values from memory.
+///
+/// It is cheap to clone. When the last clone and the last [`Sequence`] are dropped, it stops, and its leases stay open
+/// until they expire or are revoked: call [`shutdown`](Self::shutdown) first, which returns them.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+impl Client {
+    /// Begins to make a client of the server, and database, that `config` names.
+    pub fn builder(config: Config) -> Builder {
+        Builder {
+            config,
+            name: "hilo-client".into(),
+            buffer: Duration::from_secs(30),
+            ttl: None,
+            patience: Duration::from_secs(30),
+            unavailable: Unavailable::Wait,
+            timeout: Duration::from_secs(10),
+            least: 32,
+            most: 1 << 24,
+        }
+    }
+
+    /// The sequence `name`. Nothing is asked of the server before it is used.
+    pub fn sequence(&self, name: &str) -> Sequence {
+        Sequence::new(self.shared().seat(name), self.handle.clone())
+    }
+
+    /// Takes the first leases of several sequences together, so that their first callers need not wait.
+    ///
+    /// # Errors
+    /// The first error of one of them; see [`Sequence::next`].
+    pub async fn warm_up(&self, names: &[&str]) -> Result<(), Error> {
+        self.shared().check_process()?;
+        let sequences: Vec<Sequence> = names.iter().map(|name| self.sequence(name)).collect();
+        let waiters = self.register(&sequences)?;
+        for (sequence, waiter) in sequences.iter().zip(waiters) {
+            sequence.warm_up(waiter).await?;
+        }
+        Ok(())
+    }
+
+    fn register<'a>(&self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
+        let mut waiters = Vec::with_capacity(sequences.len());
+        let mut failed = None;
+        let mut core = self.shared().lock();
+        for sequence in sequences {
+            match Waiter::register(sequence, &mut core) {
+                Ok(waiter) => waiters.push(waiter),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // Those that are dropped take the lock.
+        drop(core);
+        failed.map_or(Ok(waiters), Err)
+    }
+
+    /// What the holder of this client's leases is called in `hilo_leases`.
+    pub fn holder(&self) -> &str {
+        &self.shared().options.holder
+    }
+
+    /// Stops serving, and then returns what is left to the server. From the call on, nobody gets a value; callers get
+    /// [`Error::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if the server cannot be reached as long as [`Builder::patience`] says; the leases are then left
+    /// open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
+    pub async fn shutdown(&self) -> Result<Returned, Error> {
+        let shared = self.shared();
+        shared.check_process()?;
+        let mut result = shared.result.subscribe();
+        shared.close(Life::Closing);
+        let result = result.wait_for(Option::is_some).await.map_err(|_| Error::Closed)?;
+        result.clone().unwrap_or(Err(Error::Closed))
+    }
+
+    /// What the client has done so far.
+    pub fn stats(&self) -> Stats {
+        let shared = self.shared();
+        let now = shared.now();
+        let core = shared.lock();
+        let mut stats = Stats {
+            sequences: core.seats.len() as u64,
+            statements: core.counts.statements,
+            failures: core.counts.failures,
+            connects: core.counts.connects,
+            connected: core.connected,
+            ..Stats::default()
+        };
+        for seat in &core.seats {
+            let figures = core.engine.figures(seat.hot.id, now, seat.hot.left());
+            stats.hits += figures.taken.max(0) as u64;
+            stats.refills += figures.refills;
+            stats.waits += seat.waits;
+            stats.errors += seat.errors;
+            stats.rate += figures.rate;
+            stats.left += figures.left.max(0) as u64;
+            stats.leases += figures.leases as u64;
+        }
+        stats
+    }
+
+    /// The same for each sequence, in the order in which they were first named.
+    pub fn sequence_stats(&self) -> Vec<SequenceStats> {
+        let shared = self.shared();
+        let now = shared.now();
+        let core = shared.lock();
+        let of = |seat: &Seat| {
+            let figures: Figures = core.engine.figures(seat.hot.id, now, seat.hot.left());
+            SequenceStats {
+                name: seat.hot.name.clone(),
+                hits: figures.taken.max(0) as u64,
+                refills: figures.refills,
+                waits: seat.waits,
+                errors: seat.errors,
+                rate: figures.rate,
+                left: figures.left.max(0) as u64,
+                leases: figures.leases as u64,
+            }
+        };
+        core.seats.iter().map(of).collect()
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+}

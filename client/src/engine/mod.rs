@@ -1,0 +1,327 @@
+//! What a client asks the server for, when, and what it gives back: without I/O, threads or a clock of its own.
+//!
+//! An [`Engine`] knows the leases of all sequences of a client. Its caller takes values from them, tells it when little
+//! is left ([`Engine::check`]), carries out the statements that it plans ([`Engine::plan`]) and reports what became
+//! of them. A client does this against a server; `tests/simulation.rs` does it on virtual time.
+//!
+//! Rate, threshold and the size of a lease are those of `hilo_core::policy`, with a pool that holds twice the buffer: a
+//! refill begins when the buffer is left, so that an outage as long as the buffer is survived at any moment. Statements are
+//! paced, and each takes along the sequences that are near their threshold.
+
+mod plan;
+mod supply;
+
+use std::collections::VecDeque;
+
+use hilo_core::backoff;
+use hilo_core::lane;
+use hilo_core::numbers::{Micros, Monotonic};
+use hilo_core::policy;
+use uuid::Uuid;
+
+pub use plan::{Ask, End, Plan, Purpose, Return};
+use supply::Supply;
+
+const SECOND: i64 = 1_000_000;
+/// Not at all.
+pub const NEVER: Monotonic = Monotonic(i64::MAX);
+/// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can not wait for its turn.
+const URGENT: i64 = SECOND / 50;
+/// The most leases that one statement takes: a server has room for 16,384 in open transactions, those of other clients
+/// included.
+const MOST_ASKS: usize = 1_000;
+/// The most leases that one statement returns or renews.
+const MOST_ENDS: usize = 10_000;
+
+/// A sequence of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub u32);
+
+/// Values that this client may serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its name on the server.
+    pub token: Uuid,
+    /// The last value.
+    pub last: i64,
+    /// From one value to the next.
+    pub increment: i64,
+    /// How many values are left, the last one included.
+    pub count: i64,
+    /// When it expires, at the earliest; [`NEVER`] without a ttl.
+    pub expires: Monotonic,
+}
+
+impl Lease {
+    /// The first value that is left.
+    pub fn first(&self) -> i64 {
+        lane::value(self.last, self.increment, self.count as u32)
+    }
+
+    /// How to end it with `left` values left.
+    fn end(&self, left: i64) -> End {
+        match left {
+            0 => self.last.checked_add(self.increment).map_or(End::Revoke, End::Return),
+            _ => End::Return(lane::value(self.last, self.increment, left as u32)),
+        }
+    }
+}
+
+/// How an engine behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long what is left lasts when a refill begins.
+    pub buffer: Micros,
+    /// The time between two statements while nobody waits.
+    pub pace: Micros,
+    /// The time over which rates are measured.
+    pub window: Micros,
+    /// How long a lease is open without being renewed.
+    pub ttl: Option<Micros>,
+    /// Least and greatest sizes. Its buffer is not used.
+    pub policy: policy::Settings,
+}
+
+impl Settings {
+    /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five seconds.
+    pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
+        let pace = (buffer.0 / 12).clamp(SECOND / 5, 5 * SECOND);
+        let policy = policy::Settings { max_block: 1 << 24, ..policy::Settings::default() };
+        Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
+    }
+
+    /// The policy's settings: a pool that reaches its threshold when the buffer, and the time until a statement may
+    /// be sent, are left.
+    fn refill(&self) -> policy::Settings {
+        let seconds = (self.buffer.0 + self.pace.0) as f64 / SECOND as f64;
+        policy::Settings { buffer: 2.0 * seconds, ..self.policy }
+    }
+}
+
+/// What is known of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Values served.
+    pub taken: i64,
+    /// Leases received.
+    pub refills: u64,
+    /// Values per second.
+    pub rate: f64,
+    /// Values that can be served.
+    pub left: i64,
+    /// Open leases.
+    pub leases: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    refill: policy::Settings,
+    supplies: Vec<Supply>,
+    /// Sequences below their threshold; a supply says whether it is here.
+    low: Vec<Id>,
+    /// Sequences near it, which come along.
+    near: Vec<Id>,
+    /// Ranges that callers wait for.
+    ranges: VecDeque<(Id, i64, u64)>,
+    returns: Vec<Return>,
+    due: Monotonic,
+    last_plan: Monotonic,
+    in_flight: bool,
+    /// Nothing is sent before this, because the server could not be reached.
+    not_before: Monotonic,
+    attempt: u32,
+    housekeeping: Monotonic,
+    renewal: Monotonic,
+    random: u64,
+}
+
+impl Engine {
+    /// A new one at `now`. `seed` makes its jitter differ from that of others.
+    pub fn new(settings: Settings, now: Monotonic, seed: u64) -> Engine {
+        let every = settings.window;
+        let renewal = settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 2)));
+        Engine {
+            refill: settings.refill(),
+            settings,
+            supplies: Vec::new(),
+            low: Vec::new(),
+            near: Vec::new(),
+            ranges: VecDeque::new(),
+            returns: Vec::new(),
+            due: NEVER,
+            last_plan: Monotonic(i64::MIN / 2),
+            in_flight: false,
+            not_before: now,
+            attempt: 0,
+            housekeeping: after(now, every),
+            renewal,
+            random: seed,
+        }
+    }
+
+    /// A new sequence. Nothing is asked for before it is used.
+    pub fn register(&mut self) -> Id {
+        self.supplies.push(Supply::default());
+        Id(self.supplies.len() as u32 - 1)
+    }
+
+    /// Moves the next lease of a sequence to a lane, from which its values are then taken.
+    pub fn serve(&mut self, id: Id, lane: u16) -> Option<Lease> {
+        self.supply(id).serve(lane)
+    }
+
+    /// Ends the lease of a lane, if it has one, with `left` values left, which nobody takes any more.
+    pub fn finish(&mut self, id: Id, lane: u16, left: i64, now: Monotonic) {
+        if let Some(lease) = self.supply(id).finish(lane, left) {
+            self.give_back(lease, left, now);
+        }
+    }
+
+    /// Takes `count` consecutive values from a lease that is in no lane: the first one and the increment.
+    pub fn take_run(&mut self, id: Id, count: i64, now: Monotonic) -> Option<(i64, i64)> {
+        let (run, used_up) = self.supply(id).take_run(count)?;
+        if let Some(lease) = used_up {
+            self.give_back(lease, 0, now);
+        }
+        Some(run)
+    }
+
+    /// Ends a lease of which only the values before `left` were used.
+    pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
+        // The server has written it off, and would refuse.
+        if now < lease.expires {
+            self.returns.push(Return { token: lease.token, end: lease.end(left), tried: false });
+            self.due = self.due.min(after(now, self.settings.window));
+        }
+    }
+
+    /// The other lease of a sequence that a caller no longer wants for itself.
+    pub fn stock(&mut self, id: Id, lease: Lease) {
+        self.supply(id).stock(lease);
+    }
+
+    /// Says how many lanes a sequence is served from.
+    pub fn set_lanes(&mut self, id: Id, lanes: u16) {
+        self.supply(id).lanes = lanes;
+    }
+
+    /// A caller waits for one value, or (`more` false) no longer does.
+    pub fn wait(&mut self, id: Id, more: bool) {
+        let supply = self.supply(id);
+        supply.waiting = if more { supply.waiting + 1 } else { supply.waiting - 1 };
+    }
+
+    /// A caller has found nothing, and does not wait.
+    pub fn want(&mut self, id: Id) {
+        self.supply(id).wanted = true;
+    }
+
+    /// Whether somebody waits for a value of a sequence.
+    pub fn is_awaited(&self, id: Id) -> bool {
+        self.supplies[id.0 as usize].waiting > 0
+    }
+
+    /// A caller waits for a lease of its own of `count` values, which `ticket` will name.
+    pub fn wait_for_range(&mut self, id: Id, count: i64, ticket: u64) {
+        self.ranges.push_back((id, count, ticket));
+        self.due = Monotonic(i64::MIN);
+    }
+
+    /// Looks at a sequence whose lanes hold `in_lanes` values. Returns below how many values left it wants to look again;
+    /// 0: when none is left.
+    pub fn check(&mut self, id: Id, now: Monotonic, in_lanes: i64) -> i64 {
+        let (pace, last_plan) = (self.settings.pace, self.last_plan);
+        let settings = &self.settings;
+        let supply = &mut self.supplies[id.0 as usize];
+        let seen = supply.look(now, in_lanes, settings.window, &self.refill);
+        if seen.low && !supply.is_low && supply.asked == 0 {
+            supply.is_low = true;
+            self.low.push(id);
+        }
+        if seen.near && !supply.is_near && !supply.is_low && supply.asked == 0 {
+            supply.is_near = true;
+            self.near.push(id);
+        }
+        if seen.low && supply.asked == 0 {
+            let slot = after(last_plan, pace);
+            // Dry before the turn after this one: do not wait for it.
+            let at = match seen.lasts {
+                _ if seen.awaited => now,
+                lasts if after(now, lasts) < after(slot, Micros(SECOND)) => {
+                    after(last_plan, Micros(URGENT))
+                }
+                _ => slot,
+            };
+            self.due = self.due.min(at.max(supply.not_before(now)));
+        }
+        seen.mark
+    }
+
+    /// When [`plan`](Self::plan) has something to say; [`NEVER`] if nothing is to be done, and while a plan is being
+    /// carried out.
+    pub fn due(&self) -> Monotonic {
+        match self.in_flight {
+            true => NEVER,
+            false => self.due.min(self.housekeeping).min(self.renewal).max(self.not_before),
+        }
+    }
+
+    /// Whether the last attempt has not reached the server.
+    pub fn is_cut_off(&self) -> bool {
+        self.attempt > 0
+    }
+
+    /// What is known of a sequence.
+    pub fn figures(&self, id: Id, now: Monotonic, in_lanes: i64) -> Figures {
+        self.supplies[id.0 as usize].figures(now, in_lanes, self.settings.window)
+    }
+
+    /// How many sequences there are.
+    pub fn len(&self) -> usize {
+        self.supplies.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.supplies.is_empty()
+    }
+
+    /// All leases that are not ended.
+    pub fn tokens(&self) -> impl Iterator<Item = Uuid> {
+        let open = self.supplies.iter().flat_map(|supply| supply.leases()).map(|lease| lease.token);
+        open.chain(self.returns.iter().map(|back| back.token))
+    }
+
+    /// Ends every lease that is in no lane, because nothing is served any more.
+    pub fn give_back_all(&mut self, now: Monotonic) {
+        for at in 0..self.supplies.len() {
+            while let Some(lease) = self.supplies[at].unstock() {
+                self.give_back(lease, lease.count, now);
+            }
+        }
+    }
+
+    fn supply(&mut self, id: Id) -> &mut Supply {
+        &mut self.supplies[id.0 as usize]
+    }
+
+    fn random(&mut self) -> u32 {
+        // splitmix64
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 32) as u32
+    }
+
+    /// How long to wait after this failed attempt.
+    fn delay(&mut self, attempt: u32) -> Micros {
+        backoff::delay(attempt, self.random()).into()
+    }
+}
+
+fn after(at: Monotonic, span: Micros) -> Monotonic {
+    Monotonic(at.0.saturating_add(span.0))
+}

@@ -1,0 +1,263 @@
+//! One sequence: its leases, its rate, and how much of it to hold.
+
+use std::collections::VecDeque;
+
+use hilo_core::backoff::{self, ATTEMPTS};
+use hilo_core::numbers::{Micros, Monotonic, Timestamp};
+use hilo_core::policy::{self, Remaining, Settings};
+use hilo_core::rate::{Demand, Rate};
+
+use super::{Figures, Lease, SECOND};
+
+/// A client does not know the bounds of a sequence: a lease at a bound has fewer values.
+const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
+/// How far from its threshold to its full size a sequence may be to come along with others: a quarter.
+const NEAR: i64 = 4;
+/// More than this many times its full size is given back.
+const SURPLUS: i64 = 2;
+/// By how many standard deviations more than the mean a buffer covers.
+const DEVIATIONS: f64 = 4.0;
+
+#[derive(Debug, Default)]
+pub(super) struct Supply {
+    rate: Rate,
+    /// The last block, as the policy counts.
+    block: i64,
+    /// What the server suggests for the next block.
+    guess: i64,
+    /// Leases that are in no lane.
+    queue: VecDeque<Lease>,
+    queued: i64,
+    /// Those whose values are being taken.
+    serving: Vec<(u16, Lease)>,
+    /// Values received, less those given back.
+    granted: i64,
+    refills: u64,
+    /// When it was last looked at, and how many values had been taken.
+    seen: Option<(Monotonic, i64)>,
+    pub(super) lanes: u16,
+    /// Leases that a plan asks for.
+    pub(super) asked: u16,
+    /// Callers who wait.
+    pub(super) waiting: i64,
+    /// Somebody has asked in vain, without waiting.
+    pub(super) wanted: bool,
+    pub(super) is_low: bool,
+    pub(super) is_near: bool,
+    /// It was refused so many times in a row.
+    pub(super) refused: u32,
+    retry: Monotonic,
+}
+
+/// What a look at a supply has found.
+pub(super) struct Seen {
+    /// Somebody waits for more than there is.
+    pub awaited: bool,
+    pub low: bool,
+    pub near: bool,
+    /// How long what is left lasts.
+    pub lasts: Micros,
+    pub mark: i64,
+}
+
+impl Supply {
+    pub fn serve(&mut self, lane: u16) -> Option<Lease> {
+        let lease = self.queue.pop_front()?;
+        self.queued -= lease.count;
+        if self.serving.is_empty() {
+            // Most sequences have one lane.
+            self.serving.reserve_exact(1);
+        }
+        self.serving.push((lane, lease));
+        Some(lease)
+    }
+
+    pub fn finish(&mut self, lane: u16, left: i64) -> Option<Lease> {
+        let at = self.serving.iter().position(|(serving, _)| *serving == lane)?;
+        self.granted -= left;
+        Some(self.serving.swap_remove(at).1)
+    }
+
+    /// A lease has come.
+    pub fn stock(&mut self, lease: Lease) {
+        self.granted += lease.count;
+        self.queued += lease.count;
+        self.refills += 1;
+        if self.queue.is_empty() {
+            self.queue.reserve_exact(1);
+        }
+        self.queue.push_back(lease);
+    }
+
+    /// So many values went past the queue.
+    pub fn hand_over(&mut self, count: i64) {
+        self.granted += count;
+        self.refills += 1;
+    }
+
+    /// Takes a lease out again, unused.
+    pub fn unstock(&mut self) -> Option<Lease> {
+        let lease = self.queue.pop_back()?;
+        self.queued -= lease.count;
+        self.granted -= lease.count;
+        Some(lease)
+    }
+
+    /// `count` values of a lease in the queue, and the lease if it is used up now.
+    pub fn take_run(&mut self, count: i64) -> Option<((i64, i64), Option<Lease>)> {
+        let at = self.queue.iter().position(|lease| lease.count >= count)?;
+        let lease = &mut self.queue[at];
+        let run = (lease.first(), lease.increment);
+        lease.count -= count;
+        self.queued -= count;
+        let used_up = lease.count == 0;
+        Some((run, if used_up { self.queue.remove(at) } else { None }))
+    }
+
+    /// Whether the server has never leased values of it.
+    pub fn is_new(&self) -> bool {
+        self.refills == 0
+    }
+
+    pub fn left(&self, in_lanes: i64) -> i64 {
+        in_lanes + self.queued
+    }
+
+    fn taken(&self, in_lanes: i64) -> i64 {
+        self.granted - self.left(in_lanes)
+    }
+
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.serving.iter().map(|(_, lease)| lease).chain(&self.queue)
+    }
+
+    pub fn leases_mut(&mut self) -> impl Iterator<Item = &mut Lease> {
+        self.serving.iter_mut().map(|(_, lease)| lease).chain(&mut self.queue)
+    }
+
+    /// Counts what was taken, and says what there is to do about it.
+    pub fn look(
+        &mut self,
+        now: Monotonic,
+        in_lanes: i64,
+        window: Micros,
+        settings: &Settings,
+    ) -> Seen {
+        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        self.rate.sample(clock(now), taken, window);
+        let recent = self.seen.map_or(0.0, |(at, before)| {
+            (taken - before) as f64 * SECOND as f64 / now.since(at).0.max(1_000) as f64
+        });
+        self.seen = Some((now, taken));
+        let demand = self.demand(now, taken, window);
+        let threshold = policy::threshold(self.block, &demand, ROOM, settings);
+        let near = threshold + threshold / NEAR;
+        let mean = demand.per_second;
+        let speed = if recent > 2.0 * mean { recent } else { mean };
+        let lasts = Micros((left as f64 / speed.max(1e-6) * SECOND as f64) as i64);
+        // A lane without a lease of its own makes its threads take from the others.
+        let starved = self.lanes > 1 && self.serving.len() + self.queue.len() < self.lanes.into();
+        // What nobody has used yet is not asked for of its own accord, nor is what is always refused.
+        let active = !self.is_new() && self.refused < ATTEMPTS;
+        let awaited = self.waiting > left || self.wanted && left == 0;
+        let low = awaited || active && (left < threshold || starved);
+        let mark = match () {
+            // What happens on the way down is looked at, too: the rate may have jumped.
+            () if left < threshold => left / 2,
+            () if left < near => threshold,
+            () => near,
+        };
+        Seen {
+            awaited,
+            low,
+            near: active && left < near,
+            lasts: if starved { Micros(0) } else { lasts },
+            mark,
+        }
+    }
+
+    /// The mean, and so much more that a buffer holds by chance what is taken of it.
+    fn demand(&self, now: Monotonic, taken: i64, window: Micros) -> Demand {
+        widened(self.rate.demand(clock(now), taken, window), window)
+    }
+
+    /// How many values to ask for now; at least 1.
+    pub fn size(
+        &mut self,
+        now: Monotonic,
+        in_lanes: i64,
+        window: Micros,
+        settings: &Settings,
+    ) -> i64 {
+        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        let demand = widened(self.rate.refill(clock(now), taken, window), window);
+        let previous = self.block.max(std::mem::take(&mut self.guess));
+        self.block = policy::next_block(previous, &demand, ROOM, settings);
+        // It is asked for, whatever is left: it may only come along.
+        let need = left + self.waiting.max(1);
+        policy::reservation_size(left, need, self.block, &demand, ROOM, settings)
+            .clamp(1, settings.max_block)
+    }
+
+    /// How many the server would ask for, by what all take together: the second lease need not begin small.
+    pub fn suggest(&mut self, suggested: i64) {
+        if self.is_new() {
+            self.guess = suggested;
+        }
+    }
+
+    /// How many values it holds too many, if nobody has used them for long.
+    pub fn surplus(
+        &mut self,
+        now: Monotonic,
+        in_lanes: i64,
+        window: Micros,
+        settings: &Settings,
+    ) -> i64 {
+        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        self.rate.sample(clock(now), taken, window);
+        let demand = self.demand(now, taken, window);
+        self.block = policy::shrunk_block(self.block, &demand, ROOM, settings);
+        let threshold = policy::threshold(self.block, &demand, ROOM, settings);
+        left - SURPLUS * (2 * threshold + settings.min_block)
+    }
+
+    /// The last lease, if it has at most `surplus` values.
+    pub fn unstock_surplus(&mut self, surplus: i64) -> Option<Lease> {
+        let fits = self.queue.back().is_some_and(|lease| lease.count <= surplus);
+        if fits { self.unstock() } else { None }
+    }
+
+    /// The server has refused it. Others must not wait for it, and it must not ask all the time.
+    pub fn refuse(&mut self, now: Monotonic, random: u32) {
+        let delay = backoff::delay(self.refused, random);
+        self.refused = self.refused.saturating_add(1);
+        self.retry = super::after(now, delay.into());
+    }
+
+    pub fn not_before(&self, now: Monotonic) -> Monotonic {
+        if self.refused > 0 { self.retry } else { now }
+    }
+
+    pub fn figures(&self, now: Monotonic, in_lanes: i64, window: Micros) -> Figures {
+        let taken = self.taken(in_lanes);
+        Figures {
+            taken,
+            refills: self.refills,
+            rate: self.rate.per_second(clock(now), taken, window),
+            left: self.left(in_lanes),
+            leases: self.serving.len() + self.queue.len(),
+        }
+    }
+}
+
+/// The rate only needs a clock that counts microseconds.
+fn clock(now: Monotonic) -> Timestamp {
+    Timestamp(now.0)
+}
+
+fn widened(demand: Demand, window: Micros) -> Demand {
+    let mean = demand.per_second;
+    let seconds = window.0 as f64 / SECOND as f64;
+    Demand { per_second: mean + DEVIATIONS * (mean / seconds).sqrt(), ..demand }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong, as callers see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hilo_core::key_format::{KeyFormatError, PrefixError};
+use tokio_postgres::error::{DbError, SqlState};
+
+/// Why there is no value. It can be cloned, since one refusal can reach many callers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refuses to lease values of this sequence: there is none of that name, the role may not use it, it is
+    /// exhausted, or it cannot be leased. [`code`](Self::code), [`detail`](Self::detail) and [`hint`](Self::hint) are
+    /// the server's.
+    #[error("no values of hilo sequence \"{sequence}\"")]
+    Refused {
+        /// The name of the sequence.
+        sequence: Arc<str>,
+        /// The report of the server.
+        #[source]
+        source: Arc<tokio_postgres::Error>,
+    },
+    /// The server cannot be reached, and nothing is left in memory.
+    #[error("cannot reach the server")]
+    Unreachable {
+        /// The last failure, if there was more than silence.
+        #[source]
+        source: Option<Arc<tokio_postgres::Error>>,
+    },
+    /// No value has come in time.
+    #[error("no value of hilo sequence \"{sequence}\" within {waited:?}")]
+    Timeout {
+        /// The name of the sequence.
+        sequence: Arc<str>,
+        /// How long the caller has waited.
+        waited: Duration,
+        /// Why the last attempt to get some failed, if it did.
+        #[source]
+        source: Option<Arc<tokio_postgres::Error>>,
+    },
+    /// The client was shut down, or the runtime that it works in has ended.
+    #[error("the client is shut down")]
+    Closed,
+    /// This process is a fork of the one that made the client. Its values are the parent's.
+    #[error("the client belongs to the parent of this process")]
+    Forked,
+    /// The database has no hilo with leases.
+    #[error("the database has no extension hilo, or none with leases")]
+    NotInstalled,
+    /// The server answered what hilo does not answer.
+    #[error("unexpected answer of the server: {0}")]
+    Answer(&'static str),
+    /// More, or fewer, consecutive values than one lease can have.
+    #[error("number of values must be from 1 to 1000000000: {0}")]
+    Count(i64),
+    /// The key format of the sequence is none.
+    #[error("no keys of hilo sequence \"{sequence}\"")]
+    Format {
+        /// The name of the sequence.
+        sequence: Arc<str>,
+        /// What is wrong with it.
+        #[source]
+        source: KeyFormatError,
+    },
+    /// With the server's prefix, two values could have the same key.
+    #[error("no keys of hilo sequence \"{sequence}\"")]
+    Prefix {
+        /// The name of the sequence.
+        sequence: Arc<str>,
+        /// What is wrong with it.
+        #[source]
+        source: PrefixError,
+    },
+}
+
+impl Error {
+    /// The server's report, if there is one.
+    pub fn as_db_error(&self) -> Option<&DbError> {
+        match self {
+            Error::Refused { source, .. } => source.as_db_error(),
+            Error::Unreachable { source } | Error::Timeout { source, .. } => {
+                source.as_ref()?.as_db_error()
+            }
+            _ => None,
+        }
+    }
+
+    /// The server's SQLSTATE.
+    pub fn code(&self) -> Option<&SqlState> {
+        self.as_db_error().map(DbError::code)
+    }
+
+    /// The DETAIL of the report.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Error::Format { source, .. } => source.detail(),
+            Error::Prefix { source, .. } => source.detail(),
+            _ => self.as_db_error()?.detail().map(str::to_owned),
+        }
+    }
+
+    /// The HINT of the report, or one of the client's own.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::Format { source, .. } => return source.hint(),
+            Error::Prefix { source, .. } => return source.hint(),
+            Error::Closed => "Create another client.".into(),
+            Error::Forked => "Connect after the fork, in the child.".into(),
+            Error::NotInstalled => {
+                "Run CREATE EXTENSION hilo, or ALTER EXTENSION hilo UPDATE, in this database."
+                    .into()
+            }
+            Error::Count(_) => "Ask several times if you need more values.".into(),
+            _ => return self.as_db_error()?.hint().map(str::to_owned),
+        })
+    }
+}

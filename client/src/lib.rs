@@ -1,0 +1,56 @@
+//! Numbers of hilo's sequences from a process's own memory.
+//!
+//! A [`Client`] takes *leases* from a PostgreSQL server with the extension hilo: ranges of values that nobody else gets.
+//! [`Sequence::next`] is then an addition in local memory. A task in the background takes the next lease before the last one
+//! is used up, so nobody waits for the server in steady state, nor in an outage that is shorter than the buffer.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # // Where there is a server, a test says it.
+//! # let Ok(database) = std::env::var("HILO_DATABASE") else { return Ok(()) };
+//! let client = hilo_client::Client::builder(database.parse()?).name("sorter-7").connect().await?;
+//! let orders = client.sequence("orders");
+//! let id: i64 = orders.next().await?;
+//! let key: String = orders.next_key().await?;
+//! let batch = orders.next_range(1000).await?;
+//! for id in batch.values() { /* … */ }
+//! client.shutdown().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! * **Unique.** A lease is served from only after the server has confirmed its commit. If the answer is lost, nothing is served
+//!   of what may have been leased. A shutdown ends serving before it returns the rest.
+//! * **Nothing unexplained.** Every value is served, or returned by [`Client::shutdown`], or in an open lease in the view
+//!   `hilo_leases`, where the client is the holder: after a crash until it expires or is revoked.
+//! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values are its parent's.
+
+#![warn(missing_docs)]
+
+mod client;
+mod driver;
+pub mod engine;
+mod error;
+mod fork;
+mod hot;
+mod sequence;
+mod server;
+mod shared;
+mod stats;
+
+pub use client::{Builder, Client};
+pub use error::Error;
+pub use sequence::{Range, Sequence};
+pub use stats::{Returned, SequenceStats, Stats};
+
+/// What callers do who find nothing in memory while the server cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// They wait for it, as long as [`Builder::patience`] says.
+    Wait,
+    /// They get [`Error::Unreachable`] at once.
+    Fail,
+}

@@ -1,0 +1,365 @@
+//! The handle of a sequence.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hilo_core::key_format::KeyFormat;
+use hilo_core::lane::Took;
+use tokio::time::timeout_at;
+
+use crate::client::Handle;
+use crate::engine::Lease;
+use crate::hot::{Hot, Keys};
+use crate::shared::{Core, Life, Shared};
+use crate::{Error, fork};
+
+/// The most values of one lease.
+const MOST: i64 = 1_000_000_000;
+
+/// Consecutive values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first value.
+    pub first: i64,
+    /// The last value.
+    pub last: i64,
+    /// From one value to the next; negative in a descending sequence.
+    pub increment: i64,
+    /// How many values there are, at least 1.
+    pub count: i64,
+}
+
+impl Range {
+    fn new(first: i64, increment: i64, count: i64) -> Range {
+        Range {
+            first,
+            last: first.wrapping_add(increment.wrapping_mul(count - 1)),
+            increment,
+            count,
+        }
+    }
+
+    /// All values, in order.
+    pub fn values(&self) -> impl Iterator<Item = i64> + use<> {
+        let Range { first, increment, count, .. } = *self;
+        // In between, a multiplication may overflow, the value does not.
+        (0..count).map(move |at| first.wrapping_add(increment.wrapping_mul(at)))
+    }
+}
+
+/// A sequence of a [`Client`](crate::Client). It is cheap to clone, and all clones draw from the same memory.
+///
+/// Values of different threads are in no order, and those of one thread need not rise from one lease to the next.
+#[derive(Clone)]
+pub struct Sequence {
+    hot: Arc<Hot>,
+    handle: Arc<Handle>,
+}
+
+impl Sequence {
+    pub(crate) fn new(hot: Arc<Hot>, handle: Arc<Handle>) -> Sequence {
+        Sequence { hot, handle }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.hot.name
+    }
+
+    /// The next value, if one is in memory. It never waits. With `None`, values are on their way.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if nothing is left and the server has just refused more, [`Error::Unreachable`] as
+    /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
+    #[inline]
+    pub fn try_next(&self) -> Result<Option<i64>, Error> {
+        if fork::generation() != self.hot.generation {
+            return Err(Error::Forked);
+        }
+        let own = self.hot.own();
+        match self.hot.lane(own).take(1) {
+            Some(took) => {
+                if took.low | took.contended {
+                    self.noticed(took, own);
+                }
+                Ok(Some(took.first))
+            }
+            None => Ok(self.search(1)?.map(|took| took.first)),
+        }
+    }
+
+    /// The next value. It comes from memory, without an await point, unless nothing is left there; then the caller
+    /// waits as long as [`Builder::patience`](crate::Builder::patience) says.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the server refuses, [`Error::Timeout`], [`Error::Unreachable`] as
+    /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
+    #[inline]
+    pub async fn next(&self) -> Result<i64, Error> {
+        match self.try_next()? {
+            Some(value) => Ok(value),
+            None => Box::pin(self.wait()).await,
+        }
+    }
+
+    /// `n` consecutive values, if they are in memory. It never waits, and with `None` nothing is on its way: ask
+    /// [`next_range`](Self::next_range).
+    ///
+    /// # Errors
+    /// [`Error::Count`] unless `n` is from 1 to a billion, [`Error::Closed`], [`Error::Forked`].
+    pub fn try_next_range(&self, n: i64) -> Result<Option<Range>, Error> {
+        self.shared().check_process()?;
+        if !(1..=MOST).contains(&n) {
+            return Err(Error::Count(n));
+        }
+        if let Some(took) = self.search_lanes(n as u32) {
+            return Ok(Some(Range::new(took.first, took.increment, n)));
+        }
+        let shared = self.shared();
+        let mut core = shared.lock();
+        if core.life != Life::Serving {
+            return Err(Error::Closed);
+        }
+        let run = core.engine.take_run(self.hot.id, n, shared.now());
+        if run.is_some() {
+            shared.turn(&mut core, &self.hot, self.hot.own());
+        }
+        Ok(run.map(|(first, increment)| Range::new(first, increment, n)))
+    }
+
+    /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one that the server
+    /// leases out for this call. There are fewer than `n`, and at least one, where the server leases fewer: at a bound of the
+    /// sequence, at the end of a node's stripe, and where it serves what another lease returned.
+    ///
+    /// # Errors
+    /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
+    pub async fn next_range(&self, n: i64) -> Result<Range, Error> {
+        if let Some(range) = self.try_next_range(n)? {
+            return Ok(range);
+        }
+        let shared = self.shared();
+        let (ticket, receiver) = {
+            let mut core = shared.lock();
+            if let Some(error) = shared.obstacle(&core, &self.hot) {
+                return Err(error);
+            }
+            let (ticket, receiver) = core.ticket();
+            core.engine.wait_for_range(self.hot.id, n, ticket);
+            core.seat(self.hot.id).waits += 1;
+            (ticket, receiver)
+        };
+        shared.poke.notify_one();
+        let lease: Lease = match timeout_at(self.deadline(), receiver).await {
+            Ok(Ok(lease)) => lease?,
+            Ok(Err(_)) => return Err(Error::Closed),
+            Err(_) => {
+                let mut core = shared.lock();
+                core.tickets.remove(&ticket);
+                core.engine.forget_range(ticket);
+                return Err(self.timed_out(core.trouble.clone()));
+            }
+        };
+        Ok(Range::new(lease.first(), lease.increment, lease.count))
+    }
+
+    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the server's
+    /// prefix, as the last lease said them.
+    ///
+    /// # Errors
+    /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's prefix.
+    pub async fn next_key(&self) -> Result<String, Error> {
+        if let Some(Err(error)) = self.keys().as_deref().map(|keys| &keys.frame) {
+            // No value is used up.
+            return Err(error.clone());
+        }
+        let value = self.next().await?;
+        let keys = self.keys().ok_or(Error::Answer("a lease without a key format"))?;
+        let frame = keys.frame.as_ref().map_err(Error::clone)?;
+        let mut buffer = [0; 20];
+        let bytes = frame.key(value, &mut buffer).concat();
+        String::from_utf8(bytes).map_err(|_| Error::Answer("a key that is not UTF-8"))
+    }
+
+    fn keys(&self) -> Option<Arc<Keys>> {
+        self.hot.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    fn deadline(&self) -> tokio::time::Instant {
+        let far = std::time::Duration::from_secs(86_400 * 365);
+        (Instant::now() + self.shared().options.patience.min(far)).into()
+    }
+
+    fn timed_out(&self, source: Option<Arc<tokio_postgres::Error>>) -> Error {
+        let waited = self.shared().options.patience;
+        Error::Timeout { sequence: self.hot.name.clone(), waited, source }
+    }
+
+    /// A lane is low, or its threads get into each other's way.
+    #[cold]
+    fn noticed(&self, took: Took, number: usize) {
+        let widened = if took.contended { self.hot.widen() } else { None };
+        if !took.low && widened.is_none() {
+            return;
+        }
+        let shared = self.shared();
+        let mut core = shared.lock();
+        if let Some(lanes) = widened {
+            core.engine.set_lanes(self.hot.id, lanes as u16);
+        }
+        shared.turn(&mut core, &self.hot, number);
+    }
+
+    /// Takes from any lane, this thread's first.
+    fn search_lanes(&self, count: u32) -> Option<Took> {
+        let (own, lanes) = (self.hot.own(), self.hot.lanes());
+        (0..lanes).map(|step| (own + step) % lanes).find_map(|number| {
+            let took = self.hot.lane(number).take(count)?;
+            if took.low | took.contended {
+                self.noticed(took, number);
+            }
+            Some(took)
+        })
+    }
+
+    /// This thread's lane is empty: fills it, or takes from another one.
+    #[cold]
+    fn search(&self, count: u32) -> Result<Option<Took>, Error> {
+        let shared = self.shared();
+        if let Ok(mut core) = shared.core.try_lock() {
+            shared.turn(&mut core, &self.hot, self.hot.own());
+        }
+        if let Some(took) = self.search_lanes(count) {
+            return Ok(Some(took));
+        }
+        let mut core = shared.lock();
+        if let Some(error) = shared.obstacle(&core, &self.hot) {
+            return Err(error);
+        }
+        core.engine.want(self.hot.id);
+        shared.turn(&mut core, &self.hot, self.hot.own());
+        drop(core);
+        Ok(self.search_lanes(count))
+    }
+
+    async fn wait(&self) -> Result<i64, Error> {
+        let waiter = Waiter::new(self)?;
+        let deadline = self.deadline();
+        loop {
+            let changed = self.hot.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(value) = waiter.look()? {
+                return Ok(value);
+            }
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(self.timed_out(self.shared().lock().trouble.clone()));
+            }
+        }
+    }
+
+    /// Waits until a value is in memory, without taking it.
+    pub(crate) async fn warm_up(&self, waiter: Waiter<'_>) -> Result<(), Error> {
+        let deadline = self.deadline();
+        loop {
+            let changed = self.hot.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if waiter.is_served()? {
+                return Ok(());
+            }
+            if timeout_at(deadline, changed).await.is_err() {
+                return Err(self.timed_out(self.shared().lock().trouble.clone()));
+            }
+        }
+    }
+}
+
+/// A caller who waits; the engine knows of it as long as it exists.
+pub(crate) struct Waiter<'a> {
+    sequence: &'a Sequence,
+    refusals: u64,
+}
+
+impl<'a> Waiter<'a> {
+    pub fn new(sequence: &'a Sequence) -> Result<Waiter<'a>, Error> {
+        let mut core = sequence.shared().lock();
+        Waiter::register(sequence, &mut core)
+    }
+
+    /// The same, under the lock, so that several can be registered before the task sees the first.
+    pub fn register(sequence: &'a Sequence, core: &mut Core) -> Result<Waiter<'a>, Error> {
+        let (shared, hot) = (sequence.shared(), &sequence.hot);
+        if let Some(error) = shared.obstacle(core, hot) {
+            return Err(error);
+        }
+        core.engine.wait(hot.id, true);
+        let seat = core.seat(hot.id);
+        seat.waits += 1;
+        let refusals = seat.refusals;
+        shared.turn(core, hot, hot.own());
+        Ok(Waiter { sequence, refusals })
+    }
+
+    /// A value, if one has come. The refusal, if the server has refused since the caller began to wait.
+    fn look(&self) -> Result<Option<i64>, Error> {
+        if let Some(took) = self.sequence.search_lanes(1) {
+            return Ok(Some(took.first));
+        }
+        self.obstacle()?;
+        Ok(None)
+    }
+
+    fn is_served(&self) -> Result<bool, Error> {
+        let shared = self.sequence.shared();
+        let served = shared.lock().left(&self.sequence.hot, shared.now()) > 0;
+        if !served {
+            self.obstacle()?;
+        }
+        Ok(served)
+    }
+
+    fn obstacle(&self) -> Result<(), Error> {
+        let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
+        let mut core = shared.lock();
+        if let Some(error) = shared.obstacle(&core, hot) {
+            return Err(error);
+        }
+        let seat = core.seat(hot.id);
+        let refused = seat.refusals != self.refusals;
+        let refusal = seat.refusal.clone().filter(|_| refused);
+        if let Some(refusal) = refusal
+            && core.left(hot, shared.now()) == 0
+        {
+            return Err(refusal);
+        }
+        // Others may have been faster.
+        shared.turn(&mut core, hot, hot.own());
+        Ok(())
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let shared = self.sequence.shared();
+        shared.lock().engine.wait(self.sequence.hot.id, false);
+    }
+}
+
+/// How keys look with this format and prefix.
+pub(crate) fn keys(name: &Arc<str>, format: &str, prefix: &str, least: i64) -> Keys {
+    let frame = KeyFormat::parse(format)
+        .map_err(|source| Error::Format { sequence: name.clone(), source })
+        .and_then(|parsed| {
+            if parsed.has_server() {
+                parsed
+                    .check_prefix(name.as_bytes(), prefix.as_bytes(), least)
+                    .map_err(|source| Error::Prefix { sequence: name.clone(), source })?;
+            }
+            Ok(parsed.frame(name.as_bytes(), prefix.as_bytes()))
+        });
+    Keys { format: format.to_owned(), prefix: prefix.to_owned(), frame }
+}

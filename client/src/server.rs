@@ -1,0 +1,196 @@
+//! The connection, and the one statement that carries out a plan.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, Row, Socket};
+use uuid::Uuid;
+
+use crate::Error;
+use crate::engine::{End, Plan};
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Link, Error>> + Send>>;
+
+/// Makes connections to the server that a client was built for.
+pub type Connector = Box<dyn Fn() -> Connecting + Send + Sync>;
+
+/// How to connect to `config` with `tls`.
+pub fn connector<T>(config: Config, tls: T) -> Connector
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    Box::new(move || {
+        let (config, tls) = (config.clone(), tls.clone());
+        Box::pin(async move {
+            let (client, connection) = config.connect(tls).await.map_err(unreachable)?;
+            let task = tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "the connection has ended");
+                }
+            });
+            Link::new(client, Guard(task)).await
+        })
+    })
+}
+
+fn unreachable(source: tokio_postgres::Error) -> Error {
+    Error::Unreachable { source: Some(Arc::new(source)) }
+}
+
+/// Ends the connection with its link.
+struct Guard(JoinHandle<()>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A connection to the server.
+pub struct Link {
+    client: tokio_postgres::Client,
+    _guard: Guard,
+    carry_out: String,
+    of_holder: String,
+}
+
+/// A lease as the server describes it.
+#[derive(Debug)]
+pub struct Granted {
+    /// The place of the ask in its plan.
+    pub ask: usize,
+    pub token: Uuid,
+    pub last: i64,
+    pub increment: i64,
+    pub count: i64,
+    pub key_format: String,
+    pub server_prefix: String,
+    pub suggested: i64,
+}
+
+/// What the server has done.
+#[derive(Debug, Default)]
+pub struct Answer {
+    pub granted: Vec<Granted>,
+    /// How many values it serves again.
+    pub returned: i64,
+}
+
+impl Link {
+    async fn new(client: tokio_postgres::Client, guard: Guard) -> Result<Link, Error> {
+        let found = client.query_typed(SCHEMA, &[]).await.map_err(unreachable)?;
+        let schema: String = found.first().ok_or(Error::NotInstalled)?.get(0);
+        Ok(Link {
+            client,
+            _guard: guard,
+            carry_out: CARRY_OUT.replace("hilo.", &format!("{schema}.")),
+            of_holder: OF_HOLDER.replace("hilo.", &format!("{schema}.")),
+        })
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Does all of a plan in one transaction. What it returns has been committed: the future is ready only when the server
+    /// has said that it is ready for the next query, and an error before that, also of the commit, is returned
+    /// instead.
+    pub async fn carry_out(
+        &self,
+        plan: &Plan,
+        names: &[Arc<str>],
+        holder: &str,
+        ttl: Option<f64>,
+    ) -> Result<Answer, tokio_postgres::Error> {
+        let (mut returned, mut nexts, mut revoked) = (Vec::new(), Vec::new(), Vec::new());
+
+        for back in &plan.returns {
+            match back.end {
+                End::Return(next) => {
+                    returned.push(back.token);
+                    nexts.push(Some(next));
+                }
+                End::Unused => {
+                    returned.push(back.token);
+                    nexts.push(None);
+                }
+                End::Revoke => revoked.push(back.token),
+            }
+        }
+        let renewed: Vec<Uuid> = plan.renewals.iter().map(|(_, token)| *token).collect();
+        let asked: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let counts: Vec<i64> = plan.asks.iter().map(|ask| ask.count).collect();
+        let parameters: [(&(dyn ToSql + Sync), Type); 8] = [
+            (&returned, Type::UUID_ARRAY),
+            (&nexts, Type::INT8_ARRAY),
+            (&revoked, Type::UUID_ARRAY),
+            (&renewed, Type::UUID_ARRAY),
+            (&asked, Type::TEXT_ARRAY),
+            (&counts, Type::INT8_ARRAY),
+            (&holder, Type::TEXT),
+            (&ttl, Type::FLOAT8),
+        ];
+        let rows = self.client.query_typed(&self.carry_out, &parameters).await?;
+        let mut answer = Answer::default();
+        for row in &rows {
+            match row.try_get::<_, Option<i64>>(0)? {
+                Some(place) => answer.granted.push(granted(row, place)?),
+                None => answer.returned += row.try_get::<_, i64>(4)?,
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The open leases of a holder.
+    pub async fn leases_of(&self, holder: &str) -> Result<HashSet<Uuid>, tokio_postgres::Error> {
+        let rows = self.client.query_typed(&self.of_holder, &[(&holder, Type::TEXT)]).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+}
+
+fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
+    Ok(Granted {
+        ask: place as usize - 1,
+        token: row.try_get(1)?,
+        last: row.try_get(2)?,
+        increment: row.try_get(3)?,
+        count: row.try_get(4)?,
+        key_format: row.try_get(5)?,
+        server_prefix: row.try_get(6)?,
+        suggested: row.try_get(7)?,
+    })
+}
+
+/// Where the extension is, quoted.
+const SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
+     JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
+     WHERE e.extname = 'hilo' AND EXISTS \
+         (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
+
+/// Ends first: if the server refuses one, no lease was taken whose values would then be lost.
+const CARRY_OUT: &str = "\
+SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, hilo.hilo_lease_return(r.lease, r.next), \
+       NULL::text, NULL::text, NULL::bigint \
+    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS r (lease, next) \
+UNION ALL \
+SELECT NULL, r.lease, NULL, NULL, 0 * hilo.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
+    FROM unnest($3::uuid[]) AS r (lease) \
+UNION ALL \
+SELECT NULL, r.lease, NULL, NULL, \
+       0 * length(hilo.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
+    FROM unnest($4::uuid[]) AS r (lease) \
+UNION ALL \
+SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
+    FROM ROWS FROM (unnest($5::text[]), unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
+         LATERAL hilo.hilo_lease(a.name, a.n, $7::text, make_interval(secs => $8::float8)) AS l";
+
+const OF_HOLDER: &str =
+    "SELECT lease FROM hilo.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";

@@ -1,0 +1,235 @@
+//! What the handles of a client and its task share.
+//!
+//! One lock ([`Shared::core`]) guards the engine and the list of sequences. A hit takes no lock; whoever empties a lane, or
+//! goes below its mark, does. Nothing waits under it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use hilo_core::numbers::{Micros, Monotonic};
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::engine::{Engine, Id, Lease};
+use crate::hot::Hot;
+use crate::stats::Returned;
+use crate::{Error, Unavailable, fork};
+
+/// How a client behaves, beyond its engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub holder: String,
+    pub ttl: Option<Duration>,
+    /// How long a caller waits.
+    pub patience: Duration,
+    pub unavailable: Unavailable,
+    /// How long a statement, or connecting, may take.
+    pub timeout: Duration,
+}
+
+pub struct Shared {
+    pub core: Mutex<Core>,
+    /// Wakes the task.
+    pub poke: Notify,
+    pub start: Instant,
+    pub generation: u32,
+    pub options: Options,
+    /// What a shutdown has achieved.
+    pub result: watch::Sender<Option<Result<Returned, Error>>>,
+}
+
+pub struct Core {
+    pub engine: Engine,
+    pub seats: Vec<Seat>,
+    pub by_name: HashMap<Arc<str>, Id>,
+    /// Callers who wait for consecutive values.
+    pub tickets: HashMap<u64, oneshot::Sender<Result<Lease, Error>>>,
+    next_ticket: u64,
+    pub life: Life,
+    pub connected: bool,
+    /// Why the server cannot be reached.
+    pub trouble: Option<Arc<tokio_postgres::Error>>,
+    pub counts: Counts,
+}
+
+/// A sequence of a client.
+pub struct Seat {
+    pub hot: Arc<Hot>,
+    /// The last refusal, and how many there were.
+    pub refusal: Option<Error>,
+    pub refusals: u64,
+    pub waits: u64,
+    /// The numbers of values that went to callers past the lanes.
+    pub errors: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Serving,
+    /// All leases are being returned.
+    Closing,
+    /// The task has ended, or is to end at once.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub statements: u64,
+    pub failures: u64,
+    pub connects: u64,
+}
+
+impl Shared {
+    pub fn new(engine: impl FnOnce(Monotonic) -> Engine, options: Options) -> Shared {
+        let engine = engine(Monotonic(0));
+        let core = Core {
+            engine,
+            seats: Vec::new(),
+            by_name: HashMap::new(),
+            tickets: HashMap::new(),
+            next_ticket: 0,
+            life: Life::Serving,
+            connected: true,
+            trouble: None,
+            counts: Counts::default(),
+        };
+        Shared {
+            core: Mutex::new(core),
+            poke: Notify::new(),
+            start: Instant::now(),
+            generation: fork::watch(),
+            options,
+            result: watch::Sender::new(None),
+        }
+    }
+
+    pub fn now(&self) -> Monotonic {
+        let passed: Micros = self.start.elapsed().into();
+        Monotonic(passed.0)
+    }
+
+    pub fn at(&self, time: Monotonic) -> Instant {
+        self.start + Duration::from_micros(time.0.max(0) as u64)
+    }
+
+    /// A caller that panicked under the lock has left nothing half done that matters for uniqueness: values leave a
+    /// lane in one step.
+    pub fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Fails in a child of the process.
+    #[inline]
+    pub fn check_process(&self) -> Result<(), Error> {
+        if fork::generation() == self.generation { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// The sequence `name`, which is added if it is new.
+    pub fn seat(&self, name: &str) -> Arc<Hot> {
+        let mut core = self.lock();
+        if let Some(id) = core.by_name.get(name) {
+            return core.seats[id.0 as usize].hot.clone();
+        }
+        let id = core.engine.register();
+        let name: Arc<str> = name.into();
+        let hot = Arc::new(Hot::new(id, name.clone(), self.generation));
+        core.by_name.insert(name, id);
+        let seat = Seat { hot: hot.clone(), refusal: None, refusals: 0, waits: 0, errors: 0 };
+        core.seats.push(seat);
+        hot
+    }
+
+    /// Looks at a sequence whose lane `number` is low: fills it if it is empty, and has the task work if there is need.
+    pub fn turn(&self, core: &mut Core, hot: &Hot, number: usize) {
+        let now = self.now();
+        if core.life != Life::Serving {
+            return;
+        }
+        core.fill(hot, number, now);
+        let due = core.engine.due();
+        core.check(hot, now);
+        if core.engine.due() < due {
+            self.poke.notify_one();
+        }
+    }
+
+    /// The error for a caller who finds nothing.
+    pub fn obstacle(&self, core: &Core, hot: &Hot) -> Option<Error> {
+        if core.life != Life::Serving {
+            return Some(Error::Closed);
+        }
+        if core.left(hot, self.now()) > 0 {
+            // Something has come since the caller looked.
+            return None;
+        }
+        let seat = &core.seats[hot.id.0 as usize];
+        if let Some(refusal) = &seat.refusal
+            && self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
+        {
+            return Some(refusal.clone());
+        }
+        let fails = self.options.unavailable == Unavailable::Fail;
+        let cut_off = !core.connected && core.engine.is_cut_off();
+        (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
+    }
+
+    /// Ends serving: from now on no lane gives a value. What is left is in the engine, to be returned.
+    pub fn close(&self, life: Life) {
+        let now = self.now();
+        let mut core = self.lock();
+        if core.life != Life::Serving {
+            return;
+        }
+        core.life = life;
+        let Core { engine, seats, tickets, .. } = &mut *core;
+        for seat in seats.iter() {
+            for number in 0..seat.hot.lanes() {
+                let left = seat.hot.lane(number).close();
+                engine.finish(seat.hot.id, number as u16, left, now);
+            }
+            seat.hot.changed.notify_waiters();
+        }
+        engine.give_back_all(now);
+        tickets.clear();
+        drop(core);
+        self.poke.notify_one();
+    }
+}
+
+impl Core {
+    /// Fills a lane if it is empty.
+    pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
+        let lane = hot.lane(number);
+        if lane.left() > 0 {
+            return;
+        }
+        self.engine.finish(hot.id, number as u16, 0, now);
+        if let Some(lease) = self.engine.serve(hot.id, number as u16) {
+            lane.fill(lease.last, lease.increment, lease.count);
+        }
+    }
+
+    /// Tells the engine what is left of a sequence, and the lanes when it wants to know again.
+    pub fn check(&mut self, hot: &Hot, now: Monotonic) {
+        let in_lanes = hot.left();
+        let mark = self.engine.check(hot.id, now, in_lanes);
+        hot.set_mark(self.left(hot, now), mark);
+    }
+
+    /// How many values of a sequence can be served.
+    pub fn left(&self, hot: &Hot, now: Monotonic) -> i64 {
+        self.engine.figures(hot.id, now, hot.left()).left
+    }
+
+    pub fn seat(&mut self, id: Id) -> &mut Seat {
+        &mut self.seats[id.0 as usize]
+    }
+
+    /// A new ticket, and where its lease comes.
+    pub fn ticket(&mut self) -> (u64, oneshot::Receiver<Result<Lease, Error>>) {
+        let (sender, receiver) = oneshot::channel();
+        self.next_ticket += 1;
+        self.tickets.insert(self.next_ticket, sender);
+        (self.next_ticket, receiver)
+    }
+}

@@ -1,0 +1,350 @@
+//! What an engine asks for, when, and what it gives back.
+
+use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Settings};
+use hilo_core::numbers::{Micros, Monotonic};
+use uuid::Uuid;
+
+const SECOND: i64 = 1_000_000;
+
+fn at(seconds: f64) -> Monotonic {
+    Monotonic((seconds * SECOND as f64) as i64)
+}
+
+/// An engine, and how many values each of its sequences has in its lane.
+struct World {
+    engine: Engine,
+    lanes: Vec<i64>,
+    next: i64,
+}
+
+impl World {
+    fn new(sequences: usize, ttl: Option<i64>) -> World {
+        let settings = Settings::new(Micros(60 * SECOND), ttl.map(|ttl| Micros(ttl * SECOND)));
+        let mut engine = Engine::new(settings, at(0.0), 1);
+        for _ in 0..sequences {
+            engine.register();
+        }
+        World { engine, lanes: vec![0; sequences], next: 1 }
+    }
+
+    fn plan(&mut self, now: Monotonic) -> Option<Plan> {
+        let lanes = &self.lanes;
+        self.engine.plan(now, |id| lanes[id.0 as usize])
+    }
+
+    /// Carries a plan out as the server would.
+    fn carry_out(&mut self, plan: &Plan, now: Monotonic) {
+        for ask in &plan.asks {
+            let lease = self.lease(ask.count, self.engine.expiry(now));
+            self.engine.granted(ask.id, lease, 0);
+        }
+        for (id, token) in &plan.renewals {
+            self.engine.renewed(*id, *token, now);
+        }
+        self.engine.done();
+        for number in 0..self.lanes.len() {
+            self.fill(number, now);
+        }
+    }
+
+    fn lease(&mut self, count: i64, expires: Monotonic) -> Lease {
+        self.next += count;
+        let token = Uuid::from_u128(self.next as u128);
+        Lease { token, last: self.next - 1, increment: 1, count, expires }
+    }
+
+    fn fill(&mut self, number: usize, now: Monotonic) {
+        let id = Id(number as u32);
+        if self.lanes[number] == 0 {
+            self.engine.finish(id, 0, 0, now);
+            if let Some(lease) = self.engine.serve(id, 0) {
+                self.lanes[number] = lease.count;
+            }
+        }
+        self.engine.check(id, now, self.lanes[number]);
+    }
+
+    /// Takes values from the lane and the queue, as callers do.
+    fn take(&mut self, number: usize, mut count: i64, now: Monotonic) {
+        while count > 0 {
+            let taken = count.min(self.lanes[number]);
+            assert!(taken > 0, "it has run dry");
+            self.lanes[number] -= taken;
+            count -= taken;
+            self.fill(number, now);
+        }
+        self.engine.check(Id(number as u32), now, self.lanes[number]);
+    }
+
+    /// Has all sequences begin, in one plan.
+    fn begin(&mut self, now: Monotonic) {
+        for number in 0..self.lanes.len() {
+            self.engine.want(Id(number as u32));
+            self.engine.check(Id(number as u32), now, 0);
+        }
+        let plan = self.plan(now).expect("they are wanted");
+        assert_eq!(plan.asks.len(), self.lanes.len());
+        self.carry_out(&plan, now);
+    }
+
+    fn left(&self, number: usize, now: Monotonic) -> i64 {
+        self.engine.figures(Id(number as u32), now, self.lanes[number]).left
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_before_it_is_used() {
+    let mut world = World::new(3, None);
+    assert_eq!(world.plan(at(1.0)), None);
+    assert_eq!(world.plan(at(1000.0)), None);
+    world.engine.want(Id(1));
+    world.engine.check(Id(1), at(1000.0), 0);
+    let plan = world.plan(at(1000.0)).expect("it is wanted");
+    assert_eq!(plan.asks.iter().map(|ask| ask.id).collect::<Vec<_>>(), [Id(1)]);
+}
+
+#[test]
+fn there_is_one_plan_at_a_time() {
+    let mut world = World::new(2, None);
+    for number in 0..2 {
+        world.engine.wait(Id(number), true);
+        world.engine.check(Id(number), at(1.0), 0);
+        if number == 0 {
+            assert!(world.plan(at(1.0)).is_some());
+        }
+    }
+    assert_eq!(world.engine.due(), NEVER);
+    assert_eq!(world.plan(at(2.0)), None);
+    world.engine.done();
+    assert_eq!(world.plan(at(2.0)).expect("the other one").asks[0].id, Id(1));
+}
+
+/// A sequence that goes below its threshold waits for the next turn, and takes along one that is near its own.
+#[test]
+fn statements_are_paced_and_shared() {
+    let mut world = World::new(3, None);
+    world.begin(at(0.0));
+    // 82 values each, a threshold of 50, and nearness below 62.
+    world.take(1, 25, at(300.0));
+    assert_eq!(
+        world.plan(at(300.0)),
+        None,
+        "one that is near comes along, and does not go by itself"
+    );
+    world.take(0, 40, at(300.0));
+    let plan = world.plan(at(300.0)).expect("the last one was long ago");
+    let ids: Vec<Id> = plan.asks.iter().map(|ask| ask.id).collect();
+    assert_eq!(ids, [Id(0), Id(1)]);
+    world.carry_out(&plan, at(300.0));
+    world.take(2, 20, at(301.0));
+    world.take(2, 13, at(303.0));
+    assert_eq!(world.plan(at(303.0)), None);
+    assert_eq!(world.engine.due(), at(305.0));
+    assert!(world.plan(at(305.0)).is_some());
+}
+
+/// A caller who waits does not wait for a turn, nor does a sequence that will not last so long.
+#[test]
+fn who_waits_is_served_at_once() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    world.take(0, 80, at(0.1));
+    assert!(world.engine.due() <= at(0.2), "{}", world.engine.due());
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(3.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(3.0), 0);
+    assert!(world.plan(at(3.0)).is_some());
+}
+
+/// At a steady rate more than a buffer is left at any time, at most somewhat more than two, and nobody waits.
+#[test]
+fn a_buffer_is_left_at_any_time() {
+    for rate in [1, 10, 1_000] {
+        let mut world = World::new(1, None);
+        world.begin(at(0.0));
+        let mut statements = 0;
+        for step in 1..600 * 10 {
+            let now = at(step as f64 / 10.0);
+            let count = rate * step / 10 - rate * (step - 1) / 10;
+            // The start is faster than anything that was seen before.
+            let count = count.min(world.left(0, now));
+            world.take(0, count, now);
+            if let Some(plan) = world.plan(now) {
+                world.carry_out(&plan, now);
+                statements += usize::from(step > 1200);
+            }
+            let left = world.left(0, now);
+            if step > 1200 {
+                assert!(left >= rate * 60, "{left} at {rate}");
+                assert!(left <= 100 + rate * 60 * 3, "{left} at {rate}");
+            }
+        }
+        assert!(statements <= 10, "{statements} in eight minutes at {rate}");
+    }
+}
+
+/// What was lost is asked for again, later and later, and returned again.
+#[test]
+fn a_lost_plan_comes_again() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(10.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(10.0), 0);
+    let mut now = at(10.0);
+    for attempt in 0..20 {
+        let due = world.engine.due();
+        assert!(due.0 <= now.0 + SECOND, "attempt {attempt}");
+        now = Monotonic(due.0.max(now.0));
+        let plan = world.plan(now).expect("again");
+        assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
+        assert_eq!(plan.returns[0].tried, attempt > 0);
+        assert_eq!(plan.returns[0].end, End::Return(83));
+        world.engine.lost(plan, now);
+        assert!(world.engine.is_cut_off());
+    }
+    let now = world.engine.due();
+    let plan = world.plan(now).expect("again");
+    world.carry_out(&plan, now);
+    assert!(!world.engine.is_cut_off());
+    assert!(world.left(0, now) > 0);
+}
+
+/// All leases are renewed together, before a third of the time is left; what has expired is neither renewed nor returned.
+#[test]
+fn leases_are_renewed_together() {
+    let mut world = World::new(50, Some(60));
+    world.begin(at(0.0));
+    let due = world.engine.due();
+    assert!(due <= at(40.0), "{due}");
+    let plan = world.plan(due).expect("a renewal");
+    assert_eq!((plan.renewals.len(), plan.asks.len()), (50, 0));
+    world.engine.lost(plan, due);
+    let again = world.engine.due();
+    let plan = world.plan(again).expect("the renewal again");
+    assert_eq!(plan.renewals.len(), 50);
+    world.carry_out(&plan, again);
+    // An outage that lasts too long.
+    let late = Monotonic(again.0 + 61 * SECOND);
+    assert!(world.plan(late).is_none_or(|plan| plan.renewals.is_empty()), "all have expired");
+    world.engine.done();
+    world.take(7, 82, late);
+    world.engine.want(Id(7));
+    world.engine.check(Id(7), late, 0);
+    let plan = world.plan(late).expect("a refill");
+    assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
+}
+
+/// The last value of bigint has no successor that a return could name.
+#[test]
+fn a_lease_at_the_end_of_bigint_is_revoked() {
+    let mut world = World::new(1, None);
+    for (last, increment, left, end) in [
+        (i64::MAX, 1, 0, End::Revoke),
+        (i64::MIN, -1, 0, End::Revoke),
+        (i64::MAX, 1, 3, End::Return(i64::MAX - 2)),
+        (i64::MAX - 5, 10, 0, End::Revoke),
+        (i64::MAX - 10, 10, 0, End::Return(i64::MAX)),
+    ] {
+        let lease = Lease { last, increment, count: 5, ..world.lease(1, NEVER) };
+        world.engine.give_back(lease, left, at(1.0));
+        assert_eq!(world.engine.plan_returns().returns[0].end, end);
+    }
+}
+
+/// The server's refusals are repeated later and later, alone, and no more after a while unless somebody waits.
+#[test]
+fn what_is_refused_is_asked_for_alone_and_ever_later() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    for number in 0..2 {
+        world.take(number, 60, at(100.0));
+    }
+    let mut now = at(100.0);
+    let plan = world.plan(now).expect("both are low");
+    assert_eq!(plan.asks.len(), 2);
+    let (good, bad) = (plan.asks[0].id, plan.asks[1].id);
+    let lease = world.lease(50, NEVER);
+    world.engine.granted(good, lease, 0);
+    let mut attempts = 0;
+    loop {
+        world.engine.refused(bad, now);
+        world.engine.done();
+        world.engine.check(bad, now, world.lanes[bad.0 as usize]);
+        let due = world.engine.due();
+        if due > Monotonic(now.0 + 10 * SECOND) {
+            break;
+        }
+        now = Monotonic(due.0.max(now.0));
+        let plan = world.plan(now).expect("it is due");
+        assert_eq!(plan.asks.iter().map(|ask| ask.id).collect::<Vec<_>>(), [bad]);
+        attempts += 1;
+        assert!(attempts < 20);
+    }
+    assert!(attempts >= 3, "{attempts}");
+    for _ in 0..100 {
+        world.engine.wait(bad, true);
+    }
+    world.engine.check(bad, now, world.lanes[bad.0 as usize]);
+    assert!(world.engine.due() <= Monotonic(now.0 + 2 * SECOND));
+}
+
+/// What nobody uses any more goes back unused.
+#[test]
+fn a_surplus_is_given_back() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    for _ in 0..3 {
+        let lease = world.lease(100_000, NEVER);
+        world.engine.stock(Id(0), lease);
+    }
+    let mut returned = 0;
+    for minute in 1..10 {
+        let now = at(60.0 * minute as f64);
+        if let Some(plan) = world.plan(now) {
+            returned += plan.returns.len();
+            world.carry_out(&plan, now);
+        }
+    }
+    assert_eq!(returned, 2, "the last one is more than the surplus");
+    assert_eq!(world.left(0, at(600.0)), 100_082);
+}
+
+/// A sequence with several lanes takes a lease for each.
+#[test]
+fn each_lane_has_a_lease() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.engine.set_lanes(Id(0), 4);
+    world.engine.check(Id(0), at(1.0), world.lanes[0]);
+    let due = world.engine.due();
+    assert!(due <= at(1.1), "{due}");
+    let plan = world.plan(at(1.1)).expect("three lanes have none");
+    assert_eq!(plan.asks.len(), 4);
+    assert!(plan.asks.iter().all(|ask| ask.count >= 32), "{plan:?}");
+}
+
+#[test]
+fn halves_of_a_plan_are_the_plan() {
+    let mut world = World::new(1, None);
+    let ask = |n: u32| Ask { id: Id(n), count: 1, purpose: Purpose::Stock };
+    for (asks, returns, renewals) in [(5, 0, 0), (0, 3, 2), (4, 4, 4), (1, 1, 0), (2, 7, 1)] {
+        for _ in 0..returns {
+            let lease = world.lease(1, NEVER);
+            world.engine.give_back(lease, 0, at(0.0));
+        }
+        let whole = Plan {
+            asks: (0..asks).map(ask).collect(),
+            returns: world.engine.plan_returns().returns,
+            renewals: (0..renewals).map(|n| (Id(n), Uuid::from_u128(n.into()))).collect(),
+        };
+        let (first, second) = whole.clone().halves();
+        assert!(!first.is_empty() && !second.is_empty());
+        assert_eq!([&first.asks[..], &second.asks].concat(), whole.asks);
+        assert_eq!([&first.returns[..], &second.returns].concat(), whole.returns);
+        assert_eq!([&first.renewals[..], &second.renewals].concat(), whole.renewals);
+        assert!(first.len().abs_diff(second.len()) <= 1);
+    }
+}

@@ -1,0 +1,82 @@
+//! Many clients of many sequences on virtual time: the engine of the client, a model of the server, and random traffic.
+//! Nothing sleeps.
+//!
+//! `cargo test --release -p hilo-client --test simulation -- --nocapture` prints what a small fleet does. `scripts/bench-refill`
+//! does it with `PROCESSES=1000 COUNTERS=10000`.
+
+mod process;
+mod server;
+mod world;
+
+use world::{Phase, World};
+
+/// What each process draws in a second, of all its counters together: the counter of rank r is drawn in proportion to
+/// r to the power of -1.2.
+const RATE: f64 = 200.0;
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn print(phase: &Phase) {
+    println!(
+        "| {} | {:.0} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {:.0} |",
+        phase.name,
+        phase.per_second(phase.drawn),
+        phase.per_second(phase.statements),
+        phase.per_second(phase.worker),
+        phase.peak,
+        phase.leases,
+        phase.lost,
+        phase.first_uses,
+        phase.waits,
+        phase.longest_wait as f64 / 1000.0
+    );
+}
+
+/// Steady traffic, a deployment that restarts every process at once, a crash of every tenth, and an outage of half a
+/// buffer.
+#[test]
+fn a_fleet_from_day_to_day() {
+    let (processes, counters) = (number("PROCESSES", 20), number("COUNTERS", 300));
+    let mut world = World::new(processes, counters, RATE, 60.0);
+    println!(
+        "| {processes} processes × {counters} counters | numbers/s | statements/s | reservations/s | peak commits/s | leases | lost | \
+         first uses | other waits | longest, ms |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let warm_up = world.run("the first five minutes", 300.0);
+    print(&warm_up);
+    let steady = world.run("steady, five minutes", 300.0);
+    print(&steady);
+    world.restart_all(false);
+    let deployment = world.run("all restarted, the first minute", 60.0);
+    print(&deployment);
+    let after = world.run("the four minutes after it", 240.0);
+    print(&after);
+    world.restart_all(true);
+    let warm = world.run("all restarted with a warm-up, a minute", 60.0);
+    print(&warm);
+    world.run("until it is steady", 120.0);
+    let held = world.crash(10);
+    let crash = world.run("every tenth crashed, a minute", 60.0);
+    print(&crash);
+    world.run("until it is steady", 120.0);
+    world.stop_server();
+    let outage = world.run("outage of 30 s", 30.0);
+    print(&outage);
+    world.start_server();
+    let recovery = world.run("the minute after it", 60.0);
+    print(&recovery);
+    println!("{} pairs of a process and a counter", world.pairs());
+
+    assert_eq!(steady.waits, 0);
+    let each = steady.per_second(steady.statements) / processes as f64;
+    assert!(each <= 0.25, "{each} statements a second from each process");
+    assert!(steady.per_second(steady.worker) <= 2.5 * steady.per_second(steady.statements));
+    assert_eq!(steady.lost + deployment.lost + after.lost + warm.lost, 0);
+    assert!(held > 0 && crash.lost == held);
+    assert_eq!(after.waits + crash.waits, 0);
+    assert!(warm.statements < deployment.statements / 2);
+    assert_eq!(outage.waits, 0, "what was used before");
+}

@@ -1,0 +1,124 @@
+//! A model of the server: sequences with a pool, and a worker that reserves blocks.
+
+use hilo_core::numbers::{Micros, Monotonic, Timestamp};
+use hilo_core::policy::{self, Remaining, Settings};
+use hilo_core::rate::Rate;
+
+/// µs that a statement takes, and each call in it, of a processor.
+const STATEMENT: i64 = 300;
+const CALL: i64 = 25;
+/// µs until a commit is on disk, and its answer has arrived.
+const COMMIT: i64 = 2_000;
+const PROCESSORS: usize = 8;
+
+const WINDOW: Micros = Micros(60_000_000);
+const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
+
+#[derive(Clone, Copy, Default)]
+struct Sequence {
+    /// How many values were leased out.
+    taken: i64,
+    /// Values in the pool.
+    ready: i64,
+    /// When they are there.
+    ready_at: i64,
+    block: i64,
+    rate: Rate,
+}
+
+/// What became of a call for a lease.
+pub struct Granted {
+    pub last: i64,
+    pub count: i64,
+}
+
+pub struct Server {
+    sequences: Vec<Sequence>,
+    processors: [i64; PROCESSORS],
+    /// The next run of the worker, or the last one: from when to when.
+    run: (i64, i64),
+    pub up: bool,
+    /// Commits of statements and of the worker, by second.
+    pub statements: Vec<u32>,
+    pub worker: Vec<u32>,
+}
+
+impl Server {
+    pub fn new(sequences: usize) -> Server {
+        Server {
+            sequences: vec![Sequence::default(); sequences],
+            processors: [0; PROCESSORS],
+            run: (i64::MIN, i64::MIN),
+            up: true,
+            statements: Vec::new(),
+            worker: Vec::new(),
+        }
+    }
+
+    /// Carries out a statement with these leases and so many other calls. Returns when its answer is there.
+    pub fn carry_out(
+        &mut self,
+        now: Monotonic,
+        asks: impl Iterator<Item = (u32, i64)>,
+        others: usize,
+    ) -> (Monotonic, Vec<Granted>) {
+        let processor = self.processors.iter_mut().min().expect("there are some");
+        let began = now.0.max(*processor);
+        let mut at = began + STATEMENT + CALL * others as i64;
+        let place = self.processors.iter().position(|until| *until <= began).unwrap_or(0);
+        let mut granted = Vec::new();
+        for (sequence, count) in asks {
+            at += CALL;
+            at = at.max(self.take(sequence, count, at));
+            granted.push(Granted { last: self.sequences[sequence as usize].taken, count });
+        }
+        self.processors[place] = at;
+        let end = at + COMMIT;
+        count(&mut self.statements, end);
+        (Monotonic(end), granted)
+    }
+
+    /// Takes values from the pool. Returns when they are there.
+    fn take(&mut self, number: u32, count: i64, at: i64) -> i64 {
+        let missing = count - self.sequences[number as usize].ready;
+        if missing > 0 {
+            self.reserve(number, count, at);
+        }
+        let sequence = &mut self.sequences[number as usize];
+        sequence.taken += count;
+        sequence.ready -= count;
+        let there = sequence.ready_at.max(at);
+        let ahead = policy::lease_ahead(count, i64::MAX, &Settings::default());
+        self.reserve(number, ahead, at);
+        if missing > 0 { there } else { at }
+    }
+
+    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run, which begins at once
+    /// unless one is under way.
+    fn reserve(&mut self, number: u32, need: i64, at: i64) {
+        let settings = Settings::default();
+        let sequence = &mut self.sequences[number as usize];
+        let demand = sequence.rate.refill(Timestamp(at), sequence.taken, WINDOW);
+        let block = policy::next_block(sequence.block, &demand, ROOM, &settings);
+        let size = policy::reservation_size(sequence.ready, need, block, &demand, ROOM, &settings);
+        if size == 0 {
+            return;
+        }
+        sequence.block = block;
+        sequence.ready += size;
+        if at > self.run.0 {
+            let start = at.max(self.run.1);
+            self.run = (start, start + COMMIT);
+            count(&mut self.worker, start + COMMIT);
+        }
+        sequence.ready_at = self.run.1;
+    }
+}
+
+fn count(by_second: &mut Vec<u32>, at: i64) {
+    let second = (at / 1_000_000) as usize;
+    if by_second.len() <= second {
+        by_second.resize(second + 1, 0);
+    }
+    by_second[second] += 1;
+}

@@ -1,0 +1,72 @@
+//! The document's sections on numbers in a client's memory.
+
+use super::chart::short;
+use super::hits::{PERCENTILES, TASKS, WAYS};
+use super::results::Results;
+use super::sections::{Section, Table, cell, spread};
+
+pub fn hits(results: &Results) -> Section {
+    let heads: Vec<String> = TASKS.iter().map(usize::to_string).collect();
+    let mut head = vec!["thousand numbers/s, by tasks"];
+    head.extend(heads.iter().map(String::as_str));
+    let mut rates = Table::new(&head);
+    for (way, label, ..) in WAYS.iter().filter(|(way, ..)| *way != "clock") {
+        let stat = |tasks: &usize| results.stat(&format!("hits/{way}/{tasks}"));
+        rates
+            .row(label, TASKS.iter().map(|tasks| spread(stat(tasks).map(|stat| stat.times(1e-3)))));
+    }
+    let table = |tasks: usize| {
+        let first = format!("{tasks} task{}, ns for a call", if tasks == 1 { "" } else { "s" });
+        let mut head = vec![first.as_str()];
+        head.extend(PERCENTILES.map(|(name, _)| name));
+        let mut table = Table::new(&head);
+        for (way, label, ..) in WAYS {
+            let time = |name| results.median(&format!("hits/{way}/{tasks}/{name}"));
+            table.row(label, PERCENTILES.map(|(name, _)| cell(time(name))));
+        }
+        table
+    };
+    let text = format!(
+        "A process that draws from one sequence with the Rust client (see [clients-rust.md](clients-rust.md)), which \
+         leases ranges of values and serves them from its own memory; and the same by round trips of prepared \
+         statements. A call of the client takes {} ns of a processor in a loop, and found a number in memory in {} % of all cases. \
+         The percentiles include reading a clock once for each call, and what other tasks and the server took of the cores.",
+        cell(results.median("hits/ns")),
+        results.median("hits/share").map_or_else(|| "–".to_owned(), |share| format!("{share:.5}")),
+    );
+    let tables = vec![rates, table(1), table(8)];
+    Section { title: "Numbers from a client's memory", text, tables, picture: None }
+}
+
+pub fn fleet(results: &Results) -> Section {
+    let sum = |what: &str| cell(results.sum(what));
+    let mut steady = Table::new(&["steady state", "measured"]);
+    for (what, label) in [
+        ("rate", "numbers a second"),
+        ("memory", "% of them from the memory of the client"),
+        ("waits", "calls that waited for the server"),
+        ("leases", "leases a second, from the server's pool"),
+        ("blocks", "blocks a second that the server reserved in the catalog"),
+        ("commits", "commits a second on the server, its own reservations included"),
+        ("catalog", "commits for a hundred numbers"),
+    ] {
+        steady.row(label, [sum(&format!("fleet/{what}"))]);
+    }
+    let mut outage = Table::new(&["outage", "measured"]);
+    for (what, label) in [
+        ("numbers", "numbers drawn meanwhile"),
+        ("waits", "calls that waited"),
+        ("longest", "longest wait, ms"),
+    ] {
+        outage.row(label, [sum(&format!("outage/{what}"))]);
+    }
+    let text = format!(
+        "Eight processes with a client each draw from the same {} counters at random, at a fixed rate; each holds a \
+         buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients.",
+        short(results.words("fleet counters").parse().unwrap_or(0.0)),
+        results.words("buffer"),
+        results.words("outage"),
+    );
+    let tables = vec![steady, outage];
+    Section { title: "Many clients, and an outage", text, tables, picture: None }
+}

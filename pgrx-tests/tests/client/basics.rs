@@ -1,0 +1,92 @@
+//! What a client gives, and what it leaves behind.
+
+use std::collections::BTreeSet;
+
+use hilo_client::{Error, Stats};
+use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+
+use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
+
+/// Every value comes once, whoever draws, and after a shutdown all is served or back.
+#[test]
+fn after_a_shutdown_all_is_served_or_back() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('orders')");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).name("sorter").connect()).expect("a client");
+    let orders = client.sequence("orders");
+    let mut seen = runtime.block_on(draw(&orders, 1000));
+    let holders: BTreeSet<String> =
+        connection.all("SELECT holder FROM hilo_leases").into_iter().collect();
+    assert_eq!(holders, BTreeSet::from([client.holder().to_owned()]));
+    assert!(client.holder().starts_with("sorter/"));
+    let returned = runtime.block_on(client.shutdown()).expect("all comes back");
+    assert!(returned.values > 0 && returned.leases > 0, "{returned:?}");
+    assert_eq!(runtime.block_on(client.shutdown()).expect("the same again"), returned);
+    assert!(matches!(runtime.block_on(orders.next()), Err(Error::Closed)));
+    assert!(matches!(orders.try_next(), Err(Error::Closed)));
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    seen.extend(connection.draw("orders", 100));
+    assert_eq!(lost(&mut connection, "orders", &seen), []);
+    cluster.finish();
+}
+
+/// A second of all calls at most waits: the others only touch memory.
+#[test]
+fn a_hit_does_not_reach_the_server() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let sequence = client.sequence("s");
+    assert_eq!(sequence.try_next().expect("it is on its way"), None);
+    wait_until("a value has come", LONG, || sequence.try_next().expect("no error").is_some());
+    let left = client.stats().left;
+    let before: Stats = client.stats();
+    for _ in 0..left / 4 {
+        assert!(sequence.try_next().expect("no error").is_some());
+    }
+    let after = client.stats();
+    assert_eq!(after.hits - before.hits, left / 4);
+    assert_eq!((after.waits, after.errors), (0, 0));
+    assert_eq!(client.sequence_stats()[0].hits, after.hits);
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// Descending sequences, steps, bounds and both ends of bigint.
+#[test]
+fn every_kind_of_sequence() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(&format!(
+        "SELECT hilo_create('down', increment => -1), hilo_create('tens', increment => 10, start_value => 5),
+                hilo_create('few', max_value => 7),
+                hilo_create('top', start_value => {}), hilo_create('bottom', start_value => {}, increment => -1,
+                                                                    min_value => {})",
+        i64::MAX - 99,
+        i64::MIN + 99,
+        i64::MIN
+    ));
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let first = |name: &str, count| runtime.block_on(draw(&client.sequence(name), count));
+    assert_eq!(first("down", 200), (1..=200).map(|at| -at).collect::<Vec<_>>());
+    assert_eq!(first("tens", 200), (0..200).map(|at| 5 + 10 * at).collect::<Vec<_>>());
+    assert_eq!(first("few", 7), (1..=7).collect::<Vec<_>>());
+    assert_eq!(first("top", 100), (i64::MAX - 99..=i64::MAX).collect::<Vec<_>>());
+    assert_eq!(first("bottom", 100), (i64::MIN..=i64::MIN + 99).rev().collect::<Vec<_>>());
+    for name in ["few", "top", "bottom"] {
+        let error = runtime.block_on(client.sequence(name).next()).expect_err("nothing is left");
+        assert_eq!(error.code().map(|code| code.code()), Some("2200H"), "{error:?}");
+        assert!(error.hint().is_some() || error.detail().is_some(), "{error:?}");
+    }
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    assert_eq!(lost(&mut connection, "few", &(1..=7).collect::<Vec<_>>()), []);
+    cluster.finish();
+}

@@ -1,0 +1,101 @@
+//! A lease counts from its commit: nothing is served before the server has said that it is committed, and nothing of a
+//! lease of which nobody knows that.
+
+use hilo_client::Client;
+use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+
+use super::proxy::{Fault, Proxy};
+use super::{draw, lost, open_leases, runtime, wait_until_filed};
+
+/// The rows of a lease have arrived, and the commit is missing: nobody gets a value. If the commit fails, because the
+/// sequence was renumbered meanwhile, the client takes another lease, and serves only that.
+#[test]
+fn nothing_is_served_before_the_commit() {
+    for renumber in [
+        "SELECT hilo_setval('s', 5000, false)",
+        "SELECT hilo_drop('s'), hilo_create('s', start_value => 5000)",
+    ] {
+        let cluster = Cluster::with_hilo();
+        let mut connection = cluster.connect("postgres");
+        connection.run("SELECT hilo_create('s')");
+        let proxy = Proxy::to(&cluster);
+        let runtime = runtime();
+        let connecting = Client::builder(proxy.config()).patience(LONG).connect();
+        let client = runtime.block_on(connecting).expect("a client");
+        let s = client.sequence("s");
+        proxy.set(Fault::HoldSync);
+        let waiting = runtime.spawn({
+            let s = s.clone();
+            async move { s.next().await }
+        });
+        wait_until("the statement has run", LONG, || proxy.fault() == Fault::Held);
+        // The rows are on their way; give a client that serves too early the time to do so.
+        for _ in 0..20 {
+            connection.run("SELECT 1");
+            assert_eq!(s.try_next().expect("no error"), None, "before the commit");
+        }
+        assert_eq!(open_leases(&mut connection), 0);
+        connection.run(renumber);
+        proxy.set(Fault::None);
+        let value = runtime.block_on(waiting).expect("it ends").expect("another lease");
+        assert!(value >= 5000, "{value}");
+        let more = runtime.block_on(draw(&s, 200));
+        assert!(more.iter().all(|value| *value > 5000), "{more:?}");
+        runtime.block_on(client.shutdown()).expect("all comes back");
+        assert_eq!(open_leases(&mut connection), 0);
+        cluster.finish();
+    }
+}
+
+/// The answer is lost after the commit: nothing of that lease is served, and it goes back when the server is reached again.
+#[test]
+fn a_lease_whose_answer_was_lost_is_returned_unused() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let proxy = Proxy::to(&cluster);
+    let runtime = runtime();
+    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    let s = client.sequence("s");
+    proxy.set(Fault::CutBeforeReady);
+    let mut seen = runtime.block_on(draw(&s, 300));
+    assert_eq!(client.stats().failures, 1);
+    assert!(seen[0] > 1, "the first lease was lost: {}", seen[0]);
+    // Again in the middle, where returns get lost too: they are not made twice.
+    proxy.set(Fault::CutBeforeReady);
+    wait_until("the connection is cut", LONG, || {
+        seen.extend(runtime.block_on(draw(&s, 100)));
+        client.stats().failures == 2
+    });
+    seen.extend(runtime.block_on(draw(&s, 100)));
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    seen.extend(connection.draw("s", 200));
+    assert_eq!(lost(&mut connection, "s", &seen), []);
+    cluster.finish();
+}
+
+/// The connection is cut before the commit: the values are a gap, which nobody gets.
+#[test]
+fn a_lease_that_was_rolled_back_is_a_gap() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let proxy = Proxy::to(&cluster);
+    let runtime = runtime();
+    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    let s = client.sequence("s");
+    proxy.set(Fault::CutBeforeSync);
+    let seen = runtime.block_on(draw(&s, 100));
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    let lost = lost(&mut connection, "s", &seen);
+    assert!(
+        lost.iter().all(|(.., reason)| reason == "discarded" || reason == "leased"),
+        "{lost:?}"
+    );
+    cluster.finish();
+}

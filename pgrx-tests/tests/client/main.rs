@@ -1,0 +1,70 @@
+//! A Rust client serves leased values from its own memory: each value once, whatever happens to it, to the server and to
+//! the connection between them, and without waiting for the server in steady state.
+
+mod basics;
+mod commit;
+mod documents;
+mod outages;
+mod process;
+mod proxy;
+mod refusals;
+mod sharing;
+
+use hilo_client::{Builder, Client, Sequence};
+use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};
+use tokio::runtime::Runtime;
+use tokio_postgres::Config;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+fn config(cluster: &Cluster) -> Config {
+    let mut config = Config::new();
+    config.host_path(cluster.socket_directory()).user("postgres").dbname("postgres");
+    config
+}
+
+/// A client that a test waits for longer than for anything else.
+fn builder(cluster: &Cluster) -> Builder {
+    Client::builder(config(cluster)).patience(LONG)
+}
+
+/// The next `count` values.
+async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
+    let mut values = Vec::with_capacity(count);
+    for _ in 0..count {
+        values.push(sequence.next().await.unwrap_or_else(|error| panic!("{error:?}")));
+    }
+    values
+}
+
+/// How many leases are open.
+fn open_leases(connection: &mut Connection) -> i64 {
+    connection.one("SELECT count(*) FROM hilo_leases")
+}
+
+/// Waits until the worker has filed all leases that have ended.
+#[track_caller]
+fn wait_until_filed(connection: &mut Connection) {
+    let due = "SELECT count(*) FROM hilo.lease WHERE ended IS NOT NULL";
+    wait_until("the worker has filed the leases", LONG, || connection.one::<i64>(due) == 0);
+}
+
+/// What is missing of a sequence of which exactly `seen` was seen, and will not be served: each range with its reason.
+#[track_caller]
+fn lost(connection: &mut Connection, name: &str, seen: &[i64]) -> Vec<(i64, i64, String)> {
+    hilo_tests::assert_unique(name, seen);
+    connection.run("CREATE TEMP TABLE seen (value bigint)");
+    connection.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
+    let sql = "SELECT first, last, reason FROM hilo_find_gaps($1::text, 'seen', 'value')
+                WHERE reason NOT IN ('slice', 'current', 'standby', 'returned', 'free') ORDER BY first";
+    let rows = connection.query(sql, &[&name]).expect("the gaps can be found");
+    let lost = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    connection.run("DROP TABLE seen");
+    lost
+}

@@ -1,0 +1,108 @@
+//! A sequence that the server refuses fails alone, and its callers get the server's words.
+
+use hilo_client::{Client, Error};
+use hilo_tests::{ClientExt, Cluster, LONG};
+
+use super::{builder, config, draw, runtime};
+
+/// Among others in one statement.
+#[test]
+fn one_that_is_refused_does_not_fail_the_others() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(
+        "SELECT hilo_create('s' || n) FROM generate_series(1, 50) n;
+         SELECT hilo_create('cycling', max_value => 10, cycle => true), hilo_create('spent', max_value => 2),
+                hilo_create('secret'), hilo_nextrange('spent', 2);
+         CREATE ROLE app LOGIN; SELECT hilo_grant('s' || n, 'app', 'UPDATE') FROM generate_series(1, 50) n;
+         SELECT hilo_grant('cycling', 'app', 'ALL'), hilo_grant('spent', 'app', 'UPDATE')",
+    );
+    let runtime = runtime();
+    let mut config = config(&cluster);
+    config.user("app");
+    let connecting = Client::builder(config).patience(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    let good: Vec<String> = (1..=50).map(|n| format!("s{n}")).collect();
+    let bad = [("nothing", "42704"), ("cycling", "0A000"), ("spent", "2200H"), ("secret", "42501")];
+    let names = good.iter().map(String::as_str).chain(bad.iter().map(|(name, _)| *name));
+    let calls: Vec<_> = names
+        .map(|name| {
+            let sequence = client.sequence(name);
+            runtime.spawn(async move { (sequence.name().to_owned(), sequence.next().await) })
+        })
+        .collect();
+    for call in calls {
+        let (name, result) = runtime.block_on(call).expect("it ends");
+        match bad.iter().find(|(bad, _)| *bad == name) {
+            // The rollback of a statement of first leases makes a gap.
+            None => assert!(result.expect("a value") >= 1, "{name}"),
+            Some((_, code)) => {
+                let error = result.expect_err(&name);
+                assert!(
+                    matches!(&error, Error::Refused { sequence, .. } if **sequence == *name),
+                    "{error:?}"
+                );
+                assert_eq!(error.code().map(|code| code.code()), Some(*code), "{error:?}");
+                let report = error.as_db_error().expect("the server's");
+                assert_eq!(error.detail().as_deref(), report.detail());
+                assert_eq!(error.hint().as_deref(), report.hint());
+                assert!(report.detail().is_some() || report.hint().is_some(), "{report:?}");
+            }
+        }
+    }
+    // It is asked again for every caller, and succeeds when the reason is gone.
+    connection.run("SELECT hilo_create('nothing'), hilo_grant('nothing', 'app', 'UPDATE')");
+    let nothing = client.sequence("nothing");
+    let mut value = None;
+    hilo_tests::wait_until("it is there", LONG, || {
+        value = runtime.block_on(nothing.next()).ok();
+        value.is_some()
+    });
+    assert_eq!(value, Some(1));
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// Arguments that no server needs to see.
+#[test]
+fn bad_arguments_are_refused() {
+    let cluster = Cluster::with_hilo();
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let s = client.sequence("s");
+    for n in [0, -1, i64::MIN, 1_000_000_001] {
+        assert!(
+            matches!(runtime.block_on(s.next_range(n)), Err(Error::Count(count)) if count == n)
+        );
+        assert!(matches!(s.try_next_range(n), Err(Error::Count(_))));
+    }
+    for name in ["", "a\nb", &"x".repeat(300)] {
+        let error = runtime.block_on(client.sequence(name).next()).expect_err("no such name");
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    }
+    let plain = Cluster::builder().preload(true).start();
+    let error = runtime.block_on(builder(&plain).connect()).err().expect("no extension");
+    assert!(matches!(error, Error::NotInstalled), "{error:?}");
+    assert!(error.hint().expect("a hint").contains("CREATE EXTENSION"));
+    cluster.finish();
+    plain.finish();
+}
+
+/// While one caller's sequence is drawn, the errors of another do not slow it down: they never share a statement again.
+#[test]
+fn what_is_refused_is_asked_for_alone() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (s, nothing) = (client.sequence("s"), client.sequence("nothing"));
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        assert!(runtime.block_on(nothing.next()).is_err());
+        seen.extend(runtime.block_on(draw(&s, 50)));
+    }
+    assert_eq!(seen, (1..=1000).collect::<Vec<_>>(), "nothing was lost in a rollback");
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}

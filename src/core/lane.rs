@@ -1,0 +1,138 @@
+//! A lane: where many threads take the values of one lease, one addition each.
+//!
+//! One 64-bit word holds how many values are left, and above that the number of the filling: `number << 32 | left`.
+//! A taker reads the word, then which value is the last and how far they are apart, and lowers the word by
+//! compare-and-swap. Both are written only while nothing is left, and a filling has a number of its own, so a swap that
+//! succeeds proves that what the taker read belongs to the word. [`Lane::close`] takes all that is left in one swap: no
+//! taker gets a value after it, however long ago it read the word.
+//!
+//! [`Lane::fill`] and [`Lane::close`] must be serialised by a lock of the caller's; takers need none. For a stale taker
+//! to succeed by mistake, 2^32 fillings would have to come between its load and its swap.
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+
+/// The most values of one filling.
+pub const MOST: i64 = u32::MAX as i64;
+
+const LEFT: u64 = u32::MAX as u64;
+/// What the number of a filling counts in.
+const FILLING: u64 = 1 << 32;
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Lane {
+    word: AtomicU64,
+    last: AtomicI64,
+    increment: AtomicI64,
+    /// A taker that goes below this says so. Only a hint: it may belong to another filling.
+    mark: AtomicU32,
+    /// How often a taker lost the race for the word.
+    lost: AtomicU32,
+}
+
+/// Values that a taker owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Took {
+    /// The first of them; the others follow in steps of the increment.
+    pub first: i64,
+    pub increment: i64,
+    /// Nothing is left, or less than the mark for the first time.
+    pub low: bool,
+    /// Another taker came in between.
+    pub contended: bool,
+}
+
+impl Lane {
+    /// An empty one.
+    pub fn new() -> Lane {
+        Lane {
+            word: AtomicU64::new(0),
+            last: AtomicI64::new(0),
+            increment: AtomicI64::new(0),
+            mark: AtomicU32::new(0),
+            lost: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes `count` values (at least 1), or none if fewer are left.
+    #[inline]
+    pub fn take(&self, count: u32) -> Option<Took> {
+        let mut word = self.word.load(Acquire);
+        let mut contended = false;
+        loop {
+            let left = (word & LEFT) as u32;
+            if left < count {
+                return None;
+            }
+            // Acquire: whoever reads what a later filling wrote also sees that the word has changed, and the swap
+            // fails.
+            let last = self.last.load(Acquire);
+            let increment = self.increment.load(Acquire);
+            let after = word - u64::from(count);
+            match self.word.compare_exchange(word, after, AcqRel, Acquire) {
+                Ok(_) => {
+                    let rest = left - count;
+                    let mark = self.mark.load(Relaxed);
+                    let low = rest == 0 || rest < mark && left >= mark;
+                    let first = value(last, increment, left);
+                    return Some(Took { first, increment, low, contended });
+                }
+                Err(now) => {
+                    word = now;
+                    contended = true;
+                    self.lost.fetch_add(1, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Fills an empty lane with `count` values, at most [`MOST`].
+    ///
+    /// # Panics
+    /// If something is left, or `count` is out of range.
+    pub fn fill(&self, last: i64, increment: i64, count: i64) {
+        let word = self.word.load(Acquire);
+        assert!(word & LEFT == 0, "the lane is not empty");
+        assert!((1..=MOST).contains(&count), "{count} values do not fit");
+        self.last.store(last, Release);
+        self.increment.store(increment, Release);
+        self.word.store((word & !LEFT).wrapping_add(FILLING) | count as u64, Release);
+    }
+
+    /// Empties the lane, and returns how many values were left.
+    pub fn close(&self) -> i64 {
+        // The number stays: below it the count only falls, and it is 0 now.
+        (self.word.fetch_and(!LEFT, AcqRel) & LEFT) as i64
+    }
+
+    /// How many values are left.
+    pub fn left(&self) -> i64 {
+        (self.word.load(Acquire) & LEFT) as i64
+    }
+
+    /// Has the taker that goes below `mark` values say so; 0: only the one that takes the last value.
+    pub fn set_mark(&self, mark: i64) {
+        self.mark.store(mark.clamp(0, MOST) as u32, Relaxed);
+    }
+
+    /// How often a taker lost the race for the word, since the start; it wraps.
+    pub fn lost(&self) -> u32 {
+        self.lost.load(Relaxed)
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane::new()
+    }
+}
+
+/// The value with which `left` are left, the last one included. Exact though a step in between may overflow, because
+/// the value itself does not.
+pub fn value(last: i64, increment: i64, left: u32) -> i64 {
+    last.wrapping_sub(increment.wrapping_mul(i64::from(left) - 1))
+}
