@@ -85,16 +85,8 @@ impl Example {
             }
         }
         let mut command = self.program(words[0]);
-        vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
-            command.env_remove(name);
-        });
-        command
-            .env("PGHOST", cluster.socket_directory())
-            .env("PGPORT", "5432")
-            .env("PGUSER", OWNER)
-            .env("PGDATABASE", DATABASE)
-            .args(&words[1..])
-            .current_dir(&folder);
+        at(cluster, &mut command);
+        command.args(&words[1..]).current_dir(&folder);
         command
     }
 
@@ -105,6 +97,18 @@ impl Example {
             _ => Command::new(name),
         }
     }
+}
+
+/// Lets a program connect to `cluster` as an application, by the variables that Postgres's clients read.
+pub fn at(cluster: &Cluster, command: &mut Command) {
+    vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
+    command
+        .env("PGHOST", cluster.socket_directory())
+        .env("PGPORT", "5432")
+        .env("PGUSER", OWNER)
+        .env("PGDATABASE", DATABASE);
 }
 
 /// Creates the database of the examples, with hilo in `schema`.

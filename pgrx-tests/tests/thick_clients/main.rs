@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use hilo_tests::example::{DATABASE, Example, OWNER, prepare};
+use hilo_tests::example::{DATABASE, Example, OWNER, at, prepare};
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 /// A process that draws from sequence `orders`. It prints each value in a line of its own, until its standard input
@@ -82,12 +82,20 @@ impl Drop for Drawer {
     }
 }
 
-/// The programs that are installed here, each several times. Those of another language belong here too: any command
-/// that does what [`Drawer`] says.
-fn programs(cluster: &Cluster) -> Option<Vec<Command>> {
-    let python = Example::find("leases-python")?;
-    let python = |_| python.command(cluster, &["python3", "draw.py", "orders", "4"]);
-    Some((0..3).map(python).collect())
+/// The programs that can run here, each twice. Those in another language belong here too: any command that does what
+/// [`Drawer`] says.
+fn programs(cluster: &Cluster) -> Vec<Command> {
+    let mut programs = Vec::new();
+    for _ in 0..2 {
+        let mut rust = Command::new(env!("CARGO_BIN_EXE_draw"));
+        at(cluster, &mut rust);
+        programs.push(rust);
+    }
+    if let Some(python) = Example::find("leases-python") {
+        let python = |_| python.command(cluster, &["python3", "draw.py", "orders", "4"]);
+        programs.extend((0..2).map(python));
+    }
+    programs
 }
 
 fn start(cluster: &Cluster, programs: Vec<Command>) -> Vec<Drawer> {
