@@ -9,7 +9,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_postgres::error::{Severity, SqlState};
 use tracing::Instrument;
 
-use crate::engine::{Ask, End, Lease, NEVER, Plan, Purpose, Return};
+use crate::engine::{Ask, Lease, NEVER, Plan, Purpose};
 use crate::hot::Hot;
 use crate::sequence::keys;
 use crate::server::{Answer, Connector, Granted, Link};
@@ -121,7 +121,7 @@ impl Driver {
 
     /// Does a plan in one statement. If the server refuses that, does it in halves, until what it refuses is found.
     async fn carry_out_parts(&mut self, plan: Plan) {
-        if let Err(error) = self.connect().await {
+        if let Err(error) = self.connect(&plan).await {
             let source = match error {
                 Error::Unreachable { source } => source,
                 other => {
@@ -173,7 +173,8 @@ impl Driver {
         uuid::Uuid::new_v4().as_u128() as u32
     }
 
-    async fn connect(&mut self) -> Result<(), Error> {
+    /// Connects if there is no connection, to carry `plan` out.
+    async fn connect(&mut self, plan: &Plan) -> Result<(), Error> {
         if self.link.as_ref().is_none_or(Link::is_closed) {
             self.link = None;
             let connecting = timeout(self.shared.options.timeout, (self.connector)());
@@ -183,13 +184,13 @@ impl Driver {
             tracing::info!("connected again");
         }
         if self.unknown > 0 && self.shared.now() >= self.look_at {
-            self.find_lost().await?;
+            self.find_lost(plan).await?;
         }
         Ok(())
     }
 
     /// Returns the leases of statements whose answer was lost. Nothing was served of them.
-    async fn find_lost(&mut self) -> Result<(), Error> {
+    async fn find_lost(&mut self, plan: &Plan) -> Result<(), Error> {
         let Some(link) = &self.link else { return Ok(()) };
         let asked =
             timeout(self.shared.options.timeout, link.leases_of(&self.shared.options.holder));
@@ -203,7 +204,8 @@ impl Driver {
         };
         self.unknown -= 1;
         self.look_at = Monotonic(self.shared.now().0 + UNKNOWN.0);
-        self.shared.lock().engine.give_back_lost(found);
+        let lost = self.shared.lock().engine.give_back_lost(&found, plan);
+        tracing::info!(leases = lost, "looked for leases whose answer was lost");
         Ok(())
     }
 
@@ -270,6 +272,7 @@ impl Driver {
             if !back.tried {
                 tracing::warn!(lease = %back.token, error = %source, "a lease cannot be returned");
             }
+            core.engine.not_returned(back.token);
         }
         for (id, token) in part.renewals {
             tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
@@ -362,20 +365,6 @@ fn is_refusal(error: &tokio_postgres::Error) -> bool {
 fn is_transient(error: &tokio_postgres::Error) -> bool {
     let code = error.code().map_or("", SqlState::code);
     ["40", "53"].iter().any(|class| code.starts_with(class)) || ["55P03", "57014"].contains(&code)
-}
-
-impl crate::engine::Engine {
-    /// Ends leases that only the server knows. Nothing was served of them.
-    fn give_back_lost(&mut self, found: std::collections::HashSet<uuid::Uuid>) {
-        let known: std::collections::HashSet<_> = self.tokens().collect();
-        let lost = found.difference(&known);
-        let unused = |token: &uuid::Uuid| Return { token: *token, end: End::Unused, tried: false };
-        let lost: Vec<Return> = lost.map(unused).collect();
-        if !lost.is_empty() {
-            tracing::info!(leases = lost.len(), "returning leases whose answer was lost");
-            self.give_back_these(lost);
-        }
-    }
 }
 
 /// However the task ends, nobody waits for it any more.

@@ -237,6 +237,69 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
+/// Of all leases in the client's name, only that of which it has never heard is returned unused: nothing of the others
+/// may be served again, whether they are open, on their way back, expired, or refused.
+#[test]
+fn only_what_was_never_heard_of_is_returned_unused() {
+    let mut world = World::new(2, Some(60));
+    world.begin(at(0.0));
+    let mut names = Vec::new();
+    let mut lease = |world: &mut World, expires| {
+        let lease = world.lease(10, expires);
+        names.push(lease.token);
+        lease
+    };
+    let (far, near) = (at(1000.0), at(5.0));
+    let queued = lease(&mut world, far);
+    world.engine.stock(Id(0), queued);
+    let on_its_way = lease(&mut world, far);
+    world.engine.give_back(on_its_way, 0, at(10.0));
+    let plan = world.engine.plan_returns();
+    let used_up = lease(&mut world, far);
+    world.engine.give_back(used_up, 0, at(10.0));
+    let expired = lease(&mut world, near);
+    world.engine.give_back(expired, 3, at(10.0));
+    let refused = lease(&mut world, far);
+    world.engine.not_returned(refused.token);
+    let unheard = lease(&mut world, far).token;
+    let found = names.iter().copied().collect();
+    assert_eq!(world.engine.give_back_lost(&found, &plan), 1);
+    assert_eq!(world.engine.give_back_lost(&found, &plan), 0, "once");
+    let returns = world.engine.plan_returns().returns;
+    let ends: Vec<_> = returns.iter().map(|back| (back.token, back.end)).collect();
+    let next = used_up.last + 1;
+    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Unused)]);
+}
+
+/// However many sequences are used for the first time, those that are refilled get their turn, and never share a
+/// statement with them.
+#[test]
+fn first_uses_and_refills_take_turns() {
+    let mut world = World::new(100, None);
+    world.engine.want(Id(0));
+    world.engine.check(Id(0), at(0.0), 0);
+    let plan = world.plan(at(0.0)).expect("it is wanted");
+    world.carry_out(&plan, at(0.0));
+    for round in 1..20 {
+        let now = at(round as f64);
+        let held = world.lanes[0];
+        world.take(0, held, now);
+        world.engine.wait(Id(0), true);
+        world.engine.check(Id(0), now, world.lanes[0]);
+        for _ in 0..2 {
+            let new = Id(100 - round);
+            world.engine.wait(new, true);
+            world.engine.check(new, now, world.lanes[new.0 as usize]);
+            let Some(plan) = world.plan(now) else { continue };
+            let old = plan.asks.iter().filter(|ask| ask.id == Id(0)).count();
+            assert!(old == 0 || old == plan.asks.len(), "{plan:?}");
+            world.carry_out(&plan, now);
+        }
+        assert!(world.lanes[0] > 0, "round {round}");
+        world.engine.wait(Id(0), false);
+    }
+}
+
 /// The last value of bigint has no successor that a return could name.
 #[test]
 fn a_lease_at_the_end_of_bigint_is_revoked() {

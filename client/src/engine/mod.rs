@@ -11,7 +11,7 @@
 mod plan;
 mod supply;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use hilo_core::backoff;
 use hilo_core::lane;
@@ -126,8 +126,12 @@ pub struct Engine {
     /// Ranges that callers wait for.
     ranges: VecDeque<(Id, i64, u64)>,
     returns: Vec<Return>,
+    /// Leases that were served from, and that the server may still have open, although they are not to be returned.
+    limbo: HashSet<Uuid>,
     due: Monotonic,
     last_plan: Monotonic,
+    /// Whether the last plan was one of first leases.
+    last_new: bool,
     in_flight: bool,
     /// Nothing is sent before this, because the server could not be reached.
     not_before: Monotonic,
@@ -150,8 +154,10 @@ impl Engine {
             near: Vec::new(),
             ranges: VecDeque::new(),
             returns: Vec::new(),
+            limbo: HashSet::new(),
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
+            last_new: false,
             in_flight: false,
             not_before: now,
             attempt: 0,
@@ -190,8 +196,10 @@ impl Engine {
 
     /// Ends a lease of which only the values before `left` were used.
     pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
-        // The server has written it off, and would refuse.
-        if now < lease.expires {
+        if now >= lease.expires {
+            // The server writes it off, and would refuse.
+            self.limbo.insert(lease.token);
+        } else {
             self.returns.push(Return { token: lease.token, end: lease.end(left), tried: false });
             self.due = self.due.min(after(now, self.settings.window));
         }
@@ -238,6 +246,7 @@ impl Engine {
         let seen = supply.look(now, in_lanes, settings.window, &self.refill);
         if seen.low && !supply.is_low && supply.asked == 0 {
             supply.is_low = true;
+            supply.due = NEVER;
             self.low.push(id);
         }
         if seen.near && !supply.is_near && !supply.is_low && supply.asked == 0 {
@@ -254,7 +263,8 @@ impl Engine {
                 }
                 _ => slot,
             };
-            self.due = self.due.min(at.max(supply.not_before(now)));
+            supply.due = supply.due.min(at.max(supply.not_before(now)));
+            self.due = self.due.min(supply.due);
         }
         seen.mark
     }
@@ -286,12 +296,6 @@ impl Engine {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.supplies.is_empty()
-    }
-
-    /// All leases that are not ended.
-    pub fn tokens(&self) -> impl Iterator<Item = Uuid> {
-        let open = self.supplies.iter().flat_map(|supply| supply.leases()).map(|lease| lease.token);
-        open.chain(self.returns.iter().map(|back| back.token))
     }
 
     /// Ends every lease that is in no lane, because nothing is served any more.

@@ -1,5 +1,7 @@
 //! What one statement does, and what becomes of it.
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
 
 use hilo_core::numbers::{Micros, Monotonic};
@@ -159,10 +161,16 @@ impl Engine {
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
         // The server is most likely to refuse what it has not leased before, and would undo the leases of the others
-        // with it.
+        // with it. So they take turns.
         let is_new = |engine: &Engine, id: &Id| engine.supplies[id.0 as usize].is_new();
-        let suits = low.iter().find(|id| self.supplies[id.0 as usize].refused == 0);
-        let new = suits.is_some_and(|id| is_new(self, id));
+        let is_due = |engine: &Engine, id: &Id| {
+            let supply = &engine.supplies[id.0 as usize];
+            supply.refused == 0 && supply.due <= now
+        };
+        let mut due = low.iter().filter(|id| is_due(self, id));
+        let others = due.any(|id| is_new(self, id) != self.last_new);
+        let new = if others { !self.last_new } else { self.last_new };
+        self.last_new = new;
         for id in low {
             let wrong = self.supplies[id.0 as usize].refused > 0 || is_new(self, &id) != new;
             if wrong || plan.asks.len() >= MOST_ASKS {
@@ -176,7 +184,10 @@ impl Engine {
     }
 
     fn due_of_low(&self, now: Monotonic) -> Monotonic {
-        let due = |id: &Id| self.supplies[id.0 as usize].not_before(now);
+        let due = |id: &Id| {
+            let supply = &self.supplies[id.0 as usize];
+            supply.due.max(supply.not_before(now))
+        };
         self.low.iter().map(due).min().unwrap_or(NEVER)
     }
 
@@ -284,6 +295,7 @@ impl Engine {
                 Purpose::Stock => {
                     let supply = self.supply(ask.id);
                     supply.asked = supply.asked.saturating_sub(1);
+                    supply.due = now;
                     if !supply.is_low {
                         supply.is_low = true;
                         self.low.push(ask.id);
@@ -308,10 +320,28 @@ impl Engine {
         self.give_back(lease, 0, now);
     }
 
-    /// Has these leases ended, which are none of the engine's.
-    pub fn give_back_these(&mut self, leases: Vec<Return>) {
-        self.returns.extend(leases);
-        self.due = Monotonic(i64::MIN);
+    /// The server refuses to end a lease. It is not served again, whatever its state may be.
+    pub fn not_returned(&mut self, token: Uuid) {
+        self.limbo.insert(token);
+    }
+
+    /// Returns those of the leases that the server has `found` in this client's name of which the client has never heard,
+    /// because the answer was lost: none of their values was served. `plan` is under way. Says how many they are.
+    pub fn give_back_lost(&mut self, found: &HashSet<Uuid>, plan: &Plan) -> usize {
+        // What the server no longer knows need not be remembered.
+        self.limbo.retain(|token| found.contains(token));
+        let mut unknown = found.clone();
+        let open = self.supplies.iter().flat_map(|supply| supply.leases()).map(|lease| lease.token);
+        let ending = self.returns.iter().chain(&plan.returns).map(|back| back.token);
+        for token in open.chain(ending).chain(self.limbo.iter().copied()) {
+            unknown.remove(&token);
+        }
+        let unused = |token: &Uuid| Return { token: *token, end: End::Unused, tried: false };
+        self.returns.extend(unknown.iter().map(unused));
+        if !unknown.is_empty() {
+            self.due = Monotonic(i64::MIN);
+        }
+        unknown.len()
     }
 
     /// Gives up the lease that `ticket` names: its caller no longer waits.

@@ -35,6 +35,8 @@ pub(super) struct Supply {
     refills: u64,
     /// When it was last looked at, and how many values had been taken.
     seen: Option<(Monotonic, i64)>,
+    /// The same at the last refill.
+    refilled: Option<(Monotonic, i64)>,
     pub(super) lanes: u16,
     /// Leases that a plan asks for.
     pub(super) asked: u16,
@@ -43,6 +45,8 @@ pub(super) struct Supply {
     /// Somebody has asked in vain, without waiting.
     pub(super) wanted: bool,
     pub(super) is_low: bool,
+    /// When it is to be asked for, while it is low.
+    pub(super) due: Monotonic,
     pub(super) is_near: bool,
     /// It was refused so many times in a row.
     pub(super) refused: u32,
@@ -190,7 +194,11 @@ impl Supply {
         settings: &Settings,
     ) -> i64 {
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
-        let demand = widened(self.rate.refill(clock(now), taken, window), window);
+        let mut demand = widened(self.rate.refill(clock(now), taken, window), window);
+        let (at, before) = self.refilled.replace((now, taken)).unwrap_or((now, taken));
+        // A burst of less than a second is not a rate.
+        let span = now.since(at).0.max(SECOND);
+        demand.recent = (taken - before) as f64 * SECOND as f64 / span as f64;
         let previous = self.block.max(std::mem::take(&mut self.guess));
         self.block = policy::next_block(previous, &demand, ROOM, settings);
         // It is asked for, whatever is left: it may only come along.

@@ -47,7 +47,9 @@ pub struct Phase {
     pub seconds: f64,
     pub drawn: i64,
     pub leases: u64,
+    /// Statements, and those of them that took no first lease.
     pub statements: i64,
+    pub refills: i64,
     pub worker: i64,
     /// The most commits in a second.
     pub peak: u32,
@@ -253,6 +255,10 @@ impl World {
             }
             false => (now.0 + 1_000, None),
         };
+        let new = |id: Id| engine.figures(id, now, 0).refills == 0;
+        if self.server.up && !plan.asks.iter().any(|ask| new(ask.id)) {
+            self.phase.refills += 1;
+        }
         let event = Event::Answer { process, life: of.life, statement: of.statement };
         self.sent[process as usize] = Some((plan, leases));
         self.events.push(Reverse((at, event)));
@@ -328,8 +334,8 @@ impl World {
                 }
                 returned += plan.returns.len();
             }
-            let lost = of.engine.tokens().count() as i64;
-            self.phase.lost += lost;
+            let kept = |number| of.engine.figures(Id(number), now, 0).left;
+            self.phase.lost += (0..of.pairs.len() as u32).map(kept).sum::<i64>();
             self.server.carry_out(now, std::iter::empty(), returned);
             let counters: Vec<u32> = of.pairs.iter().map(|pair| pair.counter).collect();
             self.replace(process);

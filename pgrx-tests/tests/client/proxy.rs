@@ -4,13 +4,14 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use hilo_tests::Cluster;
 use tokio_postgres::Config;
 
-/// What happens to the next statement.
+/// What happens to the next statement that takes or ends leases. Others pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -28,6 +29,8 @@ pub enum Fault {
 
 struct State {
     fault: Mutex<Fault>,
+    /// Whether the statement that is under way takes or ends leases.
+    leases: AtomicBool,
     changed: Condvar,
     socket: PathBuf,
 }
@@ -43,8 +46,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let socket = cluster.socket_directory().join(".s.PGSQL.5432");
-        let state =
-            Arc::new(State { fault: Mutex::new(Fault::None), changed: Condvar::new(), socket });
+        let state = Arc::new(State {
+            fault: Mutex::new(Fault::None),
+            leases: AtomicBool::new(false),
+            changed: Condvar::new(),
+            socket,
+        });
         let shared = state.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -112,12 +119,14 @@ fn requests(from: &mut TcpStream, to: &mut UnixStream, state: &State) -> io::Res
     loop {
         let message = message(from, true)?;
         if message[0] == b'P' {
+            let leases = message.windows(11).any(|part| part == b"hilo_lease(");
+            state.leases.store(leases, SeqCst);
             let mut fault = state.fault.lock().unwrap();
-            while *fault == Fault::HoldStart {
+            while leases && *fault == Fault::HoldStart {
                 fault = state.changed.wait(fault).unwrap();
             }
         }
-        if message[0] == b'S' {
+        if message[0] == b'S' && state.leases.load(SeqCst) {
             let mut fault = state.fault.lock().unwrap();
             match *fault {
                 Fault::CutBeforeSync => {
@@ -142,7 +151,7 @@ fn requests(from: &mut TcpStream, to: &mut UnixStream, state: &State) -> io::Res
 fn responses(from: &mut UnixStream, to: &mut TcpStream, state: &State) -> io::Result<()> {
     loop {
         let message = message(from, true)?;
-        if message[0] == b'Z' {
+        if message[0] == b'Z' && state.leases.load(SeqCst) {
             let mut fault = state.fault.lock().unwrap();
             if *fault == Fault::CutBeforeReady {
                 *fault = Fault::None;
