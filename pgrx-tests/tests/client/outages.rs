@@ -125,7 +125,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     connection.run("SELECT hilo_create('s')");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "outages::draws_until_it_is_killed", "--ignored", "--nocapture"])
-        .env("HILO_TEST_SOCKET", cluster.socket_directory())
+        .env("PGHOST", cluster.socket_directory())
         .stdout(Stdio::piped())
         .spawn()
         .expect("another process");
@@ -156,7 +156,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
 #[test]
 #[ignore = "runs within another test"]
 fn draws_until_it_is_killed() {
-    let Some(socket) = std::env::var_os("HILO_TEST_SOCKET") else { return };
+    let Some(socket) = std::env::var_os("PGHOST") else { return };
     let runtime = runtime();
     let mut config = tokio_postgres::Config::new();
     config.host_path(socket).user("postgres").dbname("postgres");
