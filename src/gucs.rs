@@ -93,24 +93,26 @@ fn integers() -> Vec<Int> {
     ]
 }
 
-/// Defines the settings. Without preloading, those that size shared memory are left out: they could not take
-/// effect, and Postgres does not allow them to be defined after server start. `check_prefix` checks each
-/// value of hilo.server_prefix.
+/// Defines the settings. Postgres does not allow those that are fixed at server start to be defined later: without
+/// preloading, those that size shared memory count when the first session makes it. `check_prefix` checks each value of
+/// hilo.server_prefix.
 pub fn init(preloaded: bool, check_prefix: CheckHook) {
     for int in integers() {
-        if preloaded || !matches!(int.context, GucContext::Postmaster) {
-            let (low, high) = int.range;
-            GucRegistry::define_int_guc(
-                int.name,
-                int.what,
-                int.why,
-                int.setting,
-                low,
-                high,
-                int.context,
-                int.flags,
-            );
-        }
+        let context = match int.context {
+            GucContext::Postmaster if !preloaded => GucContext::Sighup,
+            context => context,
+        };
+        let (low, high) = int.range;
+        GucRegistry::define_int_guc(
+            int.name,
+            int.what,
+            int.why,
+            int.setting,
+            low,
+            high,
+            context,
+            int.flags,
+        );
     }
     let none = GucFlags::default();
     GucRegistry::define_bool_guc(
