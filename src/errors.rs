@@ -34,6 +34,8 @@ pub enum HiloError {
     OutOfMemory,
     #[error("hilo must be loaded when the server starts")]
     NotPreloaded,
+    #[error("hilo must be loaded in all sessions before a column can depend on it")]
+    NotInAllSessions,
     #[error("extension \"hilo\" is not installed in this database")]
     NotInstalled,
     #[error("the catalog of extension \"hilo\" lacks {0}")]
@@ -277,6 +279,7 @@ impl HiloError {
         match self {
             Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
             Self::NotPreloaded
+            | Self::NotInAllSessions
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
             | Self::RestoreInUse(_)
@@ -371,6 +374,7 @@ impl HiloError {
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
+            Self::NotInAllSessions => Some("A session that has not loaded hilo drops and truncates the table without regard to the sequence, and does not protect GENERATED ALWAYS.".into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
             Self::GaplessNodes { .. } => Some("Each node would serve values of its own, and no node knows which of them are committed on the others.".into()),
@@ -466,6 +470,7 @@ impl HiloError {
             Self::At { error, .. } => return error.hint(),
             Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
             Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
+            Self::NotInAllSessions => "Run ALTER DATABASE … SET session_preload_libraries = 'hilo' (with the libraries that are listed there already), and connect again, in all sessions.".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),

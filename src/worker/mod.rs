@@ -68,7 +68,7 @@ const TURN: Duration = Duration::from_millis(100);
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
-    let Ok(shared) = shared::get() else { return };
+    let Ok(shared) = shared::attach() else { return };
     let Some(place) = shared.enter(database, slices::my_number()) else { return };
     // The exit callback is registered before the connection is made, so that it runs after core has cleaned
     // up the connection.
