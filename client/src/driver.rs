@@ -328,7 +328,7 @@ impl Driver {
 /// Gives a lease to whom it was asked for.
 fn grant(core: &mut Core, ask: Ask, lease: Lease, suggested: i64, now: Monotonic) {
     match ask.purpose {
-        Purpose::Stock => core.engine.granted(ask.id, lease, suggested),
+        Purpose::Stock => core.engine.granted(ask, lease, suggested),
         Purpose::Range(ticket) => {
             let caller = core.tickets.remove(&ticket);
             match caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {

@@ -44,6 +44,8 @@ pub(super) struct Supply {
     pub(super) waiting: i64,
     /// Somebody has asked in vain, without waiting.
     pub(super) wanted: bool,
+    /// The last lease had fewer values than it was to have.
+    pub(super) is_short: bool,
     pub(super) is_low: bool,
     /// When it is to be asked for, while it is low.
     pub(super) due: Monotonic,
@@ -51,6 +53,16 @@ pub(super) struct Supply {
     /// It was refused so many times in a row.
     pub(super) refused: u32,
     retry: Monotonic,
+}
+
+/// Why the server may refuse the next lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Risk {
+    None,
+    /// It has never leased values of it.
+    New,
+    /// The last lease had fewer values than it was to have: perhaps it was the last of all.
+    Short,
 }
 
 /// What a look at a supply has found.
@@ -121,6 +133,14 @@ impl Supply {
     /// Whether the server has never leased values of it.
     pub fn is_new(&self) -> bool {
         self.refills == 0
+    }
+
+    pub fn risk(&self) -> Risk {
+        match self.is_new() {
+            true => Risk::New,
+            false if self.is_short => Risk::Short,
+            false => Risk::None,
+        }
     }
 
     pub fn left(&self, in_lanes: i64) -> i64 {

@@ -274,7 +274,7 @@ impl World {
             self.tokens += 1;
             let token = Uuid::from_u128(self.tokens);
             let lease = Lease { token, last, increment: 1, count, expires: NEVER };
-            engine.granted(ask.id, lease, 0);
+            engine.granted(*ask, lease, 0);
             self.phase.leases += 1;
             ids.push(ask.id);
         }
