@@ -278,6 +278,7 @@ impl Driver {
             tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
             core.engine.not_renewed(id, token);
         }
+        let lack = is_lack(&source);
         let source = Arc::new(source);
         for ask in part.asks {
             let hot = core.seats[ask.id.0 as usize].hot.clone();
@@ -292,9 +293,13 @@ impl Driver {
                 }
                 Purpose::Stock => {
                     core.engine.refused(ask.id, now);
-                    let seat = core.seat(ask.id);
-                    seat.refusal = Some(error);
-                    seat.refusals += 1;
+                    if lack {
+                        core.seat(ask.id).lack = Some(source.clone());
+                    } else {
+                        let seat = core.seat(ask.id);
+                        seat.refusal = Some(error);
+                        seat.refusals += 1;
+                    }
                     core.check(&hot, now);
                     hot.changed.notify_waiters();
                 }
@@ -328,7 +333,10 @@ impl Driver {
 /// Gives a lease to whom it was asked for.
 fn grant(core: &mut Core, ask: Ask, lease: Lease, suggested: i64, now: Monotonic) {
     match ask.purpose {
-        Purpose::Stock => core.engine.granted(ask.id, lease, suggested),
+        Purpose::Stock => {
+            core.seat(ask.id).lack = None;
+            core.engine.granted(ask, lease, suggested);
+        }
         Purpose::Range(ticket) => {
             let caller = core.tickets.remove(&ticket);
             match caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {
@@ -361,10 +369,16 @@ fn is_refusal(error: &tokio_postgres::Error) -> bool {
         && *code != SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
-/// Whether the same statement may succeed a moment later.
+/// Whether the same statement may succeed a moment later: it met another transaction, or was canceled.
 fn is_transient(error: &tokio_postgres::Error) -> bool {
     let code = error.code().map_or("", SqlState::code);
-    ["40", "53"].iter().any(|class| code.starts_with(class)) || ["55P03", "57014"].contains(&code)
+    code.starts_with("40") || code == "57014"
+}
+
+/// Whether the server would lease values if it could: callers wait on. A lock, or a lack of resources.
+fn is_lack(error: &tokio_postgres::Error) -> bool {
+    let code = error.code().map_or("", SqlState::code);
+    code.starts_with("53") || ["55P03", "54000"].contains(&code)
 }
 
 /// However the task ends, nobody waits for it any more.

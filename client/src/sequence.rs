@@ -153,10 +153,12 @@ impl Sequence {
             Ok(Ok(lease)) => lease?,
             Ok(Err(_)) => return Err(Error::Closed),
             Err(_) => {
-                let mut core = shared.lock();
-                core.tickets.remove(&ticket);
-                core.engine.forget_range(ticket);
-                return Err(self.timed_out(core.trouble.clone()));
+                {
+                    let mut core = shared.lock();
+                    core.tickets.remove(&ticket);
+                    core.engine.forget_range(ticket);
+                }
+                return Err(self.timed_out());
             }
         };
         Ok(Range::new(lease.first(), lease.increment, lease.count))
@@ -193,7 +195,10 @@ impl Sequence {
         (Instant::now() + self.shared().options.patience.min(far)).into()
     }
 
-    fn timed_out(&self, source: Option<Arc<tokio_postgres::Error>>) -> Error {
+    fn timed_out(&self) -> Error {
+        let mut core = self.shared().lock();
+        let lack = core.seat(self.hot.id).lack.clone();
+        let source = lack.or_else(|| core.trouble.clone());
         let waited = self.shared().options.patience;
         Error::Timeout { sequence: self.hot.name.clone(), waited, source }
     }
@@ -256,7 +261,7 @@ impl Sequence {
                 return Ok(value);
             }
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(self.timed_out(self.shared().lock().trouble.clone()));
+                return Err(self.timed_out());
             }
         }
     }
@@ -272,7 +277,7 @@ impl Sequence {
                 return Ok(());
             }
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(self.timed_out(self.shared().lock().trouble.clone()));
+                return Err(self.timed_out());
             }
         }
     }

@@ -86,13 +86,13 @@ pub struct Answer {
 
 impl Link {
     async fn new(client: tokio_postgres::Client, guard: Guard) -> Result<Link, Error> {
-        let found = client.query_typed(SCHEMA, &[]).await.map_err(unreachable)?;
+        let found = client.query_typed(FIND_SCHEMA, &[]).await.map_err(unreachable)?;
         let schema: String = found.first().ok_or(Error::NotInstalled)?.get(0);
         Ok(Link {
             client,
             _guard: guard,
-            carry_out: CARRY_OUT.replace("hilo.", &format!("{schema}.")),
-            of_holder: OF_HOLDER.replace("hilo.", &format!("{schema}.")),
+            carry_out: CARRY_OUT.replace("SCHEMA", &schema),
+            of_holder: OF_HOLDER.replace("SCHEMA", &schema),
         })
     }
 
@@ -170,27 +170,31 @@ fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
 }
 
 /// Where the extension is, quoted.
-const SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
+const FIND_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
      WHERE e.extname = 'hilo' AND EXISTS \
          (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
 
-/// Ends first: if the server refuses one, no lease was taken whose values would then be lost.
+/// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A sequence that is
+/// locked must not hold up the others for long.
 const CARRY_OUT: &str = "\
-SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, hilo.hilo_lease_return(r.lease, r.next), \
+SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, 0::bigint * length(set_config('hilo.reserve_timeout', '1s', true)), \
+       NULL::text, NULL::text, NULL::bigint \
+UNION ALL \
+SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, r.next), \
        NULL::text, NULL::text, NULL::bigint \
     FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS r (lease, next) \
 UNION ALL \
-SELECT NULL, r.lease, NULL, NULL, 0 * hilo.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
+SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
     FROM unnest($3::uuid[]) AS r (lease) \
 UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, \
-       0 * length(hilo.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
+       0 * length(SCHEMA.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
     FROM unnest($4::uuid[]) AS r (lease) \
 UNION ALL \
 SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
     FROM ROWS FROM (unnest($5::text[]), unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
-         LATERAL hilo.hilo_lease(a.name, a.n, $7::text, make_interval(secs => $8::float8)) AS l";
+         LATERAL SCHEMA.hilo_lease(a.name, a.n, $7::text, make_interval(secs => $8::float8)) AS l";
 
 const OF_HOLDER: &str =
-    "SELECT lease FROM hilo.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";
+    "SELECT lease FROM SCHEMA.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";

@@ -58,8 +58,10 @@ pub struct Seat {
     /// The last refusal, and how many there were.
     pub refusal: Option<Error>,
     pub refusals: u64,
+    /// What the server lacks to lease values, for which callers wait.
+    pub lack: Option<Arc<tokio_postgres::Error>>,
     pub waits: u64,
-    /// The numbers of values that went to callers past the lanes.
+    /// Refusals of any kind.
     pub errors: u64,
 }
 
@@ -134,7 +136,8 @@ impl Shared {
         let name: Arc<str> = name.into();
         let hot = Arc::new(Hot::new(id, name.clone(), self.generation));
         core.by_name.insert(name, id);
-        let seat = Seat { hot: hot.clone(), refusal: None, refusals: 0, waits: 0, errors: 0 };
+        let seat =
+            Seat { hot: hot.clone(), refusal: None, refusals: 0, lack: None, waits: 0, errors: 0 };
         core.seats.push(seat);
         hot
     }

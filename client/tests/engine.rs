@@ -36,7 +36,7 @@ impl World {
     fn carry_out(&mut self, plan: &Plan, now: Monotonic) {
         for ask in &plan.asks {
             let lease = self.lease(ask.count, self.engine.expiry(now));
-            self.engine.granted(ask.id, lease, 0);
+            self.engine.granted(*ask, lease, 0);
         }
         for (id, token) in &plan.renewals {
             self.engine.renewed(*id, *token, now);
@@ -328,9 +328,9 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     let mut now = at(100.0);
     let plan = world.plan(now).expect("both are low");
     assert_eq!(plan.asks.len(), 2);
-    let (good, bad) = (plan.asks[0].id, plan.asks[1].id);
+    let bad = plan.asks[1].id;
     let lease = world.lease(50, NEVER);
-    world.engine.granted(good, lease, 0);
+    world.engine.granted(plan.asks[0], lease, 0);
     let mut attempts = 0;
     loop {
         world.engine.refused(bad, now);

@@ -20,7 +20,7 @@ use hilo_core::policy;
 use uuid::Uuid;
 
 pub use plan::{Ask, End, Plan, Purpose, Return};
-use supply::Supply;
+use supply::{Risk, Supply};
 
 const SECOND: i64 = 1_000_000;
 /// Not at all.
@@ -130,8 +130,8 @@ pub struct Engine {
     limbo: HashSet<Uuid>,
     due: Monotonic,
     last_plan: Monotonic,
-    /// Whether the last plan was one of first leases.
-    last_new: bool,
+    /// Whose turn it was last.
+    last_risk: Risk,
     in_flight: bool,
     /// Nothing is sent before this, because the server could not be reached.
     not_before: Monotonic,
@@ -157,7 +157,7 @@ impl Engine {
             limbo: HashSet::new(),
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
-            last_new: false,
+            last_risk: Risk::None,
             in_flight: false,
             not_before: now,
             attempt: 0,

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use hilo_core::numbers::{Micros, Monotonic};
 
+use super::supply::Risk;
 use super::{Engine, Id, Lease, MOST_ASKS, MOST_ENDS, NEVER, after};
 
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
@@ -106,16 +107,18 @@ impl Engine {
         }
         if due {
             self.due = NEVER;
-            self.plan_ranges(&mut plan);
-            self.plan_low(now, &in_lanes, &mut plan);
+            match self.ranges.is_empty() {
+                true => self.plan_low(now, &in_lanes, &mut plan),
+                false => self.plan_ranges(now, &mut plan),
+            }
         }
         if due || !plan.is_empty() {
             let ends = self.returns.len().min(MOST_ENDS);
             plan.returns = self.returns.drain(..ends).collect();
         }
         if !plan.is_empty() {
-            let new = plan.asks.iter().any(|ask| self.supplies[ask.id.0 as usize].is_new());
-            for id in if new { Vec::new() } else { std::mem::take(&mut self.near) } {
+            let risky = plan.asks.iter().any(|ask| self.risk(ask.id) != Risk::None);
+            for id in if risky { Vec::new() } else { std::mem::take(&mut self.near) } {
                 if plan.asks.len() >= MOST_ASKS {
                     self.near.push(id);
                     continue;
@@ -146,7 +149,9 @@ impl Engine {
         supply.refused > 0 && supply.not_before(now) <= now
     }
 
-    fn plan_ranges(&mut self, plan: &mut Plan) {
+    /// Ranges have statements of their own: the server may refuse them.
+    fn plan_ranges(&mut self, now: Monotonic, plan: &mut Plan) {
+        self.due = self.due_of_low(now);
         while let Some((id, count, ticket)) = self.ranges.pop_front() {
             plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
             if plan.asks.len() >= MOST_ASKS {
@@ -160,19 +165,18 @@ impl Engine {
         let mut low = std::mem::take(&mut self.low);
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
-        // The server is most likely to refuse what it has not leased before, and would undo the leases of the others
-        // with it. So they take turns.
-        let is_new = |engine: &Engine, id: &Id| engine.supplies[id.0 as usize].is_new();
+        // What the server refuses undoes the leases of the others with it. So those that it may refuse have statements
+        // of their own, and take turns with the rest.
         let is_due = |engine: &Engine, id: &Id| {
             let supply = &engine.supplies[id.0 as usize];
             supply.refused == 0 && supply.due <= now
         };
-        let mut due = low.iter().filter(|id| is_due(self, id));
-        let others = due.any(|id| is_new(self, id) != self.last_new);
-        let new = if others { !self.last_new } else { self.last_new };
-        self.last_new = new;
+        let risks = low.iter().filter(|id| is_due(self, id)).map(|id| self.risk(*id));
+        let turn = |risk: &Risk| (*risk <= self.last_risk, *risk);
+        let risk = risks.min_by_key(turn).unwrap_or(self.last_risk);
+        self.last_risk = risk;
         for id in low {
-            let wrong = self.supplies[id.0 as usize].refused > 0 || is_new(self, &id) != new;
+            let wrong = self.supplies[id.0 as usize].refused > 0 || self.risk(id) != risk;
             if wrong || plan.asks.len() >= MOST_ASKS {
                 self.low.push(id);
             } else {
@@ -181,6 +185,10 @@ impl Engine {
             }
         }
         self.due = self.due.min(self.due_of_low(now));
+    }
+
+    fn risk(&self, id: Id) -> Risk {
+        self.supplies[id.0 as usize].risk()
     }
 
     fn due_of_low(&self, now: Monotonic) -> Monotonic {
@@ -234,8 +242,10 @@ impl Engine {
     }
 
     /// A lease to serve from has come. `suggested` is the server's word on how many to ask for.
-    pub fn granted(&mut self, id: Id, lease: Lease, suggested: i64) {
-        let supply = self.supply(id);
+    pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
+        let supply = self.supply(ask.id);
+        // It has reached a bound, perhaps: the next one may be refused.
+        supply.is_short = lease.count < ask.count;
         supply.asked = supply.asked.saturating_sub(1);
         supply.refused = 0;
         supply.wanted = false;

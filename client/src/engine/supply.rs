@@ -17,6 +17,8 @@ const NEAR: i64 = 4;
 const SURPLUS: i64 = 2;
 /// By how many standard deviations more than the mean a buffer covers.
 const DEVIATIONS: f64 = 4.0;
+/// µs until a rate is one.
+const YOUTH: i64 = 10 * SECOND;
 
 #[derive(Debug, Default)]
 pub(super) struct Supply {
@@ -33,6 +35,8 @@ pub(super) struct Supply {
     /// Values received, less those given back.
     granted: i64,
     refills: u64,
+    /// When it was first seen to be used.
+    began: Option<Monotonic>,
     /// When it was last looked at, and how many values had been taken.
     seen: Option<(Monotonic, i64)>,
     /// The same at the last refill.
@@ -44,6 +48,8 @@ pub(super) struct Supply {
     pub(super) waiting: i64,
     /// Somebody has asked in vain, without waiting.
     pub(super) wanted: bool,
+    /// The last lease had fewer values than it was to have.
+    pub(super) is_short: bool,
     pub(super) is_low: bool,
     /// When it is to be asked for, while it is low.
     pub(super) due: Monotonic,
@@ -51,6 +57,16 @@ pub(super) struct Supply {
     /// It was refused so many times in a row.
     pub(super) refused: u32,
     retry: Monotonic,
+}
+
+/// Why the server may refuse the next lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Risk {
+    None,
+    /// It has never leased values of it.
+    New,
+    /// The last lease had fewer values than it was to have: perhaps it was the last of all.
+    Short,
 }
 
 /// What a look at a supply has found.
@@ -123,6 +139,14 @@ impl Supply {
         self.refills == 0
     }
 
+    pub fn risk(&self) -> Risk {
+        match self.is_new() {
+            true => Risk::New,
+            false if self.is_short => Risk::Short,
+            false => Risk::None,
+        }
+    }
+
     pub fn left(&self, in_lanes: i64) -> i64 {
         in_lanes + self.queued
     }
@@ -153,6 +177,9 @@ impl Supply {
             (taken - before) as f64 * SECOND as f64 / now.since(at).0.max(1_000) as f64
         });
         self.seen = Some((now, taken));
+        if taken > 0 {
+            self.began.get_or_insert(now);
+        }
         let demand = self.demand(now, taken, window);
         let threshold = policy::threshold(self.block, &demand, ROOM, settings);
         let near = threshold + threshold / NEAR;
@@ -182,7 +209,15 @@ impl Supply {
 
     /// The mean, and so much more that a buffer holds by chance what is taken of it.
     fn demand(&self, now: Monotonic, taken: i64, window: Micros) -> Demand {
-        widened(self.rate.demand(clock(now), taken, window), window)
+        self.widened(self.rate.demand(clock(now), taken, window), now, window)
+    }
+
+    fn widened(&self, demand: Demand, now: Monotonic, window: Micros) -> Demand {
+        // The first value is no rate yet. If many follow it, that is seen soon enough.
+        let age = self.began.map_or(0, |began| now.since(began).0).max(SECOND);
+        let mean = demand.per_second * (age as f64 / YOUTH as f64).min(1.0);
+        let seconds = window.0 as f64 / SECOND as f64;
+        Demand { per_second: mean + DEVIATIONS * (mean / seconds).sqrt(), ..demand }
     }
 
     /// How many values to ask for now; at least 1.
@@ -194,7 +229,8 @@ impl Supply {
         settings: &Settings,
     ) -> i64 {
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
-        let mut demand = widened(self.rate.refill(clock(now), taken, window), window);
+        let mut demand = self.rate.refill(clock(now), taken, window);
+        demand = self.widened(demand, now, window);
         let (at, before) = self.refilled.replace((now, taken)).unwrap_or((now, taken));
         // A burst of less than a second is not a rate.
         let span = now.since(at).0.max(SECOND);
@@ -262,10 +298,4 @@ impl Supply {
 /// The rate only needs a clock that counts microseconds.
 fn clock(now: Monotonic) -> Timestamp {
     Timestamp(now.0)
-}
-
-fn widened(demand: Demand, window: Micros) -> Demand {
-    let mean = demand.per_second;
-    let seconds = window.0 as f64 / SECOND as f64;
-    Demand { per_second: mean + DEVIATIONS * (mean / seconds).sqrt(), ..demand }
 }

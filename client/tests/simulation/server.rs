@@ -67,12 +67,14 @@ impl Server {
         let mut at = began + STATEMENT + CALL * others as i64;
         let place = self.processors.iter().position(|until| *until <= began).unwrap_or(0);
         let mut granted = Vec::new();
+        let mut busy = at;
         for (sequence, count) in asks {
-            at += CALL;
-            at = at.max(self.take(sequence, count, at));
+            // Who waits for the worker leaves the processor to others.
+            busy += CALL;
+            at = self.take(sequence, count, at + CALL);
             granted.push(Granted { last: self.sequences[sequence as usize].taken, count });
         }
-        self.processors[place] = at;
+        self.processors[place] = busy;
         let end = at + COMMIT;
         count(&mut self.statements, end);
         (Monotonic(end), granted)
@@ -90,7 +92,7 @@ impl Server {
         let there = sequence.ready_at.max(at);
         let ahead = policy::lease_ahead(count, i64::MAX, &Settings::default());
         self.reserve(number, ahead, at);
-        if missing > 0 { there } else { at }
+        if missing > 0 { there.max(at) } else { at }
     }
 
     /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run, which begins at once

@@ -274,7 +274,7 @@ impl World {
             self.tokens += 1;
             let token = Uuid::from_u128(self.tokens);
             let lease = Lease { token, last, increment: 1, count, expires: NEVER };
-            engine.granted(ask.id, lease, 0);
+            engine.granted(*ask, lease, 0);
             self.phase.leases += 1;
             ids.push(ask.id);
         }
@@ -311,9 +311,9 @@ impl World {
         self.sent[process] = None;
     }
 
-    /// Every process ends, returns what it has, and begins again, at the same moment; if it is `warm`, with the counters
-    /// that it used before.
-    pub fn restart_all(&mut self, warm: bool) {
+    /// Every process ends, returns what it has, and begins again at the same moment, with the counters that it used
+    /// before.
+    pub fn restart_all(&mut self) {
         let now = Monotonic(self.now);
         for process in 0..self.processes.len() {
             let of = &mut self.processes[process];
@@ -339,9 +339,7 @@ impl World {
             self.server.carry_out(now, std::iter::empty(), returned);
             let counters: Vec<u32> = of.pairs.iter().map(|pair| pair.counter).collect();
             self.replace(process);
-            if warm {
-                self.warm_up(process as u32, &counters);
-            }
+            self.warm_up(process as u32, &counters);
         }
     }
 

@@ -10,6 +10,9 @@ use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
 use super::proxy::{Fault, Proxy};
 use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
 
+/// Tells the other process of a test where the server is.
+const SOCKET: &str = "HILO_CLIENT_TEST_SOCKET";
+
 /// What is in memory is served without the server; then callers wait, and get values when it is back.
 #[test]
 fn an_outage_is_lived_through_and_waited_for() {
@@ -125,7 +128,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     connection.run("SELECT hilo_create('s')");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "outages::draws_until_it_is_killed", "--ignored", "--nocapture"])
-        .env("PGHOST", cluster.socket_directory())
+        .env(SOCKET, cluster.socket_directory())
         .stdout(Stdio::piped())
         .spawn()
         .expect("another process");
@@ -156,7 +159,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
 #[test]
 #[ignore = "runs within another test"]
 fn draws_until_it_is_killed() {
-    let Some(socket) = std::env::var_os("PGHOST") else { return };
+    let Some(socket) = std::env::var_os(SOCKET) else { return };
     let runtime = runtime();
     let mut config = tokio_postgres::Config::new();
     config.host_path(socket).user("postgres").dbname("postgres");

@@ -17,7 +17,9 @@ pub enum Fault {
     None,
     /// The server gets its end, and so commits, only when the test lets it. Its rows are sent before.
     HoldSync,
-    /// The same, and it waits.
+    /// The same, and the server is at work on it.
+    Flushed,
+    /// The same, and the client has all rows.
     Held,
     /// The server gets nothing of it before the test lets it.
     HoldStart,
@@ -136,8 +138,8 @@ fn requests(from: &mut TcpStream, to: &mut UnixStream, state: &State) -> io::Res
                 Fault::HoldSync => {
                     // Flush: the rows go to the client.
                     to.write_all(&[b'H', 0, 0, 0, 4])?;
-                    *fault = Fault::Held;
-                    while *fault == Fault::Held {
+                    *fault = Fault::Flushed;
+                    while matches!(*fault, Fault::Flushed | Fault::Held) {
                         fault = state.changed.wait(fault).unwrap();
                     }
                 }
@@ -159,5 +161,9 @@ fn responses(from: &mut UnixStream, to: &mut TcpStream, state: &State) -> io::Re
             }
         }
         to.write_all(&message)?;
+        let mut fault = state.fault.lock().unwrap();
+        if message[0] == b'C' && *fault == Fault::Flushed {
+            *fault = Fault::Held;
+        }
     }
 }

@@ -106,3 +106,37 @@ fn what_is_refused_is_asked_for_alone() {
     runtime.block_on(client.shutdown()).expect("all comes back");
     cluster.finish();
 }
+
+/// A sequence that somebody renumbers in an open transaction holds up its own callers, until they lose patience, and nobody
+/// else's.
+#[test]
+fn a_sequence_that_is_locked_holds_up_nobody_else() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('locked'), hilo_create('s')");
+    let runtime = runtime();
+    let patience = std::time::Duration::from_secs(4);
+    let client =
+        runtime.block_on(builder(&cluster).patience(patience).connect()).expect("a client");
+    let (locked, s) = (client.sequence("locked"), client.sequence("s"));
+    connection.run("BEGIN; SELECT hilo_setval('locked', 5000, false)");
+    let waiting = runtime.spawn({
+        let locked = locked.clone();
+        async move { locked.next().await }
+    });
+    hilo_tests::wait_until("it has been refused", LONG, || client.stats().errors > 0);
+    let seen = runtime.block_on(draw(&s, 500));
+    assert_eq!(seen.len(), 500);
+    let error = runtime.block_on(waiting).expect("it ends").expect_err("it is locked");
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_eq!(error.code().map(|code| code.code()), Some("55P03"), "{error:?}");
+    connection.run("COMMIT");
+    let mut value = None;
+    hilo_tests::wait_until("it is free", LONG, || {
+        value = runtime.block_on(locked.next()).ok();
+        value.is_some()
+    });
+    assert_eq!(value, Some(5000));
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}

@@ -181,7 +181,9 @@ fn a_lock_on_many_positions_keeps_no_other_lease_from_being_filed() {
 fn a_lock_on_many_leases_keeps_no_other_from_being_filed() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s', block_size => 10000); SELECT hilo_nextval('s')");
+    client.run("SELECT hilo_create('s', block_size => 10000)");
+    // Enough for all that follows is in memory.
+    client.run("SELECT hilo_nextval('s')");
     // The worker can file nothing until the rows are locked.
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; LOCK TABLE hilo.gap IN SHARE MODE");
