@@ -113,7 +113,7 @@ fn arguments() {
 #[test]
 fn no_preload() {
     let cluster = Cluster::builder().preload(false).start();
-    if cluster.version() >= 170_000 {
+    if cluster.version() >= 17 {
         return cluster.finish();
     }
     let mut client = cluster.connect("postgres");

@@ -12,7 +12,7 @@ fn not_preloaded_is_a_warning_when_the_extension_is_created_or_updated() {
     install_script("hilo--0.1.0.sql", &script);
     for preload in [false, true] {
         let cluster = Cluster::builder().preload(preload).start();
-        let lacks = !preload && cluster.version() < 170_000;
+        let lacks = !preload && cluster.version() < 17;
         let statements = [
             // The session has not loaded the library yet, then it has.
             ("CREATE EXTENSION hilo", lacks),

@@ -378,7 +378,8 @@ fn checks_the_server() {
     let bare = Cluster::builder().start();
     let mut client = bare.connect("postgres");
     client.run("CREATE EXTENSION hilo");
-    assert!(found(&mut client).contains(&"setting shared_preload_libraries".to_owned()));
+    let setting = if bare.version() < 17 { "shared" } else { "session" };
+    assert!(found(&mut client).contains(&format!("setting {setting}_preload_libraries")));
 }
 
 /// pg_stat_activity names what a caller waits for, from PostgreSQL 17 on in words of hilo's own.

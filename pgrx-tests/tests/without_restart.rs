@@ -6,7 +6,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_un
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
 fn unprepared() -> Option<Cluster> {
     let cluster = Cluster::builder().preload(false).start();
-    if cluster.version() < 170_000 {
+    if cluster.version() < 17 {
         // What such a server says is in `bad_input.rs` and `messages.rs`.
         cluster.finish();
         return None;

@@ -387,11 +387,11 @@ impl Locked {
         }
     }
 
+    /// A pool that is frozen stays so: what the worker publishes may have been reserved before somebody froze it.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
         self.lost += self.held().total();
         self.pool.drain(slot.cursor());
-        self.pool.thaw();
         self.pool.set_bounds(slot.cursor(), Range::ALL);
         self.forget_leaving();
         self.terms = None;

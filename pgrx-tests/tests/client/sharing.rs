@@ -156,7 +156,9 @@ fn a_range_is_consecutive() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    // The refusal may have undone a lease of the same statement.
+    let lost_of_s = lost(&mut connection, "s", &seen);
+    assert!(lost_of_s.iter().all(|(.., reason)| reason == "discarded"), "{lost_of_s:?}");
     assert_eq!(lost(&mut connection, "few", &(1..=50).collect::<Vec<_>>()), []);
     cluster.finish();
 }
