@@ -1,7 +1,7 @@
 //! Holders and sessions that draw, all at the same time: all that anybody ever saw is unique, and everything is
 //! explained at the end.
 
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
@@ -72,5 +72,50 @@ fn nobody_gets_what_another_has() {
     wait_until("what was rolled back is written off", LONG, || client.one::<i64>(dead) == 0);
     drop(client);
     assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}
+
+/// The first block of a sequence may have been reserved just before somebody sets the sequence: a lease of the old numbers
+/// does not commit after that.
+#[test]
+fn a_first_lease_beside_a_restart_has_new_numbers_or_fails() {
+    const SESSIONS: usize = 12;
+    const ROUNDS: usize = 60;
+    let cluster = Cluster::with_hilo();
+    let barrier = Barrier::new(SESSIONS + 1);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for session in 0..SESSIONS {
+            let (cluster, barrier, wrong) = (&cluster, &barrier, &wrong);
+            scope.spawn(move || {
+                let mut client = cluster.connect("postgres");
+                for round in 0..ROUNDS {
+                    client.run(&format!("SELECT hilo_create('s_{session}_{round}')"));
+                    client.run("BEGIN");
+                    barrier.wait();
+                    let sql = format!("SELECT first FROM hilo_lease('s_{session}_{round}', 10)");
+                    let first = client.query_one(&sql, &[]).map(|row| row.get::<_, i64>(0));
+                    // All sequences have been set by now.
+                    barrier.wait();
+                    let commit = client.simple_query("COMMIT");
+                    if !matches!((&first, &commit), (Ok(5000..), Ok(_)) | (Ok(_), Err(_))) {
+                        wrong.lock().unwrap().push((session, round, first));
+                    }
+                }
+            });
+        }
+        let mut setter = cluster.connect("postgres");
+        let mut pause = fastrand::Rng::with_seed(5);
+        for round in 0..ROUNDS {
+            barrier.wait();
+            std::thread::sleep(std::time::Duration::from_micros(pause.u64(..4_000)));
+            for session in 0..SESSIONS {
+                setter.run(&format!("SELECT hilo_setval('s_{session}_{round}', 5000, false)"));
+            }
+            barrier.wait();
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{wrong:?}");
     cluster.finish();
 }
