@@ -379,7 +379,10 @@ fn checks_the_server() {
     let mut client = bare.connect("postgres");
     client.run("CREATE EXTENSION hilo");
     let setting = if bare.version() < 17 { "shared" } else { "session" };
-    assert!(found(&mut client).contains(&format!("setting {setting}_preload_libraries")));
+    let sql = format!(
+        "SELECT count(*) FROM hilo_check() WHERE object = 'setting {setting}_preload_libraries'"
+    );
+    assert_eq!(client.one::<i64>(&sql), 1);
 }
 
 /// pg_stat_activity names what a caller waits for, from PostgreSQL 17 on in words of hilo's own.

@@ -109,7 +109,7 @@ fn a_column_depends_on_hilo_only_if_all_sessions_load_it() {
             "RESET session_preload_libraries; ALTER ROLE postgres RESET session_preload_libraries",
         );
     }
-    client.run("ALTER DATABASE postgres SET session_preload_libraries = auto_explain, hilo");
+    client.run("ALTER DATABASE postgres SET session_preload_libraries = plpgsql, hilo");
     let mut client = cluster.connect("postgres");
     calls.iter().for_each(|call| client.run(call));
     // A session that has called nothing heeds them.
