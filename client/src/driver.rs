@@ -340,7 +340,7 @@ fn grant(core: &mut Core, ask: Ask, lease: Lease, suggested: i64, now: Monotonic
         Purpose::Range(ticket) => {
             let caller = core.tickets.remove(&ticket);
             match caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {
-                true => core.engine.hand_over(ask.id, lease, now),
+                true => core.engine.hand_over(ask, lease, now),
                 // Nobody waits for it any more.
                 false => core.engine.stock(ask.id, lease),
             }

@@ -117,7 +117,9 @@ impl Engine {
             plan.returns = self.returns.drain(..ends).collect();
         }
         if !plan.is_empty() {
-            let risky = plan.asks.iter().any(|ask| self.risk(ask.id) != Risk::None);
+            let is_safe =
+                |ask: &Ask| ask.purpose == Purpose::Stock && self.risk(ask.id) == Risk::None;
+            let risky = !plan.asks.iter().all(is_safe);
             for id in if risky { Vec::new() } else { std::mem::take(&mut self.near) } {
                 if plan.asks.len() >= MOST_ASKS {
                     self.near.push(id);
@@ -325,8 +327,10 @@ impl Engine {
     }
 
     /// A lease has gone to one caller, whole.
-    pub fn hand_over(&mut self, id: Id, lease: Lease, now: Monotonic) {
-        self.supply(id).hand_over(lease.count);
+    pub fn hand_over(&mut self, ask: Ask, lease: Lease, now: Monotonic) {
+        let supply = self.supply(ask.id);
+        supply.is_short = lease.count < ask.count;
+        supply.hand_over(lease.count);
         self.give_back(lease, 0, now);
     }
 
