@@ -1,7 +1,7 @@
 //! What a hit touches: the lanes of a sequence.
 //!
-//! A sequence begins with one lane. Threads that get into each other's way widen it to as many lanes as there are
-//! processors; each thread then has a lane of its own, with a lease of its own, so that no cache line is written by two
+//! A sequence begins with one lane. Threads that get into each other's way widen it to four lanes for each
+//! processor; each thread then has a lane of its own, with a lease of its own, so that no cache line is written by two
 //! of them, and what is not used can still be returned value by value.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -112,7 +112,8 @@ impl Hot {
             return None;
         }
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let lanes = processors.next_power_of_two().clamp(2, MOST_LANES);
+        // More than processors, so that two threads that run at the same time seldom share one.
+        let lanes = (4 * processors).next_power_of_two().clamp(2, MOST_LANES);
         let more = || (1..lanes).map(|_| Padded::default()).collect();
         self.more.get_or_init(more);
         self.mask.store(lanes as u32 - 1, Release);

@@ -73,19 +73,30 @@ impl Sequence {
     /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn try_next(&self) -> Result<Option<i64>, Error> {
+        match self.hit() {
+            Some(value) => Ok(Some(value)),
+            None => self.miss(),
+        }
+    }
+
+    /// A value of this thread's lane, if it has one.
+    #[inline(always)]
+    fn hit(&self) -> Option<i64> {
         if fork::generation() != self.hot.generation {
-            return Err(Error::Forked);
+            return None;
         }
         let own = self.hot.own();
-        match self.hot.lane(own).take(1) {
-            Some(took) => {
-                if took.low | took.contended {
-                    self.noticed(took, own);
-                }
-                Ok(Some(took.first))
-            }
-            None => Ok(self.search(1)?.map(|took| took.first)),
+        let took = self.hot.lane(own).take(1)?;
+        if took.low | took.contended {
+            self.noticed(took, own);
         }
+        Some(took.first)
+    }
+
+    #[cold]
+    fn miss(&self) -> Result<Option<i64>, Error> {
+        self.shared().check_process()?;
+        Ok(self.search(1)?.map(|took| took.first))
     }
 
     /// The next value. It comes from memory, without an await point, unless nothing is left there; then the caller
@@ -96,7 +107,7 @@ impl Sequence {
     /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub async fn next(&self) -> Result<i64, Error> {
-        match self.try_next()? {
+        match self.hit() {
             Some(value) => Ok(value),
             None => Box::pin(self.wait()).await,
         }
@@ -250,7 +261,11 @@ impl Sequence {
         Ok(self.search_lanes(count))
     }
 
+    #[cold]
     async fn wait(&self) -> Result<i64, Error> {
+        if let Some(value) = self.miss()? {
+            return Ok(value);
+        }
         let waiter = Waiter::new(self)?;
         let deadline = self.deadline();
         loop {
