@@ -174,6 +174,7 @@ CREATE TABLE hilo.lease (
     due_at timestamptz,
     system_id bigint NOT NULL,
     timeline integer NOT NULL,
+    passed boolean NOT NULL,
     CONSTRAINT lease_pkey PRIMARY KEY (lease)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -183,6 +184,8 @@ CREATE TABLE hilo.lease (
 CREATE INDEX lease_sequence_idx ON hilo.lease (sequence, node, due_at);
 -- Finds what is to be filed next.
 CREATE INDEX lease_due_at_idx ON hilo.lease (due_at);
+-- Finds the leases of a holder.
+CREATE INDEX lease_holder_idx ON hilo.lease (holder);
 COMMENT ON TABLE hilo.lease IS 'Ranges of values that are in use outside of this server';
 COMMENT ON COLUMN hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
 COMMENT ON COLUMN hilo.lease.sequence IS 'hilo.sequence.id';
@@ -208,6 +211,9 @@ COMMENT ON COLUMN hilo.lease.system_id IS 'System identifier of the cluster that
 COMMENT ON COLUMN hilo.lease.timeline IS
     'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
     'the one that leased it out is not served again';
+COMMENT ON COLUMN hilo.lease.passed IS
+    'Whether hilo_advance or hilo_sync has moved the sequence beyond values of the range: what comes back is not '
+    'served again';
 
 CREATE TABLE hilo.privilege (
     sequence bigint NOT NULL,

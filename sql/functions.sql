@@ -295,7 +295,7 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
     'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
     'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
-    'lease, or for NULL, 42501.';
+    'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
 CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';

@@ -132,6 +132,7 @@ CREATE TABLE hilo.lease (
     due_at timestamptz,
     system_id bigint NOT NULL,
     timeline integer NOT NULL,
+    passed boolean NOT NULL,
     CONSTRAINT lease_pkey PRIMARY KEY (lease)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -141,6 +142,8 @@ CREATE TABLE hilo.lease (
 CREATE INDEX lease_sequence_idx ON hilo.lease (sequence, node, due_at);
 -- Finds what is to be filed next.
 CREATE INDEX lease_due_at_idx ON hilo.lease (due_at);
+-- Finds the leases of a holder.
+CREATE INDEX lease_holder_idx ON hilo.lease (holder);
 COMMENT ON TABLE hilo.lease IS 'Ranges of values that are in use outside of this server';
 COMMENT ON COLUMN hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
 COMMENT ON COLUMN hilo.lease.sequence IS 'hilo.sequence.id';
@@ -166,6 +169,9 @@ COMMENT ON COLUMN hilo.lease.system_id IS 'System identifier of the cluster that
 COMMENT ON COLUMN hilo.lease.timeline IS
     'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
     'the one that leased it out is not served again';
+COMMENT ON COLUMN hilo.lease.passed IS
+    'Whether hilo_advance or hilo_sync has moved the sequence beyond values of the range: what comes back is not '
+    'served again';
 REVOKE ALL ON hilo.lease FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
 
@@ -226,7 +232,7 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
     'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
     'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
-    'lease, or for NULL, 42501.';
+    'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
 CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';

@@ -34,6 +34,8 @@ pub enum HiloError {
     OutOfMemory,
     #[error("hilo must be loaded when the server starts")]
     NotPreloaded,
+    #[error("hilo must be loaded in all sessions before a column can depend on it")]
+    NotInAllSessions,
     #[error("extension \"hilo\" is not installed in this database")]
     NotInstalled,
     #[error("the catalog of extension \"hilo\" lacks {0}")]
@@ -190,7 +192,9 @@ pub enum HiloError {
     LeaseOf { name: String, why: &'static str },
     #[error("too many leases in open transactions")]
     TooManyLeases(usize),
-    #[error("cannot prepare a transaction that has leased values of a hilo sequence")]
+    #[error(
+        "cannot prepare a transaction that has taken, returned, renewed or revoked a lease of a hilo sequence"
+    )]
     PrepareLease,
     #[error(
         "could not lease values of hilo sequence \"{0}\" because it was renumbered or dropped at the same time"
@@ -275,6 +279,7 @@ impl HiloError {
         match self {
             Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
             Self::NotPreloaded
+            | Self::NotInAllSessions
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
             | Self::RestoreInUse(_)
@@ -369,6 +374,7 @@ impl HiloError {
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
+            Self::NotInAllSessions => Some("A session that has not loaded hilo drops and truncates the table without regard to the sequence, and does not protect GENERATED ALWAYS.".into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
             Self::GaplessNodes { .. } => Some("Each node would serve values of its own, and no node knows which of them are committed on the others.".into()),
@@ -437,7 +443,7 @@ impl HiloError {
             Self::AdvanceOf(_) => Some("A sequence that cycles serves every value again.".into()),
             Self::LeaseOf { .. } => Some("What is leased is served outside of the server, in no order with other values, and its rest is served later or is lost.".into()),
             Self::TooManyLeases(most) => Some(format!("Transactions that have not ended yet have taken {most} leases.")),
-            Self::PrepareLease => Some("Until its transaction ends, a lease is kept in this session's memory.".into()),
+            Self::PrepareLease => Some("What a transaction has done with leases is kept in this session's memory until the transaction ends.".into()),
             Self::LeaseVoid(_) => Some("The lease would be one of values that the sequence no longer has.".into()),
             Self::LeaseNotOpen { since, .. } => Some(match since {
                 Closed::Unknown => "It was never taken, or it has been returned, was revoked, or has expired.".into(),
@@ -464,6 +470,7 @@ impl HiloError {
             Self::At { error, .. } => return error.hint(),
             Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
             Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
+            Self::NotInAllSessions => "Run ALTER DATABASE … SET session_preload_libraries = 'hilo' (with the libraries that are listed there already), and connect again, in all sessions.".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
@@ -505,7 +512,7 @@ impl HiloError {
             Self::AdvanceOf(_) => "Set where it continues with hilo_setval.".into(),
             Self::LeaseOf { .. } => "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".into(),
             Self::TooManyLeases(_) => "Commit before you take more leases, and end transactions that are idle.".into(),
-            Self::PrepareLease => "Take leases in a transaction of their own, and commit it.".into(),
+            Self::PrepareLease => "Take and end leases in a transaction of their own, and commit it.".into(),
             Self::LeaseVoid(_) => "Take the lease again.".into(),
             Self::LeaseNotOpen { .. } => "hilo_leases shows the leases that are open. Take another one with hilo_lease.".into(),
             Self::LeaseDenied(_) => "Return it as the role that took it.".into(),

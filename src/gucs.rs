@@ -1,6 +1,7 @@
 //! The settings. Each is private; the type of what the rest of the code reads states its unit.
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
@@ -93,24 +94,63 @@ fn integers() -> Vec<Int> {
     ]
 }
 
-/// Defines the settings. Without preloading, those that size shared memory are left out: they could not take
-/// effect, and Postgres does not allow them to be defined after server start. `check_prefix` checks each
-/// value of hilo.server_prefix.
-pub fn init(preloaded: bool, check_prefix: CheckHook) {
-    for int in integers() {
-        if preloaded || !matches!(int.context, GucContext::Postmaster) {
-            let (low, high) = int.range;
-            GucRegistry::define_int_guc(
-                int.name,
-                int.what,
-                int.why,
-                int.setting,
-                low,
-                high,
-                int.context,
-                int.flags,
-            );
+/// Whether the server has loaded the library at its start.
+static PRELOADED: AtomicBool = AtomicBool::new(false);
+
+/// Whether all sessions of this database load the library when they begin, whoever connects.
+pub fn loaded_by_all_sessions() -> bool {
+    PRELOADED.load(Relaxed) || preloaded_by_sessions()
+}
+
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+fn preloaded_by_sessions() -> bool {
+    use pg_sys::GucSource::{PGC_S_ARGV, PGC_S_DATABASE, PGC_S_ENV_VAR, PGC_S_FILE, PGC_S_GLOBAL};
+    let name = c"session_preload_libraries".as_ptr();
+    // SAFETY: the setting exists; it is a string, which stays as it is while this reads it.
+    let (source, libraries) = unsafe {
+        let option = pg_sys::find_option(name, false, true, 0);
+        let value = pg_sys::session_preload_libraries_string;
+        if option.is_null() || value.is_null() {
+            return false;
         }
+        ((*option).source, CStr::from_ptr(value).to_bytes())
+    };
+    let for_all = [PGC_S_ARGV, PGC_S_DATABASE, PGC_S_ENV_VAR, PGC_S_FILE, PGC_S_GLOBAL];
+    let is_hilo = |library: &[u8]| {
+        let library = library.trim_ascii();
+        let library = library.strip_prefix(b"\"").unwrap_or(library);
+        let library = library.strip_suffix(b"\"").unwrap_or(library);
+        library.strip_prefix(b"$libdir/").unwrap_or(library) == b"hilo"
+    };
+    for_all.contains(&source) && libraries.split(|byte| *byte == b',').any(is_hilo)
+}
+
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+fn preloaded_by_sessions() -> bool {
+    false
+}
+
+/// Defines the settings. Postgres does not allow those that are fixed at server start to be defined later: without
+/// preloading, those that size shared memory count when the first session makes it. `check_prefix` checks each value of
+/// hilo.server_prefix.
+pub fn init(preloaded: bool, check_prefix: CheckHook) {
+    PRELOADED.store(preloaded, Relaxed);
+    for int in integers() {
+        let context = match int.context {
+            GucContext::Postmaster if !preloaded => GucContext::Sighup,
+            context => context,
+        };
+        let (low, high) = int.range;
+        GucRegistry::define_int_guc(
+            int.name,
+            int.what,
+            int.why,
+            int.setting,
+            low,
+            high,
+            context,
+            int.flags,
+        );
     }
     let none = GucFlags::default();
     GucRegistry::define_bool_guc(

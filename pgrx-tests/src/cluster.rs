@@ -62,9 +62,14 @@ impl Builder {
         self
     }
 
-    /// Whether hilo is in `shared_preload_libraries`.
+    /// Whether the server loads hilo: at its start or, with HILO_LOAD=session in the environment (PostgreSQL 17 and later),
+    /// in each session.
     pub fn preload(self, yes: bool) -> Builder {
-        self.config("shared_preload_libraries", if yes { "hilo" } else { "" })
+        let libraries = if yes { "hilo" } else { "" };
+        match std::env::var("HILO_LOAD").as_deref() {
+            Ok("session") => self.config("session_preload_libraries", libraries),
+            _ => self.config("shared_preload_libraries", libraries),
+        }
     }
 
     pub(crate) fn into_settings(self) -> BTreeMap<String, String> {

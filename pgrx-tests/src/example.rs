@@ -65,6 +65,16 @@ impl Example {
     /// than where `cluster` is, or something else.
     #[track_caller]
     pub fn run(&self, cluster: &Cluster, environment: &[(&str, &str)], commands: &[&[&str]]) {
+        for words in commands {
+            let mut command = self.command(cluster, words);
+            command.envs(environment.iter().copied());
+            print!("{}", run(&mut command));
+        }
+    }
+
+    /// A program with its arguments, to be run in a copy of the folder, as an application of `cluster`.
+    #[track_caller]
+    pub fn command(&self, cluster: &Cluster, words: &[&str]) -> Command {
         let folder = cluster.file(self.name);
         if !folder.exists() {
             run(Command::new("cp").arg("-R").arg(self.source("")).arg(&folder));
@@ -74,21 +84,10 @@ impl Example {
                 symlink(packages.join("node_modules"), link).expect("cannot link the packages");
             }
         }
-        for words in commands {
-            let mut command = self.program(words[0]);
-            vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
-                command.env_remove(name);
-            });
-            command
-                .env("PGHOST", cluster.socket_directory())
-                .env("PGPORT", "5432")
-                .env("PGUSER", OWNER)
-                .env("PGDATABASE", DATABASE)
-                .envs(environment.iter().copied())
-                .args(&words[1..])
-                .current_dir(&folder);
-            print!("{}", run(&mut command));
-        }
+        let mut command = self.program(words[0]);
+        at(cluster, &mut command);
+        command.args(&words[1..]).current_dir(&folder);
+        command
     }
 
     /// Python is that which has the example's packages.
@@ -98,6 +97,18 @@ impl Example {
             _ => Command::new(name),
         }
     }
+}
+
+/// Lets a program connect to `cluster` as an application, by the variables that Postgres's clients read.
+pub fn at(cluster: &Cluster, command: &mut Command) {
+    vars().filter(|(name, _)| name.starts_with("PG")).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
+    command
+        .env("PGHOST", cluster.socket_directory())
+        .env("PGPORT", "5432")
+        .env("PGUSER", OWNER)
+        .env("PGDATABASE", DATABASE);
 }
 
 /// Creates the database of the examples, with hilo in `schema`.

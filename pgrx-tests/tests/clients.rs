@@ -30,6 +30,16 @@ fn psycopg() {
 }
 
 #[test]
+fn leases_python() {
+    run("leases-python", &[&["python3", "example.py"]]);
+}
+
+#[test]
+fn ravendb_hilo() {
+    run("ravendb-hilo", &[&["python3", "example.py"]]);
+}
+
+#[test]
 fn sqlalchemy() {
     run("sqlalchemy", &[&["python3", "example.py"]]);
 }

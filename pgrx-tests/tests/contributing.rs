@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The system's own, which are not set for hilo.
-const FOREIGN: [&str; 3] = ["BASH_SOURCE", "PATH", "VERSION_CODENAME"];
+const FOREIGN: [&str; 4] = ["BASH_SOURCE", "PATH", "PGHOST", "VERSION_CODENAME"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hilo_tests::{Client, ClientExt, Cluster};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 14] = [
+const EXTREMES: [(&str, &[&str]); 16] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -31,6 +31,8 @@ const EXTREMES: [(&str, &[&str]); 14] = [
         ],
     ),
     ("regrole", &["'postgres'", "NULL", "0"]),
+    ("uuid", &["'c95a9e3e-06b0-4f65-8a6e-2daf37c98211'", "NULL"]),
+    ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
     ("internal", &["NULL"]),
 ];
 
@@ -375,7 +377,7 @@ fn triggers_of_the_catalog_elsewhere() {
         "SELECT oid::regprocedure::text FROM pg_proc
           WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype AND proname <> 'note_roles'",
     );
-    assert_eq!(functions.len(), 10);
+    assert_eq!(functions.len(), 12);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

@@ -82,8 +82,9 @@ pub mod lease {
     pub const DUE_AT: i16 = 18;
     pub const SYSTEM_ID: i16 = 19;
     pub const TIMELINE: i16 = 20;
+    pub const PASSED: i16 = 21;
     /// The number of columns.
-    pub const COUNT: usize = 20;
+    pub const COUNT: usize = 21;
 }
 
 pub mod privilege {

@@ -10,8 +10,9 @@ use hilo_core::range::Range;
 
 use super::CatalogOids;
 use super::columns::lease as column;
+use super::definitions::Sequence;
 use super::positions::{self, Position, REPLICATED};
-use super::ranges::{GapRow, Reason};
+use super::ranges::{self, GapRow, Reason};
 use super::scan::{Match, Snapshot};
 use super::table::{LockWait, Row, RowLock, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -49,6 +50,8 @@ pub struct Lease {
     pub expires_at: Option<Timestamp>,
     pub ended: Option<Ended>,
     pub ended_at: Option<Timestamp>,
+    /// Whether the sequence was moved beyond values of the range.
+    pub passed: bool,
     system_id: i64,
     timeline: i32,
 }
@@ -103,6 +106,7 @@ impl Lease {
             ended_at: timestamp(row, column::ENDED_AT),
             system_id: row.int8(column::SYSTEM_ID),
             timeline: row.int4(column::TIMELINE),
+            passed: row.bool(column::PASSED),
         }
     }
 
@@ -119,6 +123,12 @@ impl Lease {
         (0..=self.range.len() as i128).contains(&at).then(|| self.range.start + at as i64)
     }
 
+    /// Its lowest and its highest value.
+    pub fn span(&self) -> (i64, i64) {
+        let ends = (self.first_value, self.value(self.range.last()) as i64);
+        (ends.0.min(ends.1), ends.0.max(ends.1))
+    }
+
     /// What its holder has not used, as far as is known.
     pub fn rest(&self) -> Range {
         self.range.from(self.next)
@@ -133,19 +143,35 @@ impl Lease {
         self.ended.is_none() && !self.is_expired(now)
     }
 
-    /// Why what comes back must not be served again; `None`: it may be served. `position` is that of the lease's node,
-    /// if there is one.
-    pub fn lost(&self, position: Option<&Position>) -> Option<Reason> {
-        if position.is_none_or(|position| position.epoch != self.epoch) {
+    /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the sequence and its
+    /// position on the lease's node, if there are both.
+    pub fn lost(&self, numbered: Option<(&Sequence, &Position)>) -> Option<Reason> {
+        let Some((sequence, position)) = numbered else { return Some(Reason::Altered) };
+        if position.epoch != self.epoch || self.passed {
             return Some(Reason::Altered);
+        }
+        if sequence.definition.ordered {
+            return Some(Reason::Discarded);
         }
         // Another server may have taken the lease back, and served its rest to others.
         let (system_id, timeline) = positions::server();
         let elsewhere = self.timeline == REPLICATED
+            || position.is_replicated()
             || (timeline > 1
                 && (self.system_id, self.timeline) != (system_id, timeline)
                 && gucs::failover_skip() != Some(0));
         elsewhere.then_some(Reason::Discarded)
+    }
+
+    /// What of it is lost if nothing comes back any more, why, and since when.
+    pub fn loss(&self, now: Timestamp) -> (Range, Reason, Timestamp) {
+        let (part, reason, at) = match self.ended {
+            None if self.is_expired(now) => (self.range, Reason::Expired, self.expires_at),
+            None => (self.range, Reason::Revoked, None),
+            Some(Ended::Revoked) => (self.range, Reason::Revoked, self.ended_at),
+            Some(Ended::Returned) => (self.rest(), Reason::Altered, self.ended_at),
+        };
+        (part, reason, at.unwrap_or(now))
     }
 
     /// The values of a part of the lease, as a gap.
@@ -206,6 +232,7 @@ pub fn insert(ids: &CatalogOids, new: &New) -> Result<LeaseId, HiloError> {
         new.expires_at.map(|at| at.0.into()),
         Some(system_id.into()),
         Some(timeline.into()),
+        Some(false.into()),
     ];
     Table::write(ids.lease)?.insert(&mut values);
     next_command();
@@ -255,6 +282,11 @@ impl LockedLease {
     pub fn renew(&self, expires_at: Option<Timestamp>) {
         let at = expires_at.map(|at| at.0.into());
         self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
+    }
+
+    /// Notes that the sequence was moved beyond values of the range.
+    pub fn pass(&self) {
+        self.update(&[(column::PASSED, Some(true.into()))]);
     }
 
     pub fn delete(&self) {
@@ -329,38 +361,56 @@ pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<
     Ok(found)
 }
 
-/// Up to `most` sequences and nodes that have leases to be filed.
-pub fn due(ids: &CatalogOids, most: usize) -> Result<Vec<(SequenceId, i32)>, HiloError> {
-    let keys = [(column::DUE_AT, Match::TimestampLess(ffi::now().0 + 1))];
-    let mut found = Vec::new();
-    visit(ids, ids.lease_due_at_idx, &keys, |_, lease| {
-        if found.last() != Some(&(lease.sequence, lease.node)) {
-            found.grow((lease.sequence, lease.node)).or_raise();
+/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are due the longest; and
+/// when the next one is due.
+pub fn due(
+    ids: &CatalogOids,
+    most: usize,
+    pass: impl Fn(&Lease) -> bool,
+) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
+    let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
+    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
+    visit(ids, ids.lease_due_at_idx, &keys, |row, lease| {
+        let at = timestamp(row, column::DUE_AT);
+        if at.is_some_and(|at| at > now) {
+            next = at;
+            return false;
         }
-        found.len() < most
+        if pass(&lease) {
+            return true;
+        }
+        if found.len() == most {
+            next = Some(now);
+            return false;
+        }
+        found.grow(lease).or_raise();
+        true
     })?;
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
+    Ok((found, next))
 }
 
-/// When the next lease is to be filed.
-pub fn next_due(ids: &CatalogOids) -> Result<Option<Timestamp>, HiloError> {
-    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
-    let mut found = None;
-    Table::read(ids.lease)?.scan(ids.lease_due_at_idx, &keys, Snapshot::Catalog, |row| {
-        found = timestamp(&row, column::DUE_AT);
+/// Whether leases of a sequence on a node have ended that are to be filed.
+pub fn any_ended(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
+    let keys = [
+        (column::SEQUENCE, Match::Int8(sequence.0)),
+        (column::NODE, Match::Int4(node)),
+        (column::DUE_AT, Match::TimestampLess(AT_ONCE.0 + 1)),
+    ];
+    let mut any = false;
+    visit(ids, ids.lease_sequence_idx, &keys, |_, _| {
+        any = true;
         false
-    });
-    Ok(found)
+    })?;
+    Ok(any)
 }
 
 /// The open leases with this holder.
 pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
+    let keys = [(column::HOLDER, Match::Text(holder))];
     let mut found = Vec::new();
     let now = ffi::now();
-    visit(ids, ids.lease_pkey, &[], |row, lease| {
-        if lease.is_open(now) && row.bytes(column::HOLDER) == Some(holder) {
+    visit(ids, ids.lease_holder_idx, &keys, |_, lease| {
+        if lease.is_open(now) {
             found.grow(lease).or_raise();
         }
         true
@@ -368,18 +418,46 @@ pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloErr
     Ok(found)
 }
 
+/// The leases of a position's epoch that have not ended, and whose rests may be served when they come back.
+pub fn open_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Lease>, HiloError> {
+    let mut all = of_node(ids, position.sequence, position.node)?;
+    all.retain(|lease| lease.ended.is_none() && lease.epoch == position.epoch && !lease.passed);
+    Ok(all)
+}
+
+/// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of them.
+pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+    let now = ffi::now();
+    for id in all_of(ids, sequence)? {
+        let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? else { continue };
+        let lease = &locked.lease;
+        let (part, reason, at) = lease.loss(now);
+        if !part.is_empty() {
+            let gap = lease.gap(part, reason.name());
+            ranges::record_values(ids, sequence, lease.node, &gap, at)?;
+        }
+        locked.delete();
+    }
+    next_command();
+    Ok(())
+}
+
 /// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    let mut all: Vec<LeaseId> = Vec::new();
-    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        all.grow(lease.id).or_raise();
-        true
-    })?;
-    for id in all {
+    for id in all_of(ids, sequence)? {
         if let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? {
             locked.delete();
         }
     }
     Ok(())
+}
+
+fn all_of(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<LeaseId>, HiloError> {
+    let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    let mut all = Vec::new();
+    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
+        all.grow(lease.id).or_raise();
+        true
+    })?;
+    Ok(all)
 }

@@ -63,7 +63,7 @@ pub fn changed(extension: pg_sys::Oid) -> Result<(), HiloError> {
         None => {
             // SAFETY: reads a static. pg_upgrade starts its servers without the library's shared memory.
             if !unsafe { pg_sys::IsBinaryUpgrade }
-                && let Err(error) = shared::get()
+                && let Err(error) = shared::available()
             {
                 error.warn();
             }

@@ -14,6 +14,8 @@ const BLOCKS_IN_WHOLE: i64 = 64;
 const POOLS_IN_WHOLE: i64 = 32;
 /// A refill begins when less than one part in this many of the block is left.
 const THRESHOLD_OF_BLOCK: i64 = 5;
+/// What is kept ready for a lease loses one part in this many with every sample.
+const FADING: i64 = 64;
 /// How many seconds' worth one reservation of many blocks takes: ten reservations a second are enough for any
 /// rate.
 const RESERVATION: f64 = 0.1;
@@ -100,6 +102,17 @@ pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
         true => count.min(settings.max_block).min(whole / POOLS_IN_WHOLE),
         false => 0,
     }
+}
+
+/// How much a pool with `available` values needs for a next lease of `ahead`: half as much again, so that the next refill is
+/// not due at once; 0: nothing.
+pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {
+    if available < ahead { ahead.saturating_add(ahead / 2) } else { 0 }
+}
+
+/// What [`lease_ahead`] has become after a sample: it halves with every 44 samples or so.
+pub fn faded_lease_ahead(ahead: i64) -> i64 {
+    ahead - (ahead + FADING - 1) / FADING
 }
 
 /// How many values a lease should take, by what the whole server draws: as much as a pool holds.

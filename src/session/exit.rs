@@ -7,27 +7,22 @@ use pgrx::prelude::*;
 use super::{auto_create, slice_table, wait};
 use crate::shared;
 
-/// Registers two callbacks that run while the process can still take locks. The first runs before core rolls
-/// the transaction back, the second after the rollback: the worker waits for the last session to leave, and
-/// must then find no row that this session still locks.
+/// Registers a callback that runs while the process can still take locks and use its memory. The worker waits for the last
+/// session to leave, and must then find no row that this session still locks: so the transaction is rolled back first, as
+/// core's own callback would do it later.
 pub fn init_process() {
-    // SAFETY: core's own modules register such callbacks in the same way. Both are functions of this library,
-    // which is never unloaded, and they are registered once per process.
-    unsafe {
-        pg_sys::before_shmem_exit(Some(return_all), pg_sys::Datum::null());
-        pg_sys::on_shmem_exit(Some(leave), pg_sys::Datum::null());
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn return_all(_code: i32, _arg: pg_sys::Datum) {
-    wait::leave();
-    auto_create::give_up();
-    slice_table::return_slices(|_| true);
+    // SAFETY: core's own modules register such callbacks in the same way. The function is one of this library, which is
+    // never unloaded, and it is registered once per process.
+    unsafe { pg_sys::before_shmem_exit(Some(leave), pg_sys::Datum::null()) }
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn leave(_code: i32, _arg: pg_sys::Datum) {
+    wait::leave();
+    auto_create::give_up();
+    slice_table::return_slices(|_| true);
+    // SAFETY: the removal of temporary tables does the same at this point of a process's life.
+    unsafe { pg_sys::AbortOutOfAnyTransaction() };
     let Ok(shared) = shared::get() else { return };
     let Some(database) = slice_table::leave_session(shared) else { return };
     // What remains in memory without a session is the worker's task. If there is no worker, one is

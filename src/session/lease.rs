@@ -4,7 +4,7 @@
 //! commit the row of `hilo.lease` owns the range; after a rollback, also of a savepoint, the worker writes it off. A
 //! transaction that has itself defined the sequence takes from its own numbers, which nobody else holds.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 
@@ -49,7 +49,7 @@ struct Open {
 static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
 
 /// What the worker learns after the commit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum News {
     /// A lease of this sequence has ended.
     Ended(Key),
@@ -57,10 +57,14 @@ enum News {
     Due(Timestamp),
 }
 
-static NEWS: Global<RefCell<Vec<News>>> = Global::new(RefCell::new(Vec::new()));
+/// News, and the nesting level at which they came up.
+#[derive(Clone, Copy)]
+struct Noted {
+    news: News,
+    level: i32,
+}
 
-/// Where the search for the next place begins: behind the last one that this transaction was given.
-static NEXT_PLACE: Global<Cell<usize>> = Global::new(Cell::new(0));
+static NEWS: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
 
 /// A range for a lease.
 pub struct Taken {
@@ -84,9 +88,13 @@ pub fn init_process() {
 }
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
-/// the stripe. `None`: `start` has no value.
+/// the stripe. `None`: `start` has no value, or only the last one of bigint: a holder that has used it could not say
+/// so, because the value behind it does not exist.
 fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
-    mapping.run(Range::of(start, count)).map(|run| Range::of(start, run.count))
+    let run = mapping.run(Range::of(start, count))?;
+    let last = run.last(mapping.increment);
+    let count = run.count - i64::from(last.checked_add(mapping.increment).is_none());
+    (count > 0).then(|| Range::of(start, count))
 }
 
 /// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog: what was returned, or
@@ -97,6 +105,8 @@ fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
 /// [`look_up::look_up`] and of waiting.
 pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
     let shared = shared::get()?;
+    // When the server stops, the worker waits for the end of this transaction, which may be a background worker's.
+    slice_table::register_session(shared);
     let mut place = None;
     loop {
         pgrx::check_for_interrupts!();
@@ -156,13 +166,12 @@ fn level() -> i32 {
 /// A place for a range, which this transaction frees at its end.
 fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
     make_room()?;
-    let allocated = shared.allocate_pending(NEXT_PLACE.get()).or_else(|| {
+    let allocated = shared.allocate_pending().or_else(|| {
         shared.reap_pending(|database| !wait::database_exists(database));
-        shared.allocate_pending(0)
+        shared.allocate_pending()
     });
     let at = allocated.ok_or(HiloError::TooManyLeases(shared.pending.len()))?;
     OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
-    NEXT_PLACE.set(at + 1);
     Ok(at)
 }
 
@@ -174,12 +183,15 @@ fn make_room() -> Result<(), HiloError> {
 /// The same from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     make_room()?;
+    let Some(version) = uncommitted::version(entry) else { return Ok(None) };
+    // A rollback gives up no more than this.
+    uncommitted::make_room(version, OPEN.borrow().len() + 1)?;
     let mapping = entry.mapping();
     let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
         true => None,
         false => part(&mapping, left.start, count),
     });
-    let Some((range, version)) = claimed.zip(uncommitted::version(entry)) else { return Ok(None) };
+    let Some(range) = claimed else { return Ok(None) };
     OPEN.borrow_mut().push(Open { what: What::Own(version, range), level: level() });
     Ok(Some((version.epoch, range)))
 }
@@ -215,8 +227,13 @@ fn try_take(
     });
     if found.is_none() && locked.is_at_end() {
         // No run grows any more.
-        found = locked.claim(|run| part(&mapping, run.start, count.min(run.len())));
-        if found.is_none() && locked.is_exhausted(Index::ZERO) {
+        let mut none_for_leases = false;
+        found = locked.claim(|run| {
+            let part = part(&mapping, run.start, count.min(run.len()));
+            none_for_leases = part.is_none();
+            part
+        });
+        if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
             return Some(Found::Nothing);
         }
     }
@@ -234,7 +251,7 @@ fn try_take(
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let whole = entry.mapping().limit() - Index::ZERO;
     let ahead = policy::lease_ahead(count, whole, &gucs::refill(None));
-    slot.demand.fetch_max(ahead, AcqRel);
+    slot.lease_ahead.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
     if (slot.is_low() || left < ahead) && shared.want(shared.number_of(slot)) {
         wait::wake(shared);
@@ -260,15 +277,16 @@ pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let open = OPEN.borrow();
     let places = open.iter().filter_map(|open| match open.what {
-        What::Pending(at) => shared.pending[at].held(),
+        What::Pending(at) => shared.pending_at(at),
         What::Own(..) => None,
     });
-    places.filter(|(space, _)| space == index_space).map(|(_, range)| range).collect()
+    places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
 }
 
-/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot commit any more. Waits
-/// for those that are committing just now. The caller has stopped the pool, so there will be no others.
-pub fn void_others(shared: &'static Shared, key: &Key) {
+/// Freezes the pool of a sequence whose position the caller has locked, and ends the leases whose transactions are open,
+/// except for this one's: they cannot commit any more. Waits for those that are committing just now.
+pub fn freeze(shared: &'static Shared, key: &Key) {
+    shared.freeze(key);
     loop {
         let committing = {
             let open = OPEN.borrow();
@@ -294,7 +312,12 @@ pub fn void_others(shared: &'static Shared, key: &Key) {
 /// # Errors
 /// `OutOfMemory`
 pub fn ended(key: Key) -> Result<(), HiloError> {
-    NEWS.borrow_mut().grow(News::Ended(key))
+    let (mut noted, level) = (NEWS.borrow_mut(), level());
+    let known = |last: &Noted| last.level == level && last.news == News::Ended(key);
+    if noted.last().is_some_and(known) {
+        return Ok(());
+    }
+    noted.grow(Noted { news: News::Ended(key), level })
 }
 
 /// Notes that a lease of this transaction expires at this time.
@@ -303,14 +326,14 @@ pub fn ended(key: Key) -> Result<(), HiloError> {
 /// `OutOfMemory`
 pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
     let Some(at) = at else { return Ok(()) };
-    let mut news = NEWS.borrow_mut();
-    for known in news.iter_mut() {
-        if let News::Due(first) = known {
+    let (mut noted, level) = (NEWS.borrow_mut(), level());
+    for known in noted.iter_mut().rev().take_while(|known| known.level == level) {
+        if let News::Due(first) = &mut known.news {
             *first = at.min(*first);
             return Ok(());
         }
     }
-    news.grow(News::Due(at))
+    noted.grow(Noted { news: News::Due(at), level })
 }
 
 #[pg_guard]
@@ -320,25 +343,23 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() => HiloError::PrepareLease.raise(),
+        // Any session could commit it, even after a restart, and the worker would not learn of it.
+        XACT_EVENT_PRE_PREPARE => HiloError::PrepareLease.raise(),
         XACT_EVENT_PRE_COMMIT => begin_commit(),
-        XACT_EVENT_PREPARE => NEWS.borrow_mut().clear(),
         XACT_EVENT_COMMIT => {
             let open = std::mem::take(&mut *OPEN.borrow_mut());
             if let Ok(shared) = shared::get() {
                 for Open { what, .. } in open {
                     if let What::Pending(at) = what {
-                        shared.free_pending(at);
+                        shared.settle_pending(at);
                     }
                 }
                 announce(shared);
             }
-            NEXT_PLACE.set(0);
         }
         XACT_EVENT_ABORT => {
             NEWS.borrow_mut().clear();
             abandon(|_| true);
-            NEXT_PLACE.set(0);
         }
         _ => {}
     }
@@ -351,12 +372,12 @@ fn begin_commit() {
     let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
     let open = OPEN.borrow();
     let void = open.iter().find_map(|open| match open.what {
-        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending[at].held(),
+        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
         _ => None,
     });
     drop(open);
-    if let Some((index_space, _)) = void {
-        let id = index_space.key.sequence;
+    if let Some(held) = void {
+        let id = held.index_space.key.sequence;
         let ids = crate::catalog::catalog_oids().or_raise();
         let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
         HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
@@ -382,26 +403,19 @@ fn abandon(ends: impl Fn(i32) -> bool) {
 
 /// Tells the worker after the commit.
 fn announce(shared: &'static Shared) {
-    let news = std::mem::take(&mut *NEWS.borrow_mut());
+    let noted = std::mem::take(&mut *NEWS.borrow_mut());
+    let due = noted.iter().map(|noted| match &noted.news {
+        News::Due(at) => *at,
+        News::Ended(key) => {
+            shared.expect_free(key);
+            ffi::now()
+        }
+    });
+    let Some(due) = due.min() else { return };
     // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    let mut wakes = false;
-    for news in news {
-        let at = match news {
-            News::Due(at) => at,
-            News::Ended(key) => {
-                if let Some(slot) = shared.find(&key) {
-                    slot.lease_ended.store(1, Release);
-                    shared.want(shared.number_of(&slot));
-                }
-                wakes = true;
-                ffi::now()
-            }
-        };
-        // The next worker reads the catalog when it starts.
-        wakes |= !shared.lease_due(database, at);
-    }
-    if wakes {
+    // The next worker reads the catalog when it starts.
+    if !shared.lease_due(database, due) {
         wait::wake(shared);
     }
 }
@@ -414,17 +428,24 @@ unsafe extern "C-unwind" fn at_subtransaction(
     _arg: *mut c_void,
 ) {
     use pg_sys::SubXactEvent::*;
-    if OPEN.borrow().is_empty() {
+    let (mut open, mut noted) = (OPEN.borrow_mut(), NEWS.borrow_mut());
+    if open.is_empty() && noted.is_empty() {
         return;
     }
     let level = level();
-    // What was taken later belongs to a deeper level, so the levels rise along the list.
+    // What was taken later belongs to a deeper level, so the levels rise along the lists.
     match event {
-        SUBXACT_EVENT_ABORT_SUB => abandon(|at| at >= level),
+        SUBXACT_EVENT_ABORT_SUB => {
+            while noted.pop_if(|noted| noted.level >= level).is_some() {}
+            drop(open);
+            abandon(|at| at >= level);
+        }
         SUBXACT_EVENT_COMMIT_SUB => {
-            let mut open = OPEN.borrow_mut();
             for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
                 open.level = level - 1;
+            }
+            for noted in noted.iter_mut().rev().take_while(|noted| noted.level >= level) {
+                noted.level = level - 1;
             }
         }
         _ => {}

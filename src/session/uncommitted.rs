@@ -259,10 +259,26 @@ pub fn version(entry: &Entry) -> Option<Version> {
     STATE.borrow().as_ref()?.current.get(&entry.id).copied()
 }
 
-/// Takes note of a range that was claimed under a version and will not be used.
+/// Makes room for [`give_up`] to be called `count` times for a version.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
+    let mut state = STATE.borrow_mut();
+    let Some(state) = state.as_mut() else { return Ok(()) };
+    if !state.passed.contains_key(&version) {
+        state.passed.grow((version, Vec::new()))?;
+    }
+    let passed = state.passed.entry(version).or_default();
+    passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
+}
+
+/// Takes note of a range that was claimed under a version and will not be used. A rollback calls this, so the caller of
+/// [`claim`] has made room.
 pub fn give_up(version: Version, range: Range) {
-    if let Some(state) = STATE.borrow_mut().as_mut() {
-        state.passed.entry(version).or_default().push(range);
+    let mut state = STATE.borrow_mut();
+    if let Some(passed) = state.as_mut().and_then(|state| state.passed.get_mut(&version)) {
+        passed.push(range);
     }
 }
 

@@ -5,6 +5,7 @@ use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
 use super::Shared;
+use super::key::Key;
 use super::slices::IndexSpace;
 use super::slot::{DROPPED, HELD, Locked};
 
@@ -209,6 +210,22 @@ impl Locked {
 }
 
 impl Shared {
+    /// Notes that something of a sequence becomes free in the catalog, or is about to: nobody is told that the sequence
+    /// is exhausted before its slot has reloaded that. Returns the slot's number, if it has one.
+    pub fn expect_free(&'static self, key: &Key) -> Option<usize> {
+        let slot = self.find(key)?;
+        let number = self.number_of(&slot);
+        self.lock_slot(number).freed += 1;
+        Some(number)
+    }
+
+    /// Notes that something of a sequence has become free in the catalog, and has its slot reload that.
+    pub fn reload(&'static self, key: &Key) {
+        if let Some(number) = self.expect_free(key) {
+            self.want(number);
+        }
+    }
+
     /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or, if the rest
     /// is empty, the catalog has to be told that all was served.
     pub fn return_range(&'static self, index_space: &IndexSpace, rest: Range) -> bool {

@@ -1,11 +1,10 @@
-//! Which slot serves which sequence: a shared hash table of core's, and a list of the free slots; and which slot may
-//! have the nameplate of a name.
+//! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it can lie at another
+//! address in each process, and a list of the free slots; and which slot may have the nameplate of a name.
 
-use std::ffi::c_void;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
 
-use pgrx::pg_sys;
+use hilo_core::numbers::SequenceId;
 use rustc_hash::FxHasher;
 
 use super::key::Key;
@@ -14,24 +13,57 @@ use super::pin::Pinned;
 use super::slot::{Locked, Slot};
 use super::{LockMode, Shared};
 
-/// An entry of the hash table: plain bytes, the key first.
+/// What the slot of the same number belongs to, and the next slot whose key has the same bucket. Changed only under
+/// `directory`.
 #[repr(C)]
 pub struct Entry {
-    key: Key,
-    slot: u32,
+    database: AtomicU32,
+    extension: AtomicU32,
+    sequence: AtomicI64,
+    /// Plus one; 0: there is none.
+    next: AtomicU32,
+}
+
+impl Entry {
+    fn key(&self) -> Key {
+        Key {
+            database: self.database.load(Relaxed),
+            extension: self.extension.load(Relaxed),
+            sequence: SequenceId(self.sequence.load(Relaxed)),
+        }
+    }
+
+    fn store(&self, key: &Key) {
+        self.database.store(key.database, Relaxed);
+        self.extension.store(key.extension, Relaxed);
+        self.sequence.store(key.sequence.0, Relaxed);
+    }
 }
 
 impl Shared {
-    fn search(&self, key: &Key, action: pg_sys::HASHACTION::Type) -> *mut Entry {
-        let key = std::ptr::from_ref(key) as *const c_void;
-        // SAFETY: the caller holds the directory's lock, and none of the actions used raises an error.
-        unsafe { pg_sys::hash_search(self.map, key, action, std::ptr::null_mut()) as *mut Entry }
+    /// The bucket of a key. It has a slot's number plus one, or 0.
+    fn bucket(&self, key: &Key) -> &AtomicU32 {
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        &self.buckets[(hasher.finish() % self.buckets.len() as u64) as usize]
+    }
+
+    /// The link that leads to the slot of `key`, or the one at the end, and that slot's number. The caller holds the
+    /// directory's lock.
+    fn search(&self, key: &Key) -> (&AtomicU32, Option<usize>) {
+        let mut link = self.bucket(key);
+        while let Some(number) = (link.load(Relaxed) as usize).checked_sub(1) {
+            let entry = &self.entries[number];
+            if entry.key() == *key {
+                return (link, Some(number));
+            }
+            link = &entry.next;
+        }
+        (link, None)
     }
 
     fn find_locked(&'static self, key: &Key) -> Option<&'static Slot> {
-        let entry = self.search(key, pg_sys::HASHACTION::HASH_FIND);
-        // SAFETY: the pointer is null or an entry of the table, which stays in place while the lock is held.
-        unsafe { entry.as_ref() }.map(|entry| &self.slots[entry.slot as usize])
+        self.search(key).1.map(|number| &self.slots[number])
     }
 
     /// The slot of `key`, with a pin, if there is one.
@@ -53,14 +85,12 @@ impl Shared {
         if free == 0 {
             return None;
         }
-        let entry = self.search(key, pg_sys::HASHACTION::HASH_ENTER_NULL);
-        if entry.is_null() {
-            return None;
-        }
         let number = self.free[free as usize - 1].load(Relaxed);
         self.control.free.store(free - 1, Relaxed);
-        // SAFETY: the entry was just made, and the lock is held exclusively.
-        unsafe { (*entry).slot = number };
+        let entry = &self.entries[number as usize];
+        entry.store(key);
+        entry.next.store(0, Relaxed);
+        self.search(key).0.store(number + 1, Relaxed);
         let slot = &self.slots[number as usize];
         let pinned = Pinned::new(slot);
         self.lock_slot(number as usize).assign(*key);
@@ -99,7 +129,9 @@ impl Shared {
         let key = locked.key;
         locked.assign(Key::NONE);
         drop(locked);
-        self.search(&key, pg_sys::HASHACTION::HASH_REMOVE);
+        let (link, found) = self.search(&key);
+        debug_assert_eq!(found, Some(number));
+        link.store(self.entries[number].next.load(Relaxed), Relaxed);
         self.take_want(number);
         let free = self.control.free.load(Relaxed);
         self.free[free as usize].store(number as u32, Relaxed);
@@ -111,7 +143,7 @@ impl Shared {
     pub fn is_in_memory(&self, database: u32) -> bool {
         self.slots.iter().any(|slot| slot.database.load(Acquire) == database)
             || self.orphans().any(|slice| slice.index_space().key.database == database)
-            || self.dead_pending().any(|(_, index_space, _)| index_space.key.database == database)
+            || self.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
     /// Frees the slots that no worker will free: those of databases that no longer exist, as `exists` says,

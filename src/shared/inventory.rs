@@ -31,13 +31,15 @@ impl Shared {
         }
     }
 
-    /// Waits, for about half a second at most, until what the worker has committed is in memory. `false`: it
-    /// is not. The caller holds the position's lock, so that nothing more is committed.
-    pub fn await_reservation(&'static self, key: &Key) -> bool {
+    /// Waits, for about half a second at most, until memory has what the worker has reserved and committed, and no
+    /// longer has what it has written to the catalog. `false`: it is not so. The caller holds the position's lock, so
+    /// that nothing more is committed.
+    pub fn await_worker(&'static self, key: &Key) -> bool {
         const TRIES: u32 = 500;
-        let Some(slot) = self.find(key) else { return true };
+        let slot = self.find(key);
         (0..TRIES).any(|_| {
-            let arrived = slot.reserving.load(Acquire) == 0;
+            let reserved = slot.as_ref().is_none_or(|slot| slot.reserving.load(Acquire) == 0);
+            let arrived = reserved && !self.is_pending_leaving(key) && !self.is_orphan_leaving(key);
             if !arrived {
                 // SAFETY: it only sleeps, for a millisecond.
                 unsafe { pgrx::pg_sys::pg_usleep(1_000) };
@@ -87,12 +89,10 @@ impl Shared {
             }
         }
         // A session stores what it leases out under the slot's lock.
-        for (_, whose, range) in self.all_pending() {
-            if whose == *index_space {
-                told &= ranges.len() < ranges.capacity();
-                if told {
-                    ranges.push(range);
-                }
+        for pending in self.all_pending().filter(|pending| pending.index_space == *index_space) {
+            told &= ranges.len() < ranges.capacity();
+            if told {
+                ranges.push(pending.range);
             }
         }
         drop(locked);

@@ -13,25 +13,28 @@ pub mod content;
 pub mod directory;
 pub mod inventory;
 pub mod key;
+mod layout;
 pub mod nameplate;
 pub mod pending;
 pub mod pin;
+mod preloaded;
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+mod registry;
 pub mod slices;
 pub mod slot;
 pub mod wait_event;
 pub mod work_flags;
 pub mod workers;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
-use crate::gucs;
-use auto_create::{REQUESTS, Request};
-use pending::{PENDING, Pending};
+use auto_create::Request;
+use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
 use workers::Worker;
@@ -39,13 +42,14 @@ use workers::Worker;
 /// Locks shared by the slots: enough that two busy sequences seldom share one.
 pub const SLOT_LOCKS: usize = 256;
 const LOCKS: usize = 2 + SLOT_LOCKS;
-const TRANCHE: &CStr = c"hilo";
 
 /// The head of hilo's shared memory.
 #[repr(C, align(64))]
 pub struct Control {
     /// This life of the shared memory: random, never 0. Written once. See [`Shared::life`].
     incarnation: i64,
+    /// The tranche of the locks. Written once.
+    tranche: i32,
     /// Raised when a definition has changed, before its slot learns of it: a session that looks up a name can
     /// tell that its answer is out of date.
     pub definitions: AtomicU64,
@@ -55,11 +59,13 @@ pub struct Control {
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// How many places of `Shared::pending` are allocated, how many of them are to be written off, and the end of those
-    /// that were ever used.
+    /// How many places of `Shared::pending` are allocated, and how many of them are to be written off.
     pub pending: AtomicU32,
     pub pending_dead: AtomicU32,
-    pub pending_end: AtomicU32,
+    /// Below it, no place was free when it was last looked at.
+    pub pending_from: AtomicU32,
+    /// The end of those that may be taken: see `pending::End`.
+    pub pending_end: AtomicU64,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
@@ -83,12 +89,12 @@ unsafe impl Sync for Condition {}
 
 impl Condition {
     fn init(&self) {
-        // SAFETY: called once, by the postmaster, before any other process can see it.
+        // SAFETY: called once, before any other process can see it.
         unsafe { pg_sys::ConditionVariableInit(self.0.get()) }
     }
 
     pub fn broadcast(&self) {
-        // SAFETY: the variable was initialised at server start.
+        // SAFETY: the variable was initialised with the memory.
         unsafe { pg_sys::ConditionVariableBroadcast(self.0.get()) }
     }
 
@@ -126,7 +132,8 @@ pub struct Shared {
     slices: &'static [Slice],
     pub pending: &'static [Pending],
     pub slices_per_backend: usize,
-    map: *mut pg_sys::HTAB,
+    entries: &'static [directory::Entry],
+    buckets: &'static [AtomicU32],
     locks: *mut pg_sys::LWLockPadded,
 }
 
@@ -135,15 +142,66 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
-/// Set by the postmaster and inherited by its children; set again when the postmaster reinitializes after a
-/// crash.
+/// If the library is preloaded, set by the postmaster and inherited by its children; set again when the postmaster
+/// reinitializes after a crash. Else each process sets it when it needs it first.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
 /// hilo's shared memory, or the error that says how to set it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
-    // SAFETY: the pointer is null, or `startup` has leaked what it points to, so that is never freed.
+    // SAFETY: the pointer is null, or `found` has leaked what it points to, so that is never freed.
+    match unsafe { SHARED.load(Relaxed).as_ref() } {
+        Some(shared) => Ok(shared),
+        None => first_use(),
+    }
+}
+
+/// Finds the memory that processes which have loaded the library at run time share. What runs while a transaction or a
+/// process ends does without: it has used nothing of ours.
+#[cold]
+fn first_use() -> Result<&'static Shared, HiloError> {
+    // SAFETY: reads the state of this backend.
+    match unsafe { pg_sys::IsTransactionState() } {
+        true => attach(),
+        false => Err(HiloError::NotPreloaded),
+    }
+}
+
+/// The memory, for a process that has not used it yet.
+///
+/// # Errors
+/// `NotPreloaded` where only a preloaded library can have memory.
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+pub fn attach() -> Result<&'static Shared, HiloError> {
+    // SAFETY: as in `get`.
+    if let Some(shared) = unsafe { SHARED.load(Relaxed).as_ref() } {
+        return Ok(shared);
+    }
+    // SAFETY: both are read by the one thread of this process.
+    let alone = unsafe { pg_sys::IsBinaryUpgrade || !pg_sys::IsUnderPostmaster };
+    if alone { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
+}
+
+/// See above.
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+pub fn attach() -> Result<&'static Shared, HiloError> {
+    // SAFETY: as in `get`.
     unsafe { SHARED.load(Relaxed).as_ref() }.ok_or(HiloError::NotPreloaded)
+}
+
+/// Whether there is shared memory, or there can be when it is needed.
+pub fn available() -> Result<(), HiloError> {
+    match cfg!(any(feature = "pg15", feature = "pg16")) {
+        true => get().map(|_| ()),
+        false => Ok(()),
+    }
+}
+
+/// Keeps where the memory is, for this process and its children.
+fn found(shared: Shared) -> &'static Shared {
+    let shared = Box::leak(Box::new(shared));
+    SHARED.store(shared, Relaxed);
+    shared
 }
 
 /// How an LWLock is taken.
@@ -210,167 +268,7 @@ impl Shared {
     }
 }
 
-/// In bytes; each part begins at a multiple of it.
-const ALIGNMENT: usize = align_of::<Slot>();
-
-/// How many of each part there are. [`offsets`](Self::offsets) says where each part begins.
-struct Layout {
-    slots: usize,
-    backends: usize,
-    slices_per_backend: usize,
-    workers: usize,
-}
-
-impl Layout {
-    fn from_settings() -> Layout {
-        // SAFETY: both are set before the library's hooks run.
-        let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
-        // A few spare slots, so that as many sequences as the setting says can be active while others are
-        // flushed.
-        let sequences = gucs::max_sequences();
-        Layout {
-            slots: sequences + sequences / 32,
-            backends: backends as usize,
-            slices_per_backend: gucs::max_backend_slices(),
-            workers: workers as usize + 1,
-        }
-    }
-
-    /// The places for names: few enough of the slots' names share one.
-    fn names(&self) -> usize {
-        2 * self.slots
-    }
-
-    fn offsets(&self) -> ([usize; 10], usize) {
-        let sizes = [
-            size_of::<Slot>() * self.slots,
-            size_of::<AtomicU32>() * self.slots,
-            size_of::<AtomicU64>() * self.slots.div_ceil(64),
-            size_of::<Worker>() * self.workers,
-            size_of::<Backend>() * self.backends,
-            size_of::<Slice>() * self.backends * self.slices_per_backend,
-            size_of::<Request>() * REQUESTS,
-            size_of::<Guarded>() * self.slots,
-            size_of::<AtomicU32>() * self.names(),
-            size_of::<Pending>() * PENDING,
-        ];
-        let mut end = size_of::<Control>();
-        let starts = sizes.map(|size| {
-            let start = end;
-            end = (start + size).next_multiple_of(ALIGNMENT);
-            start
-        });
-        (starts, end + ALIGNMENT)
-    }
-
-    fn map_size(&self) -> usize {
-        // SAFETY: it computes a size from its arguments and reads no other memory.
-        unsafe { pg_sys::hash_estimate_size(self.slots as _, size_of::<directory::Entry>()) }
-    }
-}
-
-type Hook = Option<unsafe extern "C-unwind" fn()>;
-static mut PREV_REQUEST: Hook = None;
-static mut PREV_STARTUP: Hook = None;
-
-/// Requests the memory. Called while the postmaster loads its libraries.
-pub fn init() {
-    // SAFETY: only the postmaster runs this, once, on its one thread.
-    unsafe {
-        PREV_REQUEST = pg_sys::shmem_request_hook;
-        pg_sys::shmem_request_hook = Some(request);
-        PREV_STARTUP = pg_sys::shmem_startup_hook;
-        pg_sys::shmem_startup_hook = Some(startup);
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn request() {
-    let layout = Layout::from_settings();
-    // SAFETY: this is the hook in which both requests are allowed, and `prev` is the hook that was set before
-    // it.
-    unsafe {
-        if let Some(prev) = PREV_REQUEST {
-            prev();
-        }
-        pg_sys::RequestAddinShmemSpace(layout.offsets().1 + layout.map_size());
-        pg_sys::RequestNamedLWLockTranche(TRANCHE.as_ptr(), LOCKS as i32);
-    }
-}
-
-/// Runs in the postmaster at server start and again after each crash; the children inherit what it sets.
-#[pg_guard]
-unsafe extern "C-unwind" fn startup() {
-    // SAFETY: `PREV_STARTUP` was written once, before this hook could run.
-    if let Some(prev) = unsafe { PREV_STARTUP } {
-        // SAFETY: it is the hook that was set before this one.
-        unsafe { prev() }
-    }
-    let layout = Layout::from_settings();
-    let (starts, size) = layout.offsets();
-    let mut found = false;
-    // SAFETY: the size is what was requested.
-    let memory = unsafe { pg_sys::ShmemInitStruct(c"hilo".as_ptr(), size, &mut found) };
-    let base = (memory as usize).next_multiple_of(ALIGNMENT) as *mut u8;
-    if !found {
-        // SAFETY: `size` is ALIGNMENT more than the parts need, and aligning `base` skips less.
-        unsafe { std::ptr::write_bytes(base, 0, size - ALIGNMENT) };
-    }
-    let map = init_map(&layout);
-    // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when zeroed, except for
-    // what `fill` writes before another process can look.
-    let shared = unsafe {
-        let part = |at: usize| base.add(starts[at]) as *mut c_void;
-        Shared {
-            control: &*(base as *const Control),
-            slots: std::slice::from_raw_parts(part(0) as *const Slot, layout.slots),
-            guarded: std::slice::from_raw_parts(part(7) as *const Guarded, layout.slots),
-            free: std::slice::from_raw_parts(part(1) as *const AtomicU32, layout.slots),
-            wanted: std::slice::from_raw_parts(
-                part(2) as *const AtomicU64,
-                layout.slots.div_ceil(64),
-            ),
-            workers: std::slice::from_raw_parts(part(3) as *const Worker, layout.workers),
-            backends: std::slice::from_raw_parts(part(4) as *const Backend, layout.backends),
-            slices: std::slice::from_raw_parts(
-                part(5) as *const Slice,
-                layout.backends * layout.slices_per_backend,
-            ),
-            names: std::slice::from_raw_parts(part(8) as *const AtomicU32, layout.names()),
-            pending: std::slice::from_raw_parts(part(9) as *const Pending, PENDING),
-            requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
-            slices_per_backend: layout.slices_per_backend,
-            map,
-            locks: pg_sys::GetNamedLWLockTranche(TRANCHE.as_ptr()),
-        }
-    };
-    if !found {
-        // SAFETY: no other process sees it yet.
-        unsafe { (*(base as *mut Control)).incarnation = random_id() };
-        shared.fill();
-    }
-    SHARED.store(Box::leak(Box::new(shared)), Relaxed);
-}
-
-fn init_map(layout: &Layout) -> *mut pg_sys::HTAB {
-    let mut info = pg_sys::HASHCTL {
-        keysize: size_of::<key::Key>(),
-        entrysize: size_of::<directory::Entry>(),
-        ..Default::default()
-    };
-    let size = layout.slots as std::ffi::c_long;
-    // SAFETY: called in the startup hook, as by pg_stat_statements. `info` describes a map of fixed size that
-    // is keyed by plain bytes.
-    unsafe {
-        pg_sys::ShmemInitHash(
-            c"hilo directory".as_ptr(),
-            size as _,
-            size as _,
-            &mut info,
-            (pg_sys::HASH_ELEM | pg_sys::HASH_BLOBS | pg_sys::HASH_FIXED_SIZE) as i32,
-        )
-    }
-}
+pub use preloaded::init;
 
 /// A random positive number.
 pub fn random_id() -> i64 {
@@ -385,6 +283,7 @@ pub fn random_id() -> i64 {
 }
 
 impl Shared {
+    /// Makes memory that is all zeros ready for use.
     fn fill(&self) {
         self.control.slot_freed.init();
         self.control.answered.init();

@@ -3,9 +3,11 @@
 //! a rollback, the worker writes the range off.
 //!
 //! A session allocates a place, and fills it under the lock of the slot that the range comes from, so that no process
-//! that holds this lock misses a range. Afterwards only `state` changes.
+//! that holds this lock misses a range. Afterwards only the place's [`State`] changes, and each change is one
+//! compare-and-swap from the very word that was read. That word says how often the place was filled, so a process that
+//! slept since it read the place changes nothing of what is in it by then.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
 use pgrx::pg_sys;
 
@@ -19,7 +21,7 @@ use super::slices::IndexSpace;
 /// How many ranges open transactions can have leased out at the same time.
 pub const PENDING: usize = 16_384;
 
-/// See the module.
+/// See the module. The session that has allocated the place writes all but `state` before the place is open.
 #[repr(C, align(64))]
 pub struct Pending {
     state: AtomicU64,
@@ -30,33 +32,100 @@ pub struct Pending {
     node: AtomicI32,
     database: AtomicU32,
     extension: AtomicU32,
-    /// How often the place was filled, so that a process that reads it notices that it was.
-    filled: AtomicU32,
 }
 
-const FREE: u64 = 0;
-/// A session has allocated the place, which has no range yet.
-const ALLOCATED: u64 = 1;
-/// The transaction is open.
-const OPEN: u64 = 2;
-/// The transaction is committing; the upper half of the state is its number.
-const COMMITTING: u64 = 3;
-/// The sequence is being renumbered: the transaction must not commit.
-const VOID: u64 = 4;
-/// The transaction was rolled back: the range is to be written off.
-const DEAD: u64 = 5;
+/// What a place is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Free,
+    /// A session has allocated the place, which has no range yet.
+    Allocated,
+    /// The transaction is open.
+    Open,
+    /// The transaction is committing.
+    Committing,
+    /// The sequence is being renumbered: the transaction must not commit.
+    Void,
+    /// The transaction was rolled back: the range is to be written off.
+    Dead,
+    /// A transaction of the worker writes the range off. When it has committed, the catalog has the range.
+    Leaving,
+}
 
-const KIND: u64 = 0xffff_ffff;
+/// The state of a place in one word: its kind, how often the place was filled, and the number of the transaction that
+/// is committing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State(u64);
+
+impl State {
+    const KIND: u64 = 0b111;
+    const FILLING: u64 = 0xffff_fff8;
+    /// What the next filling adds. The number begins again after 2^29 fillings.
+    const FILLED: u64 = 0b1000;
+
+    fn kind(self) -> Kind {
+        match self.0 & Self::KIND {
+            0 => Kind::Free,
+            1 => Kind::Allocated,
+            2 => Kind::Open,
+            3 => Kind::Committing,
+            4 => Kind::Void,
+            5 => Kind::Dead,
+            _ => Kind::Leaving,
+        }
+    }
+
+    fn filling(self) -> u64 {
+        self.0 & Self::FILLING
+    }
+
+    fn transaction(self) -> pg_sys::TransactionId {
+        pg_sys::TransactionId::from((self.0 >> 32) as u32)
+    }
+
+    /// The same filling as another kind.
+    fn to(self, kind: Kind) -> State {
+        State(self.filling() | kind as u64)
+    }
+
+    /// The next filling.
+    fn allocated(self) -> State {
+        let next = self.filling().wrapping_add(Self::FILLED) & Self::FILLING;
+        State(next | Kind::Allocated as u64)
+    }
+
+    fn committing(self, transaction: pg_sys::TransactionId) -> State {
+        State(self.to(Kind::Committing).0 | u64::from(u32::from(transaction)) << 32)
+    }
+}
+
+/// A place that has a range, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub at: usize,
+    state: State,
+    pub index_space: IndexSpace,
+    pub range: Range,
+}
 
 /// What a session that renumbers a sequence has to wait for.
 pub struct Committing(pub pg_sys::TransactionId);
 
 impl Pending {
-    /// Stores the range, for whose slot the caller holds the lock.
+    fn state(&self) -> State {
+        State(self.state.load(Acquire))
+    }
+
+    /// Replaces the state that was read. `false`: it is another one by now.
+    fn change(&self, from: State, to: State) -> bool {
+        self.state.compare_exchange(from.0, to.0, AcqRel, Acquire).is_ok()
+    }
+
+    /// Stores the range, for whose slot the caller holds the lock. The caller has allocated the place.
     pub fn hold(&self, index_space: &IndexSpace, range: Range) {
         let IndexSpace { key, node, epoch } = index_space;
-        self.filled.fetch_add(1, SeqCst);
-        std::sync::atomic::fence(SeqCst);
+        // Pairs with the fence in `held`: a process that sees what is stored after this sees the new filling too.
+        fence(Release);
         self.database.store(key.database, Relaxed);
         self.extension.store(key.extension, Relaxed);
         self.sequence.store(key.sequence.0, Relaxed);
@@ -64,103 +133,159 @@ impl Pending {
         self.epoch.store(epoch.0, Relaxed);
         self.start.store(range.start.0, Relaxed);
         self.end.store(range.end.0, Relaxed);
-        self.state.store(OPEN, Release);
+        // Nobody else changes the state of a place that is allocated.
+        self.state.store(self.state().to(Kind::Open).0, Release);
     }
 
-    fn kind(&self) -> u64 {
-        self.state.load(Acquire) & KIND
-    }
-
-    /// The index space and the range, if there is one.
-    pub fn held(&self) -> Option<(IndexSpace, Range)> {
-        let filled = self.filled.load(SeqCst);
-        if matches!(self.kind(), FREE | ALLOCATED) {
-            return None;
+    /// The index space and the range, if there is one, with the state in which the place has them.
+    fn held(&self) -> Option<(State, IndexSpace, Range)> {
+        loop {
+            let state = self.state();
+            if matches!(state.kind(), Kind::Free | Kind::Allocated) {
+                return None;
+            }
+            let key = Key {
+                database: self.database.load(Relaxed),
+                extension: self.extension.load(Relaxed),
+                sequence: SequenceId(self.sequence.load(Relaxed)),
+            };
+            let (node, epoch) = (self.node.load(Relaxed), Epoch(self.epoch.load(Relaxed)));
+            let range = Range::new(Index(self.start.load(Relaxed)), Index(self.end.load(Relaxed)));
+            fence(Acquire);
+            if self.state.load(Relaxed) == state.0 {
+                return Some((state, IndexSpace { key, node, epoch }, range));
+            }
         }
-        let key = Key {
-            database: self.database.load(Relaxed),
-            extension: self.extension.load(Relaxed),
-            sequence: SequenceId(self.sequence.load(Relaxed)),
-        };
-        let (node, epoch) = (self.node.load(Relaxed), Epoch(self.epoch.load(Relaxed)));
-        let range = Range::new(Index(self.start.load(Relaxed)), Index(self.end.load(Relaxed)));
-        std::sync::atomic::fence(SeqCst);
-        // If it was filled again, its transaction has ended, and what it holds now is another's.
-        let same = self.filled.load(SeqCst) == filled;
-        same.then_some((IndexSpace { key, node, epoch }, range))
     }
 
     /// Notes that the transaction is about to commit. `false`: the range is void.
     pub fn commit(&self, transaction: pg_sys::TransactionId) -> bool {
-        let committing = COMMITTING | u64::from(u32::from(transaction)) << 32;
-        self.state.compare_exchange(OPEN, committing, AcqRel, Acquire).is_ok()
-    }
-
-    pub fn is_dead(&self) -> bool {
-        self.kind() == DEAD
+        let state = self.state();
+        state.kind() == Kind::Open && self.change(state, state.committing(transaction))
     }
 }
 
 impl Shared {
-    /// Allocates a place, from number `from` on if one is free there. `None`: all are taken.
-    pub fn allocate_pending(&self, from: usize) -> Option<usize> {
+    /// Allocates a place, the lowest that is free as far as is known. `None`: all are taken.
+    pub fn allocate_pending(&self) -> Option<usize> {
+        let control = self.control;
+        let from = control.pending_from.load(Relaxed);
         let places = self.pending.len();
-        let found = (0..places).map(|step| (from + step) % places).find(|&at| {
-            let place = &self.pending[at].state;
-            place.compare_exchange(FREE, ALLOCATED, AcqRel, Relaxed).is_ok()
+        let at = (0..places).map(|step| (from as usize + step) % places).find(|&at| {
+            let (place, state) = (&self.pending[at], self.pending[at].state());
+            state.kind() == Kind::Free && place.change(state, state.allocated())
         })?;
-        self.control.pending.fetch_add(1, AcqRel);
-        self.control.pending_end.fetch_max(found as u32 + 1, AcqRel);
-        Some(found)
+        let _ = control.pending_from.compare_exchange(from, at as u32 + 1, Relaxed, Relaxed);
+        control.pending.fetch_add(1, AcqRel);
+        // Raised in any case, so that a process that has found the places free until now does not lower it.
+        let raised = |end: u64| Some(End::raised(end, at));
+        let _ = control.pending_end.fetch_update(SeqCst, SeqCst, raised);
+        Some(at)
     }
 
-    /// Frees a place: nothing is in it, or the catalog has it.
-    pub fn free_pending(&self, at: usize) {
-        if self.pending[at].state.swap(FREE, AcqRel) & KIND != FREE {
+    /// Frees a place whose state was read. `false`: it has another one by now.
+    fn free_pending(&self, at: usize, state: State) -> bool {
+        let freed = self.pending[at].change(state, state.to(Kind::Free));
+        if freed {
             self.control.pending.fetch_sub(1, AcqRel);
+            self.control.pending_from.fetch_min(at as u32, Relaxed);
+            self.lower_pending_end();
         }
+        freed
+    }
+
+    /// Moves the end down past the places that are free, so that nobody has to look at them. A place that is allocated
+    /// meanwhile changes the word, and gets its range only after that.
+    fn lower_pending_end(&self) {
+        let word = self.control.pending_end.load(SeqCst);
+        let used = self.pending[..End::of(word)]
+            .iter()
+            .rposition(|place| place.state().kind() != Kind::Free);
+        let end = used.map_or(0, |last| last + 1);
+        if end < End::of(word) {
+            let lowered = End::lowered(word, end);
+            let _ = self.control.pending_end.compare_exchange(word, lowered, SeqCst, SeqCst);
+        }
+    }
+
+    /// Frees the place of a transaction that has committed: the row of `hilo.lease` owns the range.
+    pub fn settle_pending(&self, at: usize) {
+        self.free_pending(at, self.pending[at].state());
     }
 
     /// Leaves a place to the worker, because its transaction was rolled back. Returns whether there is anything to do
     /// for the worker.
     pub fn abandon_pending(&self, at: usize) -> bool {
         let place = &self.pending[at];
-        if place.kind() == ALLOCATED {
-            self.free_pending(at);
-            return false;
+        loop {
+            let state = place.state();
+            if state.kind() == Kind::Allocated {
+                self.free_pending(at, state);
+                return false;
+            }
+            self.control.pending_dead.fetch_add(1, AcqRel);
+            // It may just become void.
+            if place.change(state, state.to(Kind::Dead)) {
+                return true;
+            }
+            self.control.pending_dead.fetch_sub(1, AcqRel);
         }
-        self.control.pending_dead.fetch_add(1, AcqRel);
-        place.state.store(DEAD, Release);
-        true
+    }
+
+    /// Marks a place that the worker's transaction writes off. `None`: another process has freed it.
+    pub fn begin_leaving(&self, held: &Held) -> Option<Held> {
+        let state = held.state.to(Kind::Leaving);
+        self.pending[held.at].change(held.state, state).then_some(Held { state, ..*held })
     }
 
     /// Frees a place that the worker has written off.
-    pub fn bury_pending(&self, at: usize) {
-        self.control.pending_dead.fetch_sub(1, AcqRel);
-        self.free_pending(at);
+    pub fn has_left(&self, held: &Held) {
+        self.bury(held);
+    }
+
+    /// The worker's transaction was rolled back: the place is to be written off again.
+    pub fn stays(&self, held: &Held) {
+        self.pending[held.at].change(held.state, held.state.to(Kind::Dead));
+    }
+
+    fn bury(&self, held: &Held) {
+        if self.free_pending(held.at, held.state) {
+            self.control.pending_dead.fetch_sub(1, AcqRel);
+        }
+    }
+
+    /// What is in one place.
+    pub fn pending_at(&self, at: usize) -> Option<Held> {
+        let (state, index_space, range) = self.pending[at].held()?;
+        Some(Held { at, state, index_space, range })
     }
 
     /// All ranges that open transactions have leased out, or that are to be written off.
-    pub fn all_pending(&self) -> impl Iterator<Item = (usize, IndexSpace, Range)> + '_ {
+    pub fn all_pending(&self) -> impl Iterator<Item = Held> + '_ {
         let any = self.control.pending.load(Acquire) != 0;
-        let end = if any { self.control.pending_end.load(Acquire) as usize } else { 0 };
-        self.pending[..end].iter().enumerate().filter_map(|(at, place)| {
-            let (index_space, range) = place.held()?;
-            Some((at, index_space, range))
-        })
+        let end = if any { End::of(self.control.pending_end.load(SeqCst)) } else { 0 };
+        (0..end).filter_map(|at| self.pending_at(at))
     }
 
     /// Those of an index space.
     pub fn pending_of(&self, index_space: &IndexSpace) -> Vec<Range> {
-        let same = self.all_pending().filter(|(_, of, _)| of == index_space);
-        same.map(|(.., range)| range).collect()
+        let same = self.all_pending().filter(|held| held.index_space == *index_space);
+        same.map(|held| held.range).collect()
     }
 
-    /// Those of rolled back transactions.
-    pub fn dead_pending(&self) -> impl Iterator<Item = (usize, IndexSpace, Range)> + '_ {
+    /// Those of rolled back transactions that the worker has not taken up yet.
+    pub fn dead_pending(&self) -> impl Iterator<Item = Held> + '_ {
         let any = self.control.pending_dead.load(Acquire) != 0;
         let all = any.then(|| self.all_pending()).into_iter().flatten();
-        all.filter(|(at, ..)| self.pending[*at].is_dead())
+        all.filter(|held| held.state.kind() == Kind::Dead)
+    }
+
+    /// Whether the worker is just writing off what was leased out of a sequence.
+    pub fn is_pending_leaving(&self, key: &Key) -> bool {
+        self.control.pending_dead.load(Acquire) != 0
+            && self
+                .all_pending()
+                .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
     }
 
     /// Keeps the open transactions that have leased from a sequence from committing, except for the places that are
@@ -169,15 +294,22 @@ impl Shared {
     /// # Errors
     /// `Committing` for a transaction that cannot be kept from it: the caller waits for its end, and tries again.
     pub fn void_pending(&self, key: &Key, mine: impl Fn(usize) -> bool) -> Result<(), Committing> {
-        for (at, index_space, _) in self.all_pending() {
-            if index_space.key != *key || mine(at) {
-                continue;
-            }
-            let state = &self.pending[at].state;
-            if let Err(found) = state.compare_exchange(OPEN, VOID, AcqRel, Acquire)
-                && found & KIND == COMMITTING
+        for found in self.all_pending().filter(|held| held.index_space.key == *key) {
+            let mut found = Some(found);
+            // A place that is filled again is another transaction's.
+            while let Some(held) =
+                found.filter(|held| held.index_space.key == *key && !mine(held.at))
             {
-                return Err(Committing(pg_sys::TransactionId::from((found >> 32) as u32)));
+                match held.state.kind() {
+                    Kind::Open
+                        if self.pending[held.at].change(held.state, held.state.to(Kind::Void)) =>
+                    {
+                        break;
+                    }
+                    Kind::Open => found = self.pending_at(held.at),
+                    Kind::Committing => return Err(Committing(held.state.transaction())),
+                    _ => break,
+                }
             }
         }
         Ok(())
@@ -185,10 +317,28 @@ impl Shared {
 
     /// Frees what belongs to databases that no longer exist.
     pub fn reap_pending(&self, mut is_gone: impl FnMut(u32) -> bool) {
-        for (at, index_space, _) in self.dead_pending() {
-            if is_gone(index_space.key.database) {
-                self.bury_pending(at);
+        for held in self.dead_pending() {
+            if is_gone(held.index_space.key.database) {
+                self.bury(&held);
             }
         }
+    }
+}
+
+/// The end of the places that may be taken, in the lower half of a word; how often it was raised, in the upper.
+struct End;
+
+impl End {
+    fn of(word: u64) -> usize {
+        word as u32 as usize
+    }
+
+    fn raised(word: u64, taken: usize) -> u64 {
+        let end = Self::of(word).max(taken + 1) as u64;
+        ((word >> 32).wrapping_add(1) << 32) | end
+    }
+
+    fn lowered(word: u64, end: usize) -> u64 {
+        (word >> 32 << 32) | end as u64
     }
 }

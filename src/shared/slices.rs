@@ -36,6 +36,10 @@ pub struct IndexSpace {
     pub epoch: Epoch,
 }
 
+/// The state of an orphaned slice, which says how often the slice was filled.
+#[derive(Clone, Copy)]
+pub struct Orphaned(u32);
+
 /// An index in shared memory.
 struct AtomicIndex(AtomicI64);
 
@@ -80,8 +84,11 @@ pub struct Slice {
 const TAKING: u32 = 1;
 /// Its owner has left it behind.
 const ORPHANED: u32 = 2;
+/// The worker takes up an orphaned slice: it writes the rest to the catalog, say. When that has committed, the catalog has
+/// it.
+const LEAVING: u32 = 4;
 /// The other bits count how often the slice was filled, so that a process that reads it notices that it was.
-const FILLED: u32 = 4;
+const FILLED: u32 = 8;
 
 /// Never holds anything.
 static EMPTY: Slice = Slice::new();
@@ -140,7 +147,7 @@ impl Slice {
     /// tell what the slice holds.
     pub fn take_begins(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
-        self.state.store(filled & !ORPHANED | TAKING, SeqCst);
+        self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
         // Pairs with the fence in `observe`: a process that sees what is stored after this sees the new state
         // too.
         std::sync::atomic::fence(SeqCst);
@@ -161,7 +168,24 @@ impl Slice {
 
     /// Claims an orphaned slice. `false`: another process has already claimed it.
     fn take_over(&self) -> bool {
-        self.state.fetch_and(!ORPHANED, AcqRel) & ORPHANED != 0
+        self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
+    }
+
+    /// The state of an orphaned slice that nobody has taken up. What is read of the slice afterwards belongs to it if
+    /// [`begin_leaving`](Self::begin_leaving) succeeds.
+    pub fn orphaned(&self) -> Option<Orphaned> {
+        let state = self.state.load(Acquire);
+        (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))
+    }
+
+    /// Marks an orphaned slice that the worker takes up. `false`: its state is another one by now.
+    pub fn begin_leaving(&self, Orphaned(state): Orphaned) -> bool {
+        self.state.compare_exchange(state, state | LEAVING, AcqRel, Relaxed).is_ok()
+    }
+
+    /// The worker could not take it up.
+    pub fn stays(&self) {
+        self.state.fetch_and(!LEAVING, AcqRel);
     }
 
     /// Fills the slice with `range`, of which `run` is the first part. Where others can see the slice, this
@@ -288,6 +312,12 @@ impl Shared {
     pub fn orphans(&self) -> impl Iterator<Item = &'static Slice> + '_ {
         let slices = (self.control.orphans.load(Acquire) != 0).then(|| self.all_slices());
         slices.into_iter().flatten().map(|(_, slice)| slice).filter(|slice| slice.is_orphaned())
+    }
+
+    /// Whether the worker is just writing an orphaned slice of a sequence to the catalog.
+    pub fn is_orphan_leaving(&self, key: &Key) -> bool {
+        let leaving = |slice: &Slice| slice.state.load(Acquire) & LEAVING != 0;
+        self.orphans().any(|slice| leaving(slice) && slice.index_space().key == *key)
     }
 
     /// Leaves a slice behind as orphaned.

@@ -84,8 +84,8 @@ pub struct Slot {
     /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0: no caller
     /// has said.
     wanted_from: AtomicI64,
-    /// Not 0: a lease of the sequence has ended, and its rest can be served again.
-    pub lease_ended: AtomicU32,
+    /// How many values to keep ready for the next lease: what the largest one took, fading with time.
+    pub lease_ahead: AtomicI64,
     /// How many failed reservations were reported to the callers.
     pub faults: AtomicU64,
     pub waiting: AtomicU32,
@@ -143,6 +143,10 @@ pub struct Inner {
     pub reserved_to: Option<Index>,
     /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
     pub free_end: Index,
+    /// How often something became free that this memory had not put there, or was about to; and how often it had, when
+    /// free ranges were last reloaded.
+    pub freed: u64,
+    pub reloaded: u64,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last time.
     pub freezes: u64,
     /// The generation of the worker that froze it last; 0: a session did.
@@ -280,6 +284,8 @@ impl Inner {
             untold: false,
             reserved_to: None,
             free_end: Index::ZERO,
+            freed: 0,
+            reloaded: 0,
             freezes: 0,
             frozen_by: 0,
             worker: 0,
@@ -409,8 +415,8 @@ impl Locked {
         **self = Inner::new(key);
         slot.threshold.store(0, Relaxed);
         slot.demand.store(0, Relaxed);
+        slot.lease_ahead.store(0, Relaxed);
         slot.wanted_from.store(0, Relaxed);
-        slot.lease_ended.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
         self.mirror();
@@ -481,9 +487,14 @@ impl Locked {
             && !self.may_get_more()
     }
 
-    /// Whether the rest of a lease may be about to come.
+    /// Whether free ranges may be about to come.
     fn may_get_more(&self) -> bool {
-        self.slot.lease_ended.load(Acquire) != 0 || self.slot.reserving.load(Acquire) != 0
+        self.is_to_reload() || self.slot.reserving.load(Acquire) != 0
+    }
+
+    /// Whether something has become free since free ranges were last reloaded.
+    pub fn is_to_reload(&self) -> bool {
+        self.freed != self.reloaded
     }
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.

@@ -7,8 +7,9 @@ use hilo_core::direction::Direction;
 use super::args::{Args, sql_functions};
 use super::definer::{By, begin_write, lock_named, required, required_name};
 use super::unserved::unserved;
-use super::{nextval, renumber};
+use super::{nextval, open_leases, renumber};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::leases::Lease;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{missing, numbering};
 use crate::errors::{HiloError, OrRaise};
@@ -30,11 +31,7 @@ fn hilo_advance(args: Args) -> pg_sys::Datum {
         None => {
             let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
             check(&locked.sequence);
-            // Another session may have advanced it meanwhile.
-            match is_beyond(&locked.sequence, at_least) {
-                Some(next) => next,
-                None => renumber::advance(&locked.sequence, at_least).or_raise(),
-            }
+            advance(&locked.sequence, at_least)
         }
     };
     match next {
@@ -50,14 +47,42 @@ fn check(sequence: &Sequence) {
     }
 }
 
-/// The next value, if nothing up to `at_least` is yet to be served; `Some(None)`: none is left at all.
+/// Advances a locked sequence, unless another session has done so meanwhile.
+fn advance(sequence: &Sequence, at_least: i64) -> Option<i64> {
+    open_leases::pass(sequence, |lease| !starts_beyond(sequence, lease, at_least)).or_raise();
+    match is_beyond(sequence, at_least) {
+        Some(next) => next,
+        None => renumber::advance(sequence, at_least).or_raise(),
+    }
+}
+
+fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
+    Direction::of(sequence.definition.increment).is_beyond(lease.first_value, at_least)
+}
+
+/// The next value, if nothing up to `at_least` is yet to be served, nor could come back from a lease; `Some(None)`: none
+/// is left at all.
 fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
     slice_table::return_slices(|entry| entry.id == sequence.id);
+    // What comes back from a lease meanwhile was open before, and what leaves memory for one is open afterwards.
+    let all_leased_beyond = || {
+        let open = open_leases::of(sequence).or_raise();
+        open.iter().all(|lease| starts_beyond(sequence, lease, at_least))
+    };
+    if !all_leased_beyond() {
+        return None;
+    }
     let unserved = unserved(sequence, numbering::node().or_raise());
+    if unserved.position.nodes > 1 {
+        HiloError::NodesRestart(sequence.name.to_string()).raise();
+    }
+    if unserved.position.may_lack() {
+        return None;
+    }
     let direction = Direction::of(sequence.definition.increment);
-    let held = unserved.held.as_ref()?;
+    let held = unserved.all_held()?;
     let firsts = held.iter().filter_map(|range| unserved.mapping.value(range.start));
     let all_beyond =
         firsts.chain(unserved.next()).all(|value| direction.is_beyond(value, at_least));
-    all_beyond.then(|| unserved.next())
+    (all_beyond && all_leased_beyond()).then(|| unserved.next())
 }

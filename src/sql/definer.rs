@@ -5,9 +5,11 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use hilo_core::numbers::SequenceId;
+
 use super::args::Args;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::{catalog_oids, missing, positions, privileges, ranges};
+use crate::catalog::{CatalogOids, catalog_oids, missing, positions, privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::session;
@@ -86,9 +88,17 @@ pub(super) fn required_name(args: Args) -> &'static [u8] {
 pub(super) fn remove(locked: LockedSequence) {
     let sequence = &locked.sequence;
     let ids = catalog_oids().or_raise();
-    lease::void_others(shared::get().or_raise(), &memo::key_of(sequence.id).or_raise());
-    positions::forget(&ids, sequence.id).or_raise();
-    ranges::forget(&ids, sequence.id).or_raise();
+    forget_numbers(&ids, sequence.id).or_raise();
     locked.delete();
     invalidation::note(sequence.id, Change::Dropped).or_raise();
+}
+
+/// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets any of them, unless this
+/// transaction is rolled back.
+pub(super) fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+    positions::forget(ids, sequence)?;
+    if let Ok(shared) = shared::get() {
+        lease::freeze(shared, &memo::key_of(sequence)?);
+    }
+    ranges::forget(ids, sequence)
 }

@@ -149,7 +149,7 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
         in_catalog(&ids, sequence, position, &mut indexes)?;
         in_memory(sequence.id, position.epoch, &mut indexes)?;
     }
-    let gaps = gaps(&ids, sequence.id, before.as_ref(), node)?;
+    let gaps = gaps(&ids, sequence, before.as_ref(), node)?;
     lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
 }
 

@@ -20,6 +20,8 @@ sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revok
 
 /// The most values of one lease: more is a mistake, and would use up most sequences at once.
 const MOST: i64 = 1_000_000_000;
+/// The longest name of a holder, in bytes.
+const LONGEST_HOLDER: usize = 255;
 
 /// `hilo_lease(name, n, holder, ttl)`: up to n values that step evenly, which nobody else gets.
 fn hilo_lease(args: Args) -> pg_sys::Datum {
@@ -31,6 +33,14 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         HiloError::Argument(
             format!("number of values to lease must be from 1 to {MOST}: {count}"),
             "Take several leases if you need more values.",
+        )
+        .raise();
+    }
+    let holder = args.datum(2).map(|_| args.bytes(2));
+    if holder.is_some_and(|holder| holder.len() > LONGEST_HOLDER) {
+        HiloError::Argument(
+            format!("name of a holder must be at most {LONGEST_HOLDER} bytes long"),
+            "Choose a shorter name.",
         )
         .raise();
     }
@@ -47,7 +57,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         first_value: taken.run.first,
         last_value: last,
         increment: taken.increment,
-        holder: args.datum(2).map(|_| args.bytes(2)),
+        holder,
         role: ffi::current_user(),
         client_addr: client_addr(),
         leased_at,
@@ -178,7 +188,8 @@ fn hilo_lease_return(args: Args) -> i64 {
     locked.end(Ended::Returned, next);
     lease::ended(memo::key_of(lease.sequence).or_raise()).or_raise();
     let position = positions::find(&ids, lease.sequence, lease.node).or_raise();
-    match lease.lost(position.as_ref()) {
+    let sequence = definitions::by_id(&ids, lease.sequence).or_raise();
+    match lease.lost(sequence.as_ref().zip(position.as_ref())) {
         None => lease.range.from(next).len(),
         Some(_) => 0,
     }

@@ -61,21 +61,21 @@ impl Why {
 /// The recorded gaps of a node, and what is leased or comes back from a lease.
 pub fn gaps(
     ids: &CatalogOids,
-    id: SequenceId,
+    sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
 ) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = ranges::gaps_of(ids, id, node)?;
+    let mut gaps = ranges::gaps_of(ids, sequence.id, node)?;
     let now = ffi::now();
-    for lease in leases::of_node(ids, id, node)? {
-        let (part, reason) = match lease.ended {
-            None if lease.is_open(now) => (lease.range, Tier::Leased.name()),
-            None => (lease.range, Reason::Expired.name()),
-            Some(Ended::Revoked) => (lease.range, Reason::Revoked.name()),
+    for lease in leases::of_node(ids, sequence.id, node)? {
+        let (part, lost, _) = lease.loss(now);
+        let reason = match lease.ended {
+            None if lease.is_open(now) => Tier::Leased.name(),
             Some(Ended::Returned) => {
-                let lost = lease.lost(position);
-                (lease.rest(), lost.map_or(FREE, Reason::name))
+                let numbered = position.map(|position| (sequence, position));
+                lease.lost(numbered).map_or(FREE, Reason::name)
             }
+            _ => lost.name(),
         };
         if !part.is_empty() {
             gaps.grow(lease.gap(part, reason))?;

@@ -18,6 +18,7 @@ pub mod leases;
 pub mod migrate;
 mod missing_because;
 pub mod nextval;
+mod open_leases;
 pub mod owned_by;
 pub mod owners;
 pub mod prefix;

@@ -90,9 +90,8 @@ fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position
     } else if position.incarnation == shared.life() {
         slice_table::return_slices(|entry| entry.id == sequence.id);
         let index_space = index_space(&position);
-        shared.freeze(&index_space.key);
-        lease::void_others(shared, &index_space.key);
-        let arrived = shared.await_reservation(&index_space.key);
+        lease::freeze(shared, &index_space.key);
+        let arrived = shared.await_worker(&index_space.key);
         match shared.in_memory_soon(&index_space).filter(|_| arrived) {
             // What is in memory cannot be determined, so everything that may be there is written off.
             None => ranges::write_off_memory(&ids, &position, &mapping, Reason::Altered).or_raise(),

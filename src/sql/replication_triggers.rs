@@ -19,6 +19,7 @@ use pgrx::prelude::*;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
+use super::definer::forget_numbers;
 use super::raw_function::raw_functions;
 use super::trigger::before_row;
 use crate::backend::Global;
@@ -28,7 +29,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
 use crate::catalog::table::{LockWait, Row, RowLock};
-use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, ranges, roles};
+use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::{ffi, gucs, shared};
@@ -320,9 +321,7 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
         Event::Update => updated(&fired.old(), &Sequence::from_row(&fired.new_row())),
         Event::Delete => {
             let id = Sequence::from_row(&fired.old()).id;
-            let ids = catalog_oids()?;
-            positions::forget(&ids, id)?;
-            ranges::forget(&ids, id)?;
+            forget_numbers(&catalog_oids()?, id)?;
             invalidation::note(id, Change::Dropped)?;
             Ok(Verdict::Accept)
         }

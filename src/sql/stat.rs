@@ -297,8 +297,8 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
 fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
-    let held = shared.all_pending().filter(|(_, space, _)| ours(&space.key));
-    memory::collected(held.map(|(_, space, range)| (None, space, range))).or_raise()
+    let held = shared.all_pending().filter(|held| ours(&held.index_space.key));
+    memory::collected(held.map(|held| (None, held.index_space, held.range))).or_raise()
 }
 
 /// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may move between

@@ -11,7 +11,7 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::{self, Grow};
-use crate::session::{gapless, memo, uncommitted};
+use crate::session::{gapless, lease, memo, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
@@ -22,12 +22,21 @@ pub(super) struct Unserved {
     pub next_index: Index,
     /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
     pub held: Option<Vec<Range>>,
+    /// What other open transactions have leased out: it is served if they commit.
+    pub pending: Vec<Range>,
 }
 
 impl Unserved {
     /// The value that comes next in order; `None`: there is none left.
     pub fn next(&self) -> Option<i64> {
         self.mapping.value(self.next_index)
+    }
+
+    /// What lies before `next_index` and may yet be served; `None`: that cannot be told.
+    pub fn all_held(&self) -> Option<Vec<Range>> {
+        let mut all = self.held.clone()?;
+        all.extend(&self.pending);
+        Some(all)
     }
 
     /// Everything that is known to be yet to be served, sorted and disjoint.
@@ -49,6 +58,7 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
         position,
         next_index,
         held,
+        pending: Vec::new(),
     };
     if let Some(reached) = gapless::reached(sequence.id) {
         return of(position, reached, Some(Vec::new()));
@@ -61,7 +71,7 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     }
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back from a lease is free
     // before that.
-    let mut free = returned(&ids, &position).or_raise();
+    let mut free = returned(&ids, sequence, &position).or_raise();
     free.grow_by(ranges::free_of(&ids, &position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
@@ -75,14 +85,21 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let leased = Range::union(shared.pending_of(&index_space(&position)));
     let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
     let unserved = in_memory.chain(free).map(|range| range.until(next_index));
-    of(position, next_index, Some(unserved.filter(|range| !range.is_empty()).collect()))
+    let held = Some(unserved.filter(|range| !range.is_empty()).collect());
+    let own = Range::union(lease::own(&index_space(&position)));
+    let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
+    Unserved { pending, ..of(position, next_index, held) }
 }
 
 /// What comes back from leases that the worker has not filed yet.
-fn returned(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
+fn returned(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    position: &Position,
+) -> Result<Vec<Range>, HiloError> {
     let ended = leases::due_of(ids, position.sequence, position.node)?.into_iter();
     let back = ended.filter(|lease| {
-        lease.ended == Some(Ended::Returned) && lease.lost(Some(position)).is_none()
+        lease.ended == Some(Ended::Returned) && lease.lost(Some((sequence, position))).is_none()
     });
     memory::collected(back.map(|lease| lease.rest()))
 }

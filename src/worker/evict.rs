@@ -256,7 +256,8 @@ pub(super) fn write(
     // lower it.
     let lower = from == From::Pool || (from == From::Slice && !held.has_slot);
     if from == From::Lease {
-        ranges::record_gaps(ids, &position, &sequence, ranges, Reason::Discarded)?;
+        let lost = Range::union(ranges.to_vec());
+        ranges::record_gaps(ids, &position, &sequence, &lost, Reason::Discarded)?;
     } else if sequence.definition.ordered {
         let mut rest = Range::union(ranges.to_vec());
         if lower {
@@ -267,6 +268,8 @@ pub(super) fn write(
         account::put(ids, &position, &sequence, ranges)?;
         if lower {
             ranges::lower(ids, &mut position)?;
+        } else {
+            shared.reload(&key);
         }
     }
     account(ids, shared.life(), &mut position, &held, LentRows::Always)?;

@@ -1,9 +1,10 @@
-//! Files the leases that have ended or expired, and writes off those whose transactions were rolled back.
+//! Files the leases that have ended or expired.
 //!
 //! A lease is filed under the lock of its position, together with an account of what memory holds: so after a crash
-//! nothing of it counts as lost a second time. A reservation files the leases of its sequence, so that what has come
-//! back is served before a new block; the others are filed when they are due.
+//! nothing of it counts as lost a second time. A transaction files a few hundred leases, and callers are served before the
+//! next one, however many leases end at the same time.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use hilo_core::numbers::{SequenceId, Timestamp};
@@ -11,22 +12,22 @@ use hilo_core::range::Range;
 
 use super::Worker;
 use super::account::{LentRows, account, put};
-use super::evict::{self, From};
-use super::transaction;
+use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::leases::{self, Ended, Lease};
+use crate::catalog::leases::{self, Ended, Lease, LeaseId};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 
-/// The most leases, or sequences with leases, in one transaction.
+/// The most leases in one transaction.
 const BATCH: usize = 256;
 
 /// How long the worker sleeps at most while a lease is to expire, because the clock may be set.
@@ -38,71 +39,110 @@ pub(super) struct Due {
     /// When the next one is due, if the catalog was read.
     at: Option<Timestamp>,
     known: bool,
-    /// Not before this moment, because the last attempt failed.
-    not_before: Option<Instant>,
+    /// Those that something is in the way of, until `again_at`: the others do not wait for them.
+    deferred: Deferred,
+    again_at: Option<Instant>,
 }
 
-/// Files those leases of a locked position that have ended or expired. The position is this life's, whose memory holds
-/// `held`. Returns whether there were any: then the caller accounts for that.
-pub(super) fn file(
+impl Due {
+    /// Whether the catalog was read.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+}
+
+/// Leases that are left for a later look.
+#[derive(Default)]
+struct Deferred {
+    /// All of these sequences and nodes.
+    of: HashSet<(SequenceId, i32)>,
+    one_by_one: HashSet<LeaseId>,
+}
+
+impl Deferred {
+    fn has(&self, lease: &Lease) -> bool {
+        self.of.contains(&(lease.sequence, lease.node)) || self.one_by_one.contains(&lease.id)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.of.is_empty() && self.one_by_one.is_empty()
+    }
+}
+
+/// Files leases of one position, whose epoch memory holds `held` of, and returns what comes back; `None`: there was
+/// nothing to file.
+fn settle(
     ids: &CatalogOids,
-    position: &Position,
     sequence: &Sequence,
+    position: &Position,
+    due: &[Lease],
     held: &[Range],
-) -> Result<bool, HiloError> {
-    let mut filed = false;
-    for found in leases::due_of(ids, position.sequence, position.node)? {
-        // Another transaction is ending or renewing it: it will be due again.
-        let RowLock::Locked(locked) = leases::lock(ids, &found.id, LockWait::Skip)? else {
-            continue;
+    deferred: &mut Deferred,
+) -> Result<Option<Vec<Range>>, HiloError> {
+    let (mut any, mut rests) = (false, Vec::new());
+    for found in due {
+        let locked = match leases::lock(ids, &found.id, LockWait::Skip)? {
+            RowLock::Locked(locked) => locked,
+            RowLock::Missing => continue,
+            // Another transaction is ending or renewing it.
+            RowLock::Skipped => {
+                deferred.one_by_one.insert(found.id);
+                continue;
+            }
         };
         let lease = &locked.lease;
         // The session that has just committed the lease is about to free its place in memory.
         let overlaps = |range: &Range| !range.intersection(&lease.range).is_empty();
         let pending = lease.epoch == position.epoch && held.iter().any(overlaps);
+        // It may have been renewed meanwhile.
         if pending || lease.is_open(ffi::now()) {
+            deferred.one_by_one.insert(lease.id);
             continue;
         }
-        settle(ids, position, sequence, lease)?;
+        let (part, reason, at) = lease.loss(ffi::now());
+        let lost = match lease.ended {
+            Some(Ended::Returned) => lease.lost(Some((sequence, position))),
+            _ => Some(reason),
+        };
+        match lost {
+            _ if part.is_empty() => {}
+            None => rests.push(part),
+            Some(reason) => {
+                let gap = lease.gap(part, reason.name());
+                ranges::record_values(ids, lease.sequence, lease.node, &gap, at)?;
+            }
+        }
         locked.delete();
-        filed = true;
+        any = true;
     }
-    if filed {
-        next_command();
-    }
-    Ok(filed)
+    Ok(any.then_some(rests))
 }
 
-/// Records what becomes of a lease's range.
-fn settle(
-    ids: &CatalogOids,
-    position: &Position,
-    sequence: &Sequence,
-    lease: &Lease,
-) -> Result<(), HiloError> {
-    let (part, reason, at) = match lease.ended {
-        None => (lease.range, Reason::Expired, lease.expires_at),
-        Some(Ended::Revoked) => (lease.range, Reason::Revoked, lease.ended_at),
-        Some(Ended::Returned) if lease.rest().is_empty() => return Ok(()),
-        Some(Ended::Returned) => match lease.lost(Some(position)) {
-            None => return put(ids, position, sequence, &[lease.rest()]),
-            Some(reason) => (lease.rest(), reason, lease.ended_at),
-        },
-    };
-    let gap = lease.gap(part, reason.name());
-    ranges::record_values(ids, lease.sequence, lease.node, &gap, at.unwrap_or_else(ffi::now))
+/// Deletes leases of a sequence that was dropped.
+fn forget(ids: &CatalogOids, due: &[Lease]) -> Result<(), HiloError> {
+    for lease in due {
+        if let RowLock::Locked(locked) = leases::lock(ids, &lease.id, LockWait::Skip)? {
+            locked.delete();
+        }
+    }
+    Ok(())
 }
 
-/// Files the leases of a sequence on a node. `false`: another transaction is in the way.
-fn file_all(
+/// Files leases of one sequence on one node.
+fn file(
     ids: &CatalogOids,
     shared: &'static Shared,
     database: u32,
-    (id, node): (SequenceId, i32),
-) -> Result<bool, HiloError> {
+    due: &[Lease],
+    deferred: &mut Deferred,
+) -> Result<(), HiloError> {
+    let Lease { sequence: id, node, .. } = due[0];
     let locked = match positions::lock(ids, id, node, LockWait::Skip)? {
-        RowLock::Skipped => return Ok(false),
-        RowLock::Missing => return leases::forget(ids, id).map(|()| true),
+        RowLock::Skipped => {
+            deferred.of.insert((id, node));
+            return Ok(());
+        }
+        RowLock::Missing => return forget(ids, due),
         RowLock::Locked(locked) => locked,
     };
     // Until a position is this server's, replication may change the definition, and locks it to do so.
@@ -111,24 +151,35 @@ fn file_all(
         false => match definitions::lock(ids, id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
             RowLock::Missing => None,
-            RowLock::Skipped => return Ok(false),
+            RowLock::Skipped => {
+                deferred.of.insert((id, node));
+                return Ok(());
+            }
         },
     };
-    let Some(sequence) = sequence else {
-        return leases::forget(ids, id).map(|()| true);
-    };
-    if sequence.definition.gapless {
-        // Its position is none of the worker's; what was leased before belongs to an earlier epoch.
-        return file(ids, &locked.position, &sequence, &[]).map(|_| true);
-    }
+    let Some(sequence) = sequence else { return forget(ids, due) };
     let mut position = locked.position;
+    if sequence.definition.gapless || is_elsewhere(&position) {
+        // The position is none of the worker's, and nothing comes back to it.
+        return settle(ids, &sequence, &position, due, &[], deferred).map(|_| next_command());
+    }
     if position.incarnation != shared.life() {
         take_over(ids, shared.life(), &sequence, &mut position)?;
     }
     let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
     let index_space = IndexSpace { key, node, epoch: position.epoch };
-    let Some(held) = shared.in_memory(&index_space) else { return Ok(false) };
-    file(ids, &position, &sequence, &held.ranges)?;
+    let Some(held) = shared.in_memory(&index_space) else {
+        deferred.of.insert((id, node));
+        return Ok(());
+    };
+    let Some(rests) = settle(ids, &sequence, &position, due, &held.ranges, deferred)? else {
+        return Ok(());
+    };
+    next_command();
+    if !rests.is_empty() {
+        put(ids, &position, &sequence, &rests)?;
+        shared.reload(&key);
+    }
     account(ids, shared.life(), &mut position, &held, LentRows::Always)?;
     if held.ranges.is_empty() && (locked.position.incarnation == 0 || !held.has_slot) {
         position.incarnation = 0;
@@ -136,98 +187,118 @@ fn file_all(
     if position != locked.position {
         locked.update(&position);
     }
-    Ok(true)
+    Ok(())
+}
+
+/// Whether another server serves as this position's node now, which this server was before.
+fn is_elsewhere(position: &Position) -> bool {
+    position.is_replicated() && position.node != gucs::node().0
+}
+
+/// Whether two leases belong to one position.
+fn is_same_position(one: &Lease, other: &Lease) -> bool {
+    (one.sequence, one.node) == (other.sequence, other.node)
+}
+
+/// What came of a look at the leases.
+enum Look {
+    /// When the next one is due that is not deferred.
+    Next(Option<Timestamp>),
+    /// Somebody has locked a table, so that nothing can be written now.
+    TablesLocked,
 }
 
 impl Worker {
-    /// Writes off what rolled back transactions had leased out. Returns whether nothing of that is left.
-    pub(super) fn write_off_leases(&mut self) -> bool {
-        let database = self.database.to_u32();
-        let ours = |index_space: &IndexSpace| index_space.key.database == database;
-        let mut dead: Vec<(usize, IndexSpace, Range)> =
-            self.shared.dead_pending().filter(|(_, space, _)| ours(space)).collect();
-        dead.sort_unstable_by_key(|(_, space, range)| (space.key.sequence, space.epoch, *range));
-        let mut all = true;
-        for batch in dead.chunks(BATCH) {
-            all &= self.write_off_batch(batch);
-        }
-        all
-    }
-
-    fn write_off_batch(&self, batch: &[(usize, IndexSpace, Range)]) -> bool {
-        let shared = self.shared;
-        let done = transaction::run_within(self.patience(), c"hilo: writing off leases", || {
-            let ids = match catalog::catalog_oids() {
-                Err(HiloError::NotInstalled) => return Ok(vec![true; batch.len()]),
-                found => found?,
-            };
-            let mut done = Vec::new();
-            for same in batch.chunk_by(|one, other| one.1 == other.1) {
-                let index_space = &same[0].1;
-                let ranges: Vec<Range> = same.iter().map(|(.., range)| *range).collect();
-                let gone = index_space.key.extension != ids.extension.to_u32();
-                let held = !gone
-                    && matches!(
-                        evict::write(&ids, shared, index_space, &ranges, From::Lease)?,
-                        evict::Outcome::RowLocked
-                    );
-                done.resize(done.len() + same.len(), !held);
-            }
-            Ok(done)
-        });
-        let done = done.unwrap_or_default();
-        for ((place, ..), _) in batch.iter().zip(&done).filter(|(_, done)| **done) {
-            shared.bury_pending(*place);
-        }
-        done.len() == batch.len() && done.iter().all(|done| *done)
-    }
-
-    pub(super) fn has_dead_leases(&self) -> bool {
-        let database = self.database.to_u32();
-        self.shared.dead_pending().any(|(_, space, _)| space.key.database == database)
-    }
-
-    /// Files the leases that are due.
+    /// Files some of the leases that are due. The others are filed by the next calls.
     pub(super) fn file_leases(&mut self) {
         if let Some(told) = self.shared.take_lease_due(self.place) {
             self.leases.at = Some(self.leases.at.map_or(told, |at| at.min(told)));
         }
-        if self.leases.not_before.is_some_and(|moment| moment > Instant::now()) {
-            return;
+        if self.leases.again_at.is_some_and(|at| at <= Instant::now()) {
+            self.leases = Due::default();
         }
         let due = !self.leases.known || self.leases.at.is_some_and(|at| at <= ffi::now());
         if !due || transaction::is_ending() {
             return;
         }
+        let mut deferred = std::mem::take(&mut self.leases.deferred);
+        let pause = self.look(&mut deferred);
+        if self.leases.again_at.is_none() && (pause.is_some() || !deferred.is_empty()) {
+            self.leases.again_at = Some(Instant::now() + pause.unwrap_or(super::AGAIN / 5));
+        }
+        self.leases.deferred = deferred;
+        self.leases.known = true;
+    }
+
+    /// Files some leases, and notes when the next one is due. Returns when to look again at least, if nothing more can
+    /// be done now, or if there was a fault.
+    fn look(&mut self, deferred: &mut Deferred) -> Option<Duration> {
         let (shared, database) = (self.shared, self.database.to_u32());
-        let patience = transaction::BRIEFLY;
-        let done = transaction::run_within(patience, c"hilo: filing leases", || {
+        let mut batch = Vec::new();
+        let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
             let ids = match catalog::catalog_oids() {
-                Err(HiloError::NotInstalled) => return Ok((true, None)),
+                Err(HiloError::NotInstalled) => return Ok(Look::Next(None)),
                 found => found?,
             };
             if !ids.lock_for_reservation() {
-                return Ok((false, Some(Timestamp(i64::MIN))));
+                return Ok(Look::TablesLocked);
             }
-            let mut all = true;
-            for of in leases::due(&ids, BATCH)? {
-                all &= file_all(&ids, shared, database, of)?;
+            let (mut found, next) = leases::due(&ids, BATCH, |lease| deferred.has(lease))?;
+            found.sort_by_key(|lease| (lease.sequence, lease.node));
+            batch = found;
+            for same in batch.chunk_by(is_same_position) {
+                file(&ids, shared, database, same, deferred)?;
             }
-            Ok((all, leases::next_due(&ids)?))
+            Ok(Look::Next(next))
         });
-        // What another transaction is in the way of is still due, and is tried again in a moment.
-        let (all, next) = done.unwrap_or((false, Some(Timestamp(i64::MIN))));
-        self.leases.known = true;
-        self.leases.at = next;
-        let failed = !all || next.is_some_and(|at| at <= ffi::now());
-        self.leases.not_before = failed.then(|| Instant::now() + super::AGAIN / 5);
+        match done {
+            Ok(Look::Next(next)) => {
+                self.leases.at = next;
+                None
+            }
+            Ok(Look::TablesLocked) => {
+                self.leases.at = None;
+                Some(super::AGAIN / 5)
+            }
+            Err(failure) if failure.sqlstate == LOCKED || batch.is_empty() => {
+                self.leases.at = None;
+                Some(super::AGAIN / 5)
+            }
+            Err(_) => {
+                self.leases.at = Some(ffi::now());
+                self.file_apart(&batch, deferred).then_some(super::AGAIN)
+            }
+        }
+    }
+
+    /// Files the leases of each position in a transaction of its own, so that one fault takes no other sequence down with
+    /// it. Returns whether there was a fault.
+    fn file_apart(&mut self, batch: &[Lease], deferred: &mut Deferred) -> bool {
+        let (shared, database) = (self.shared, self.database.to_u32());
+        let mut any = false;
+        for same in batch.chunk_by(is_same_position) {
+            let done: Result<(), Failure> =
+                transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
+                    file(&catalog::catalog_oids()?, shared, database, same, deferred)
+                });
+            if let Err(failure) = done {
+                deferred.of.insert((same[0].sequence, same[0].node));
+                if failure.sqlstate != LOCKED {
+                    self.complain("file the leases", same[0].sequence, &failure);
+                }
+                any = true;
+            }
+        }
+        any
     }
 
     /// How long until a lease is due.
     pub(super) fn lease_due_in(&self) -> Option<Duration> {
-        let at = self.leases.at?;
-        let wait = Duration::from_micros(at.0.saturating_sub(ffi::now().0).max(0) as u64);
-        let pause = self.leases.not_before.map(|at| at.saturating_duration_since(Instant::now()));
-        Some(wait.min(LOOK_AGAIN).max(pause.unwrap_or_default()))
+        let again = self.leases.again_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let due = self.leases.at.map(|at| {
+            let wait = Duration::from_micros(at.0.saturating_sub(ffi::now().0).max(0) as u64);
+            wait.min(LOOK_AGAIN)
+        });
+        again.into_iter().chain(due).min()
     }
 }

@@ -8,7 +8,8 @@ mod auto_create;
 mod evict;
 mod exhaustion_warning;
 mod leases;
-mod orphans;
+mod leaving;
+mod leftovers;
 mod read_ahead;
 mod refill;
 mod reserve;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+
+use hilo_core::numbers::SequenceId;
 
 use crate::ffi;
 use crate::gucs;
@@ -48,6 +51,8 @@ pub struct Worker {
     sampled_at: Instant,
     active: bool,
     leases: leases::Due,
+    /// When it last logged that leases or leftovers could not be written.
+    complained_at: Option<Instant>,
     /// Whether [`Worker::record_roles`] has run.
     roles_recorded: bool,
 }
@@ -63,7 +68,7 @@ const TURN: Duration = Duration::from_millis(100);
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
-    let Ok(shared) = shared::get() else { return };
+    let Ok(shared) = shared::attach() else { return };
     let Some(place) = shared.enter(database, slices::my_number()) else { return };
     // The exit callback is registered before the connection is made, so that it runs after core has cleaned
     // up the connection.
@@ -81,6 +86,7 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     };
     settings();
     crate::catalog::init_process();
+    leaving::init();
     shared.retake_requests(database);
     Worker::new(shared, database, place).run();
 }
@@ -143,6 +149,7 @@ impl Worker {
             sampled_at: now,
             active: true,
             leases: leases::Due::default(),
+            complained_at: None,
             roles_recorded: false,
         }
     }
@@ -169,10 +176,19 @@ impl Worker {
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
         let created = self.create();
-        self.adopt_orphans();
-        self.write_off_leases();
-        let worked = self.serve() || created;
-        self.file_leases();
+        self.adopt_leftovers(transaction::BRIEFLY);
+        // What has come back is served before a new block. The first look at the leases holds up no caller.
+        let worked = match self.leases.is_known() {
+            true => {
+                self.file_leases();
+                self.serve()
+            }
+            false => {
+                let worked = self.serve();
+                self.file_leases();
+                worked
+            }
+        } || created;
         if worked {
             self.busy_at = Instant::now();
             self.active = true;
@@ -216,7 +232,7 @@ impl Worker {
         if kept || !(idle || crowded_out) {
             return false;
         }
-        let empty = self.adopt_orphans() & self.write_off_leases() & self.evict_all();
+        let empty = self.adopt_leftovers(self.patience()) & self.evict_all();
         // A worker that others wait for leaves even if something stays in memory: its database gets a worker
         // again when it needs one.
         let left =
@@ -244,6 +260,15 @@ impl Worker {
         Duration::from_millis(if transaction::is_ending() { 200 } else { 1_000 })
     }
 
+    /// Logs, once in a minute, what could not be done for a sequence.
+    fn complain(&mut self, what: &str, sequence: SequenceId, failure: &transaction::Failure) {
+        const PAUSE: Duration = Duration::from_secs(60);
+        if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
+            self.complained_at = Some(Instant::now());
+            log!("hilo could not {what} of sequence {sequence}: {}", failure.message);
+        }
+    }
+
     /// Sleeps until something is wanted, a sample is due, a retry is due, or it is time to leave.
     fn sleep(&self) {
         let mut due: Option<Duration> = self.retries.next();
@@ -258,7 +283,7 @@ impl Worker {
                 self.kept_at.map_or(Duration::ZERO, |at| AGAIN.saturating_sub(at.elapsed()));
             at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()).max(again));
         }
-        if self.has_orphans() || self.has_dead_leases() {
+        if self.has_leftovers() {
             at(AGAIN / 5);
         }
         if let Some(wait) = self.lease_due_in() {

@@ -9,6 +9,7 @@ use pgrx::prelude::*;
 
 use hilo_core::backoff;
 use hilo_core::numbers::{Index, Micros, Serial};
+use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
@@ -168,13 +169,15 @@ impl Worker {
         let frozen = locked.pool.is_frozen();
         // A waiter that finds nothing to take needs at least one.
         let waited_for = slot.waiting.load(SeqCst) > 0;
-        let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64);
         let known = locked.terms().is_some();
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
+        let ahead = slot.lease_ahead.load(Relaxed);
+        let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
+        let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
         let crowded = locked.pool.returned().is_crowded();
-        let lease_ended = slot.lease_ended.swap(0, AcqRel) != 0;
-        let content = available >= threshold.max(need) && !(at_end && waited_for) && !lease_ended;
+        let content =
+            available >= threshold.max(need) && !(at_end && waited_for) && !locked.is_to_reload();
         if known && !crowded && !frozen && locked.leaving.is_empty() && content {
             return None;
         }
@@ -198,6 +201,7 @@ impl Worker {
             serial: locked.serial(),
             version: slot.version.load(Relaxed),
             freezes: locked.freezes,
+            freed: locked.freed,
             available,
             need,
             demand,
@@ -342,7 +346,7 @@ impl Worker {
             }
             locked.reserved_to = Some(reserved.next_index);
             locked.untold = true;
-            locked.free_end = reserved.free_end;
+            (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
             locked.block = reserved.size;
             locked.thaw(plan.freezes);
             slot.threshold.store(reserved.threshold, Relaxed);

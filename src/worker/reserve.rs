@@ -6,8 +6,8 @@ use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::account::{self, LentRows, account};
-use super::leases;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
@@ -28,6 +28,8 @@ pub struct Plan {
     pub version: u64,
     /// How often the pool had been frozen.
     pub freezes: u64,
+    /// How often something had become free.
+    pub freed: u64,
     pub available: i64,
     /// How many indexes a session waits for.
     pub need: i64,
@@ -72,7 +74,8 @@ pub struct Reserved {
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: Index,
-    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog; else zero.
+    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog, and the highest
+    /// index if the worker is yet to file leases that have ended; else zero.
     pub free_end: Index,
     /// Empty if none was needed.
     pub block: Range,
@@ -133,8 +136,7 @@ pub fn reserve(
     if let Some(held) = held {
         let held = account::without(held, leaving);
         account::put(ids, &position, &sequence, leaving)?;
-        let filed = leases::file(ids, &position, &sequence, &held.ranges)?;
-        let rows = match leaving.is_empty() && !filed {
+        let rows = match leaving.is_empty() {
             true => LentRows::IfHeldBack,
             false => LentRows::Always,
         };
@@ -156,7 +158,10 @@ pub fn reserve(
     let limit = reserved.terms.mapping.limit();
     if position.next_index >= limit && !sequence.definition.ordered {
         next_command();
-        reserved.free_end = ranges::free_end(ids, &position)?;
+        reserved.free_end = match leases::any_ended(ids, id, node)? {
+            true => Index::MAX,
+            false => ranges::free_end(ids, &position)?,
+        };
     }
     // If ranges are leaving, the row is written even if it has not changed: a block among them that was not
     // acknowledged may be served after this commit.

@@ -51,6 +51,13 @@ impl Worker {
             let threshold = policy::threshold(locked.block, &demand, room, &settings);
             locked.slot.threshold.store(threshold, Relaxed);
         }
+        let ahead = locked.slot.lease_ahead.load(Relaxed);
+        let _ = locked.slot.lease_ahead.compare_exchange(
+            ahead,
+            policy::faded_lease_ahead(ahead),
+            Relaxed,
+            Relaxed,
+        );
         active
     }
 }

@@ -56,7 +56,7 @@ impl Worker {
         {
             self.nap(Some(STEP));
         }
-        let empty = self.adopt_orphans() & self.write_off_leases() & self.evict_all();
+        let empty = self.adopt_leftovers(self.patience()) & self.evict_all();
         let needed = !empty || self.shared.sessions_in(self.database) > 0;
         if needed && !is_stopping() {
             self.hand_over();

@@ -1,15 +1,15 @@
 //! `hilo_advance`: nothing up to a value is served any more, and a sequence never goes back.
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster};
 
-use super::{gap, gaps, give_back, lease, wait_until_filed};
+use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
 
 #[test]
 fn it_moves_a_sequence_on_and_never_back() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s'), hilo_create('falling', increment => -2)");
-    let advance = |client: &mut hilo_tests::Client, name: &str, to: i64| {
+    let advance = |client: &mut Client, name: &str, to: i64| {
         client.one::<i64>(&format!("SELECT hilo_advance('{name}', {to})"))
     };
     assert_eq!(advance(&mut client, "s", 0), 1);
@@ -72,6 +72,97 @@ fn it_is_transactional_and_refuses_what_it_cannot_do() {
     let cluster = Cluster::builder().node(0, 2).start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
-    client.refusal("SELECT hilo_advance('s', 50)").is("55000").helps();
+    for to in [50, 0] {
+        client.refusal(&format!("SELECT hilo_advance('s', {to})")).is("55000").helps();
+    }
+    cluster.finish();
+}
+
+/// What comes back from a lease that was open is not served either, also if the sequence was beyond the value already.
+/// Leases beyond it are left alone, and so is everything else.
+#[test]
+fn what_comes_back_from_below_it_is_not_served() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let below = lease(&mut client, "'s', 100");
+    let across = lease(&mut client, "'s', 100");
+    let beyond = lease(&mut client, "'s', 100");
+    for _ in 0..2 {
+        assert_eq!(client.one::<i64>("SELECT hilo_advance('s', 150)"), 301);
+    }
+    assert_eq!(gaps(&mut client, "s"), [], "nothing is renumbered");
+    assert_eq!(give_back(&mut client, &below, 10), 0);
+    assert_eq!(give_back(&mut client, &across, 160), 0);
+    assert_eq!(give_back(&mut client, &beyond, 210), 91);
+    wait_until_filed(&mut client);
+    assert_eq!(gaps(&mut client, "s"), [gap(10, 100, "altered"), gap(160, 200, "altered")]);
+    let mut used: Vec<i64> = (1..10).chain(101..160).chain(201..210).collect();
+    used.extend(client.draw("s", 5));
+    assert!(used.ends_with(&[210, 211, 212, 213, 214]), "{used:?}");
+    drop(client);
+    assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}
+
+/// It is undone with its transaction.
+#[test]
+fn a_rolled_back_advance_leaves_leases_alone() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let taken = lease(&mut client, "'s', 100");
+    client.run("BEGIN; SELECT hilo_advance('s', 50); ROLLBACK");
+    assert_eq!(give_back(&mut client, &taken, 10), 91);
+    wait_until_filed(&mut client);
+    assert_eq!(client.draw("s", 1), [10]);
+    cluster.finish();
+}
+
+/// A lease whose transaction is open is below it, too: that transaction takes it again.
+#[test]
+fn a_lease_that_has_not_committed_is_below_it() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut other = cluster.connect("postgres");
+    other.run("BEGIN");
+    lease(&mut other, "'s', 100");
+    let next = client.one::<i64>("SELECT hilo_advance('s', 50)");
+    assert!(next > 100, "{next}");
+    other.refusal("COMMIT").is("40001").helps();
+    let again = lease(&mut other, "'s', 100");
+    assert!(again.first >= next, "{again:?} after {next}");
+    // Its own lease is not in its way.
+    other.run("BEGIN");
+    let own = lease(&mut other, "'s', 10");
+    let next = other.one::<i64>(&format!("SELECT hilo_advance('s', {})", own.last));
+    other.run("COMMIT");
+    assert!(next > own.last, "{next} after {own:?}");
+    assert_eq!(give_back(&mut other, &own, own.first + 1), 0);
+    cluster.finish();
+}
+
+/// hilo_sync moves a sequence beyond what a column holds: such a value does not come back from a lease either.
+#[test]
+fn a_sync_does_not_let_values_of_the_column_come_back() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE t (id bigint PRIMARY KEY); SELECT hilo_create('s')");
+    let [taken, clear] = [(); 2].map(|()| lease(&mut client, "'s', 100"));
+    client.run("INSERT INTO t VALUES (50)");
+    assert_eq!(client.one::<i64>("SELECT hilo_sync('s', 't', 'id')"), 201);
+    assert_eq!(give_back(&mut client, &taken, 10), 0);
+    assert_eq!(give_back(&mut client, &clear, 110), 91);
+    wait_until_filed(&mut client);
+    assert_eq!(client.draw("s", 2), [110, 111]);
+    // What another transaction has just leased is not known to be in the column.
+    let mut other = cluster.connect("postgres");
+    other.run("BEGIN");
+    let pending = lease(&mut other, "'s', 100");
+    client.run(&format!("INSERT INTO t VALUES ({})", pending.first + 9));
+    let next = client.one::<i64>("SELECT hilo_sync('s', 't', 'id')");
+    assert!(next > pending.last, "{next} after {pending:?}");
+    other.refusal("COMMIT").is("40001").helps();
     cluster.finish();
 }

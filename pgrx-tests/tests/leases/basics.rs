@@ -194,6 +194,26 @@ fn find_gaps_knows_of_leases() {
     cluster.finish();
 }
 
+/// What is drawn one by one beside it does not make the next lease wait.
+#[test]
+fn a_lease_does_not_wait_for_what_others_have_drawn() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let waits = "SELECT waits FROM hilo_stat_sequences";
+    let ready = "SELECT in_current + in_standby >= 1000 FROM hilo_stat_sequences";
+    lease(&mut client, "'s', 1000");
+    let before = client.one::<i64>(waits);
+    for _ in 0..5 {
+        wait_until("the worker keeps as much ready", LONG, || client.one::<bool>(ready));
+        client.draw("s", 300);
+        wait_until("the worker keeps as much ready", LONG, || client.one::<bool>(ready));
+        assert_eq!(lease(&mut client, "'s', 1000").count, 1000);
+    }
+    assert_eq!(client.one::<i64>(waits), before, "waits");
+    cluster.finish();
+}
+
 /// Many sequences in one statement cost one commit, and the next such statement waits for none of them.
 #[test]
 fn many_in_one_statement_cost_one_commit_and_no_wait() {

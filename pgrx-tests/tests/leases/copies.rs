@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use hilo_tests::{ClientExt, Cluster, assert_unique};
+use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 use super::{gap, gaps, give_back, lease, wait_until_filed};
 
@@ -92,4 +92,45 @@ fn a_replica_keeps_leases_out() {
     let own = lease(&mut here, "'s', 10");
     assert_eq!(give_back(&mut here, &own, own.first), 10);
     replica.finish();
+}
+
+/// A server becomes another node, and a second server takes its former place. The leases that the first one made end
+/// there, and leave alone what the second one serves from.
+#[test]
+fn leases_of_a_former_node_leave_its_successor_alone() {
+    let start = || Cluster::builder().logical().own_identity().node(0, 3).start_with_hilo();
+    let (first, second) = (start(), start());
+    let mut here = first.connect("postgres");
+    here.run(
+        "SELECT hilo_create('s'); CREATE PUBLICATION old FOR TABLE hilo.sequence, hilo.position",
+    );
+    let [back, late] = [(); 2].map(|()| lease(&mut here, "'s', 10, ttl => '1 hour'"));
+    second.subscribe("old", &first, "old", "");
+    let mut there = second.connect("postgres");
+    there.run("DROP SUBSCRIPTION old");
+    first.configure("hilo.node_id", "2");
+    first.reload();
+    wait_until("it is another node", LONG, || here.one::<String>("SHOW hilo.node_id") == "2");
+    let mut seen = here.draw("s", 100);
+    seen.extend(there.draw("s", 100));
+    there.run("CREATE PUBLICATION new FOR TABLE hilo.position");
+    first.subscribe("new", &second, "new", "");
+    let row = "SELECT concat_ws(' ', epoch, next_index, settled_index, incarnation, system_id)
+                 FROM hilo.position WHERE node = 0";
+    assert_eq!(here.one::<String>(row), there.one::<String>(row));
+    assert_eq!(give_back(&mut here, &back, back.first + 4), 0);
+    here.run(&format!("SELECT hilo_lease_renew('{}', '1ms')", late.token));
+    wait_until_filed(&mut here);
+    assert_eq!(here.one::<String>(row), there.one::<String>(row));
+    let expected =
+        [gap(back.first + 4, back.last, "altered"), gap(late.first, late.last, "expired")];
+    let mut known = gaps(&mut here, "s");
+    known.retain(|known| known.0 <= late.last);
+    assert_eq!(known, expected);
+    seen.extend(here.draw("s", 500));
+    seen.extend(there.draw("s", 500));
+    seen.extend(late.values());
+    seen.extend(back.values());
+    assert_unique("s", &seen);
+    first.finish();
 }

@@ -151,3 +151,69 @@ fn rename_alter_and_drop() {
     assert_eq!(lease(&mut client, "'t', 10").first, 1);
     cluster.finish();
 }
+
+/// From the moment a drop has the sequence, nobody leases from it: whoever tries waits, as for a sequence of core's, and
+/// finds it gone, or gets a lease after a rollback.
+#[test]
+fn nobody_leases_from_what_is_being_dropped() {
+    for ends in ["COMMIT", "ROLLBACK"] {
+        let cluster = Cluster::with_hilo();
+        let mut client = cluster.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        let mut other = cluster.connect("postgres");
+        // Values are ready, and the session knows the sequence.
+        lease(&mut other, "'s', 10");
+        let pid = other.one::<i32>("SELECT pg_backend_pid()");
+        client.run("BEGIN");
+        client.run("SELECT hilo_drop('s')");
+        let leasing = std::thread::spawn(move || {
+            let taken = other.query_one("SELECT count FROM hilo_lease('s', 10)", &[]);
+            taken
+                .map(|row| row.get::<_, i64>(0))
+                .map_err(|error| error.code().map(|c| c.code().to_owned()))
+        });
+        let waiting =
+            format!("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = {pid}");
+        let mut watcher = cluster.connect("postgres");
+        wait_until("the lease waits", LONG, || watcher.one::<Option<bool>>(&waiting) == Some(true));
+        client.run(ends);
+        let taken = leasing.join().expect("the session ends");
+        match ends {
+            "COMMIT" => assert_eq!(taken, Err(Some("42704".to_owned()))),
+            _ => assert_eq!(taken, Ok(10)),
+        }
+        let left = if ends == "COMMIT" { 0 } else { 2 };
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo.lease"), left, "{ends}");
+        cluster.finish();
+    }
+}
+
+/// A released column keeps what its leases have lost, as it keeps all gaps.
+#[test]
+fn a_release_keeps_what_was_leased_as_gaps() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id')");
+    let [open, back, revoked, used] = [(); 4].map(|()| lease(&mut client, "'t_id_seq', 100"));
+    client.run("BEGIN");
+    give_back(&mut client, &back, 150);
+    give_back(&mut client, &used, 401);
+    client.run(&format!("SELECT hilo_lease_revoke('{}')", revoked.token));
+    client.run("SELECT hilo_release('t', 'id')");
+    client.run("COMMIT");
+    // An adoption gives them to the sequence of that column.
+    client.run("SELECT hilo_adopt('t', 'id')");
+    let mut known = gaps(&mut client, "t_id_seq");
+    known.retain(|gap| gap.0 <= 400);
+    let expected = [
+        gap(open.first, open.last, "revoked"),
+        gap(150, back.last, "altered"),
+        gap(revoked.first, revoked.last, "revoked"),
+    ];
+    assert_eq!(known, expected);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo.lease"), 0);
+    let next = client.one::<i64>("INSERT INTO t DEFAULT VALUES RETURNING id");
+    assert!(next > 400, "{next}");
+    client.refusal(&format!("SELECT hilo_lease_return('{}')", open.token)).is("42704");
+    cluster.finish();
+}

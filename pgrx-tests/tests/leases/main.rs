@@ -9,6 +9,7 @@ mod concurrency;
 mod copies;
 mod definitions;
 mod expiry;
+mod filing;
 mod privileges;
 mod rollback;
 

@@ -13,6 +13,7 @@ use super::{alter_table, lock};
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::leases;
 use crate::catalog::name::Name;
 use crate::catalog::privileges;
 use crate::catalog::ranges;
@@ -60,7 +61,9 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence);
     let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
-    ranges::keep_gaps(&catalog_oids().or_raise(), &sequence, its_column).or_raise();
+    let ids = catalog_oids().or_raise();
+    leases::write_off(&ids, sequence.id).or_raise();
+    ranges::keep_gaps(&ids, &sequence, its_column).or_raise();
     definer::remove(locked);
     oid.into()
 }

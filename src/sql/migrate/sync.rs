@@ -3,6 +3,7 @@
 //! What counts is that no value of the column is served again. Most values that are yet to be served lie beyond
 //! all that the column holds, or do so after the move. Others are held by sessions, or are free: below the
 //! largest value of the column, but not in it. They stay as they are, so a sequence that is in use loses nothing.
+//! What is leased is its holder's; but if the column holds values of it, nothing that comes back is served again.
 
 use std::collections::HashSet;
 
@@ -14,6 +15,7 @@ use hilo_core::range::Range;
 use super::adopt::column_name;
 use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::leases::Lease;
 use crate::catalog::missing;
 use crate::catalog::numbering;
 use crate::catalog::privileges::Privileges;
@@ -22,7 +24,7 @@ use crate::session::slice_table;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::definer::{self, By};
 use crate::sql::unserved::{self, Unserved};
-use crate::sql::{nextval, renumber};
+use crate::sql::{nextval, open_leases, renumber};
 
 sql_functions!(hilo_sync);
 
@@ -44,6 +46,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    pass_leases(sequence, &column);
     let next =
         match column.furthest(sequence.definition.direction(), sequence.definition.last_bound()) {
             // The values of a sequence that cycles come again in any case.
@@ -65,6 +68,19 @@ fn unserved(sequence: &Sequence) -> Unserved {
     unserved::unserved(sequence, node)
 }
 
+/// Makes sure that no value of the column comes back from a lease.
+fn pass_leases(sequence: &Sequence, column: &Column) {
+    let open = open_leases::of(sequence).or_raise();
+    let spans: Vec<(i64, i64)> = open.iter().map(Lease::span).collect();
+    let suspects = column.values_within(&spans);
+    let holds_any = |lease: &Lease| {
+        suspects
+            .iter()
+            .any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
+    };
+    open_leases::pass(sequence, holds_any).or_raise();
+}
+
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
 fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
     let before = unserved(sequence);
@@ -72,14 +88,14 @@ fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
     if before.next().is_some_and(|next| !direction.is_beyond(next, taken)) {
         return true;
     }
-    let Some(held) = &before.held else { return true };
-    let suspects: HashSet<i64> = column.values_within(&spans(&before, held)).into_iter().collect();
+    let Some(held) = before.all_held() else { return true };
+    let suspects: HashSet<i64> = column.values_within(&spans(&before, &held)).into_iter().collect();
     if suspects.is_empty() {
         return false;
     }
     // A value that was served meanwhile and is in the column now is held no more.
     let after = unserved(sequence);
-    let Some(held) = &after.held else { return true };
+    let Some(held) = after.all_held() else { return true };
     suspects.into_iter().any(|value| {
         after
             .mapping

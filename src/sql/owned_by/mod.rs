@@ -12,6 +12,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
 use crate::errors::HiloError;
+use crate::gucs;
 use crate::shared;
 
 /// The kinds of relations whose columns may own a sequence.
@@ -66,6 +67,7 @@ fn lock_table(schema: Option<&CStr>, table: &CStr) -> pg_sys::Oid {
 /// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
 /// owner.
 pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
+    check_sessions()?;
     // SAFETY: look-ups in system caches, inside a transaction; the table is locked.
     let (kind, persistence) = unsafe {
         (
@@ -80,6 +82,11 @@ pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloErr
         return Err(HiloError::OwnersDiffer(column.describe()));
     }
     Ok(())
+}
+
+/// Checks that no session drops, truncates or writes a table without hilo's hooks.
+pub(super) fn check_sessions() -> Result<(), HiloError> {
+    if gucs::loaded_by_all_sessions() { Ok(()) } else { Err(HiloError::NotInAllSessions) }
 }
 
 /// The role that owns a table; InvalidOid if the table does not exist.

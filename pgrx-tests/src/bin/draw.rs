@@ -1,0 +1,51 @@
+//! Prints values of sequence `orders`, one in a line, until the standard input ends; then returns what is left. The
+//! same as examples/leases-python/draw.py, with the Rust client.
+
+use std::env::var;
+use std::io::{Read, stdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use hilo_client::{Client, Sequence};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio_postgres::Config;
+
+fn config() -> Config {
+    let variable = |name: &str| var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let mut config = Config::new();
+    config
+        .host(variable("PGHOST"))
+        .port(variable("PGPORT").parse().expect("PGPORT is a number"))
+        .user(variable("PGUSER"))
+        .dbname(variable("PGDATABASE"));
+    config
+}
+
+async fn draw(orders: Sequence, ended: Arc<AtomicBool>) {
+    while !ended.load(Relaxed) {
+        println!("{}", orders.next().await.expect("a value"));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let client = Client::builder(config())
+        .buffer(Duration::from_secs(2))
+        .ttl(Duration::from_secs(600))
+        .connect()
+        .await
+        .expect("a client");
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut drawing = JoinSet::new();
+    for _ in 0..4 {
+        drawing.spawn(draw(client.sequence("orders"), ended.clone()));
+    }
+    spawn_blocking(|| stdin().read_to_end(&mut Vec::new()).expect("the input ends"))
+        .await
+        .expect("it is read");
+    ended.store(true, Relaxed);
+    drawing.join_all().await;
+    client.shutdown().await.expect("all is returned");
+}

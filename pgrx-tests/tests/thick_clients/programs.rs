@@ -1,0 +1,212 @@
+//! The programs, beside sessions with `hilo_nextval`, through the accidents of a server.
+
+use hilo_tests::example::{DATABASE, Example, OWNER};
+use hilo_tests::{ClientExt, LONG, Mode, wait_until};
+
+use super::{Drawer, assert_explained, beside_sessions, cluster, lost, programs, start};
+
+/// Nobody is killed: nothing is lost.
+#[test]
+fn after_a_clean_end_only_what_is_yet_to_be_served_is_missing() {
+    let cluster = cluster();
+    let programs = programs(&cluster);
+    let mut drawn = Vec::new();
+    let mut seen = beside_sessions(&cluster, |_| {
+        let mut drawers = start(&cluster, programs);
+        drawers.iter_mut().for_each(|drawer| drawer.draws(3000));
+        drawn.extend(drawers.into_iter().flat_map(Drawer::end));
+    });
+    seen.extend(drawn);
+    assert_explained(&cluster, &seen);
+    let mut client = cluster.connect(DATABASE);
+    for reason in ["crash", "expired", "revoked", "discarded", "altered"] {
+        assert_eq!(lost(&mut client, reason), 0, "{reason}");
+    }
+    cluster.finish();
+}
+
+/// The server is killed twice. The programs serve from memory until it is back, and one of them is killed too.
+#[test]
+fn nothing_comes_twice_when_the_server_is_killed() {
+    let cluster = cluster();
+    let programs = programs(&cluster);
+    let mut drawn = Vec::new();
+    let mut seen = beside_sessions(&cluster, |pause| {
+        let mut drawers = start(&cluster, programs);
+        for _ in 0..2 {
+            drawers.iter_mut().for_each(|drawer| drawer.draws(5000));
+            let paused = pause.lock();
+            cluster.kill9_postmaster();
+            // From memory: there is no server.
+            drawers.iter_mut().for_each(|drawer| drawer.draws(200));
+            cluster.start();
+            drop(paused);
+            drawers.iter_mut().for_each(|drawer| drawer.draws(10_000));
+        }
+        let mut killed = drawers.pop().expect("there are several");
+        killed.child.kill().expect("it can be killed");
+        killed.child.wait().expect("it can be waited for");
+        drawn.extend(killed.values());
+        drawn.extend(drawers.into_iter().flat_map(Drawer::end));
+    });
+    seen.extend(drawn);
+    let mut client = cluster.connect(DATABASE);
+    let holders = client.all::<String>("SELECT DISTINCT holder FROM hilo_leases");
+    assert_eq!(holders.len(), 1, "only the one that was killed holds something: {holders:?}");
+    client
+        .query_one("SELECT hilo_lease_revoke(holder => $1)", &[&holders[0]])
+        .expect("the leases can be revoked");
+    assert_explained(&cluster, &seen);
+    cluster.finish();
+}
+
+/// The rows of a lease have arrived, and the reply to the commit never comes: nothing of it is served, though the lease
+/// has been committed.
+#[test]
+fn nothing_is_served_before_its_commit_is_confirmed() {
+    let cluster = cluster();
+    // The worker need not commit, which it could not.
+    cluster.connect_as(OWNER, DATABASE).run("SELECT hilo_alter('orders', block_size => 10000000)");
+    let programs = programs(&cluster);
+    let mut drawers = start(&cluster, programs);
+    drawers.iter_mut().for_each(|drawer| drawer.draws(1000));
+    let count = drawers.len() as i64;
+    // From here on no commit returns.
+    cluster.configure("synchronous_standby_names", "nobody");
+    cluster.reload();
+    let mut client = cluster.connect(DATABASE);
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                    WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";
+    wait_until("all wait for their commits", LONG, || client.one::<i64>(waiting) == count);
+    cluster.kill9_postmaster();
+    cluster.configure("synchronous_standby_names", "");
+    cluster.start();
+    let mut client = cluster.connect(DATABASE);
+    let open = client.one::<i64>("SELECT count(*) FROM hilo_leases");
+    assert!(open >= count, "{open} leases have been committed");
+    drawers.iter_mut().for_each(|drawer| drawer.draws(10_000));
+    let seen: Vec<i64> = drawers.into_iter().flat_map(Drawer::end).collect();
+    // At their ends the programs revoke what they have never learned of.
+    assert!(lost(&mut client, "revoked") > 0);
+    let ranges = client
+        .query("SELECT first, last FROM hilo_gaps WHERE reason = 'revoked'", &[])
+        .expect("the gaps can be read");
+    for range in &ranges {
+        let (first, last): (i64, i64) = (range.get(0), range.get(1));
+        let served = seen.iter().find(|value| (first..=last).contains(value));
+        assert_eq!(
+            served, None,
+            "it is of the lease {first} to {last}, whose commit nobody confirmed"
+        );
+    }
+    assert_explained(&cluster, &seen);
+    cluster.finish();
+}
+
+/// The server is stopped: what is in memory is served, then callers get an error at their deadline. When it is back,
+/// they go on with new values.
+#[test]
+fn an_outage_is_noticed_when_memory_is_empty() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import psycopg
+import sys
+with HiloClient(first=100, timeout=1) as ids:
+    print(ids.next('orders'), flush=True)
+    input()
+    try:
+        while True:
+            print(ids.next('orders'), flush=True)
+    except TimeoutError as error:
+        assert isinstance(error.__cause__, psycopg.OperationalError), error.__cause__
+    print(0, flush=True)
+    input()
+    ids._timeout = 60
+    print(ids.next('orders'), flush=True)
+    sys.stdin.read()
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let mut drawer = Drawer::start(&cluster, 0, command);
+    drawer.prints("a value", |values| !values.is_empty());
+    cluster.stop(Mode::Fast);
+    drawer.tell("\n");
+    drawer.prints("that memory is empty", |values| values.ends_with(&[0]));
+    assert_eq!(drawer.values()[..100], (1..=100).collect::<Vec<_>>());
+    cluster.start();
+    drawer.tell("\n");
+    drawer.prints("a value again", |values| !values.ends_with(&[0]));
+    let mut seen = drawer.end();
+    seen.retain(|value| *value != 0);
+    assert_explained(&cluster, &seen);
+    assert_eq!(lost(&mut cluster.connect(DATABASE), "revoked"), 0);
+    cluster.finish();
+}
+
+/// Two hundred sequences that run low together are refilled together, and one that cannot be refilled holds up none.
+#[test]
+fn many_sequences_are_refilled_by_one_transaction() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import psycopg
+with HiloClient(first=10, pace=2) as ids:
+    names = [f'many-{n}' for n in range(200)]
+    for name in names:
+        ids.next(name)
+    try:
+        ids.next('unknown')
+    except psycopg.errors.UndefinedObject:
+        print(0, flush=True)
+    for name in names:
+        for _ in range(5):
+            ids.next(name)
+    input()
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let create = "SELECT hilo_create('many-' || n) FROM generate_series(0, 199) n";
+    cluster.connect_as(OWNER, DATABASE).run(create);
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let mut drawer = Drawer::start(&cluster, 0, command);
+    drawer.prints("that one is unknown", |values| values == [0]);
+    let mut client = cluster.connect(DATABASE);
+    let refilled = "FROM hilo.lease WHERE first_value > 1 AND ended IS NULL";
+    let count = format!("SELECT count(*) {refilled}");
+    wait_until("all have been refilled", LONG, || client.one::<i64>(&count) == 200);
+    let transactions: i64 = client.one(&format!("SELECT count(DISTINCT xmin::text) {refilled}"));
+    assert!(transactions <= 3, "{transactions} transactions");
+    drawer.tell("\n");
+    drawer.end();
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0);
+    for reason in ["discarded", "expired", "revoked"] {
+        assert_eq!(lost(&mut client, reason), 0, "{reason}");
+    }
+    cluster.finish();
+}
+
+/// Keys are made of the value, the lease's format and the server's prefix.
+#[test]
+fn keys_are_those_of_the_server() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import psycopg
+formats = ['{name}/{server}{value}', '{value:04}', '{server}{{{value:019}}}{name}', '{{name}} {value:01}', '\u{e9}{value}']
+create = 'SELECT hilo_create(%s, %s, min_value => -20000, key_format => %s)'
+with HiloClient() as ids, psycopg.connect(autocommit=True) as connection:
+    for format in formats:
+        for start in [-12345, -7, 0, 42, 123456789]:
+            name = f'{format} {start}'
+            connection.execute(create, [name, start, format])
+            [key] = connection.execute('SELECT hilo_key(%s, %s)', [name, start]).fetchone()
+            assert (made := ids.next_key(name)) == key, (made, key)
+            print(start, flush=True)
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let prefix = format!("ALTER DATABASE {DATABASE} SET hilo.server_prefix = 'North/'");
+    cluster.connect(DATABASE).run(&prefix);
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    assert_eq!(Drawer::start(&cluster, 0, command).end().len(), 25);
+    cluster.finish();
+}

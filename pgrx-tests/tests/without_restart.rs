@@ -1,0 +1,157 @@
+//! From PostgreSQL 17 on, hilo needs no restart of the server: its memory comes with the first call, or with the sessions
+//! that load the library when they begin. What only a library in all sessions can do is refused until it is.
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until};
+
+/// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
+fn unprepared() -> Option<Cluster> {
+    let cluster = Cluster::builder().preload(false).start();
+    if cluster.version() < 170_000 {
+        // What such a server says is in `bad_input.rs` and `messages.rs`.
+        cluster.finish();
+        return None;
+    }
+    cluster.connect("postgres").run("CREATE EXTENSION hilo");
+    Some(cluster)
+}
+
+fn has_loaded(client: &mut Client) -> bool {
+    // A setting of the library's is known where the library is loaded.
+    client.one("SELECT count(*) = 1 FROM pg_settings WHERE name = 'hilo.max_sequences'")
+}
+
+/// The first call is all that a server needs. Sessions share what is in memory, and give back what they have not used.
+#[test]
+fn the_first_call_is_enough() {
+    let Some(cluster) = unprepared() else { return };
+    let mut one = cluster.connect("postgres");
+    assert!(!has_loaded(&mut one));
+    one.run("SELECT hilo_create('s')");
+    let mut seen = one.draw("s", 10);
+    let mut two = cluster.connect("postgres");
+    seen.extend(two.draw("s", 10));
+    seen.extend(one.draw("s", 10));
+    assert_unique("s", &seen);
+    assert!(has_loaded(&mut two));
+    assert_eq!(one.one::<i64>("SELECT count(*) FROM hilo_stat_backends"), 2);
+    drop((one, two));
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    seen.extend(client.draw("s", 100));
+    assert_unique("s", &seen);
+    cluster.finish();
+}
+
+/// Crashes of all kinds under load: no value twice, as with a library that the server loads.
+#[test]
+fn nothing_comes_twice_after_a_crash() {
+    let Some(cluster) = unprepared() else { return };
+    let sources = Source::three_kinds(&cluster);
+    let load = Load { reconnect: true, ..Load::sixteen_sessions(2) };
+    load.run_during(&cluster, &sources, || {
+        let faults: [&dyn Fn(); 3] = [
+            &|| cluster.crash(cluster.wait_for_worker("postgres")),
+            &|| {
+                cluster.kill9_postmaster();
+                cluster.start();
+            },
+            &|| {
+                cluster.stop(Mode::Fast);
+                cluster.start();
+            },
+        ];
+        for (done, fault) in faults.iter().enumerate() {
+            wait_until("another quarter has been drawn", 3 * LONG, || {
+                Source::seen_of(&sources) >= load.total() * (done + 1) / 4
+            });
+            fault();
+        }
+    });
+    sources.iter().for_each(Source::assert_kept);
+}
+
+/// A column depends on a sequence only if every session of its database heeds that: not the sessions of one role, nor this
+/// session alone.
+#[test]
+fn a_column_depends_on_hilo_only_if_all_sessions_load_it() {
+    let Some(cluster) = unprepared() else { return };
+    let table = "CREATE TABLE t (id bigserial PRIMARY KEY);
+                 CREATE TABLE a (id bigint GENERATED ALWAYS AS IDENTITY);
+                 CREATE TABLE o (id bigint)";
+    let mut client = cluster.connect("postgres");
+    client.run(table);
+    let calls = [
+        "SELECT hilo_adopt('t', 'id')",
+        "SELECT hilo_adopt('a', 'id')",
+        "SELECT hilo_create('o', owned_by => 'o.id')",
+    ];
+    for set in [
+        "",
+        "SET session_preload_libraries = 'hilo'",
+        "ALTER ROLE postgres SET session_preload_libraries = 'hilo'",
+        "ALTER DATABASE postgres SET session_preload_libraries = 'hilo_or_not'",
+    ] {
+        if set.starts_with("SET") {
+            client.run(set);
+        } else if set.ends_with("'hilo'") {
+            client.run(set);
+            client = cluster.connect("postgres");
+        }
+        for call in calls {
+            client
+                .refusal(call)
+                .is("55000")
+                .says("must be loaded in all sessions")
+                .hints("session_preload_libraries = 'hilo'");
+        }
+        client.run(
+            "RESET session_preload_libraries; ALTER ROLE postgres RESET session_preload_libraries",
+        );
+    }
+    client.run("ALTER DATABASE postgres SET session_preload_libraries = auto_explain, hilo");
+    let mut client = cluster.connect("postgres");
+    calls.iter().for_each(|call| client.run(call));
+    // A session that has called nothing heeds them.
+    let mut other = cluster.connect("postgres");
+    other.refusal("INSERT INTO a VALUES (1)").is("428C9");
+    other.run("TRUNCATE t RESTART IDENTITY; DROP TABLE o");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences WHERE name = 'o'"), 0);
+    cluster.finish();
+}
+
+/// A session that has not loaded the library may drop what hilo uses: the extension, a role, a database. What comes after
+/// that has nothing to do with what was in memory.
+#[test]
+fn drops_by_sessions_that_know_nothing_of_hilo() {
+    let Some(cluster) = unprepared() else { return };
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE ROLE app LOGIN; SELECT hilo_create('s'); SELECT hilo_set_owner('s', 'app')");
+    let mut seen = client.draw("s", 10);
+    wait_until("the worker has recorded the role", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_shdepend WHERE refobjid = 'app'::regrole") > 0
+    });
+    let mut stranger = cluster.connect("postgres");
+    stranger.refusal("DROP ROLE app").is("2BP01");
+    seen.extend(client.draw("s", 10));
+    assert_unique("s", &seen);
+    stranger.run("DROP EXTENSION hilo CASCADE");
+    assert!(!has_loaded(&mut stranger));
+    client.refusal("SELECT hilo_nextval('s')").is("42883");
+    stranger.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
+    for client in [&mut client, &mut stranger] {
+        client.run("SELECT hilo_nextval('s')");
+    }
+    assert!(client.one::<i64>("SELECT max(hilo_nextval('s')) FROM generate_series(1, 10)") > 10);
+    stranger.run("CREATE DATABASE shop");
+    let mut shop = cluster.connect("shop");
+    shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s'); SELECT hilo_nextval('s')");
+    drop(shop);
+    let mut stranger = cluster.connect("postgres");
+    stranger.run("DROP DATABASE shop WITH (FORCE)");
+    stranger.run("CREATE DATABASE shop");
+    let mut shop = cluster.connect("shop");
+    shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
+    assert_eq!(shop.draw("s", 1), [1]);
+    cluster.finish();
+}

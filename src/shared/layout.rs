@@ -1,0 +1,153 @@
+//! What lies where in the shared memory.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use pgrx::pg_sys;
+
+use super::auto_create::{REQUESTS, Request};
+use super::directory::Entry;
+use super::pending::{PENDING, Pending};
+use super::slices::{Backend, Slice};
+use super::slot::{Guarded, Slot};
+use super::workers::Worker;
+use super::{Control, LOCKS, Shared, random_id};
+use crate::gucs;
+
+const TRANCHE: &CStr = c"hilo";
+
+/// In bytes; each part begins at a multiple of it.
+const ALIGNMENT: usize = align_of::<Slot>();
+
+/// How many of each part there are. [`offsets`](Self::offsets) says where each part begins.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Layout {
+    slots: usize,
+    backends: usize,
+    slices_per_backend: usize,
+    workers: usize,
+}
+
+impl Layout {
+    pub fn from_settings() -> Layout {
+        // SAFETY: both are set before the library's hooks run.
+        let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
+        // A few spare slots, so that as many sequences as the setting says can be active while others are
+        // flushed.
+        let sequences = gucs::max_sequences();
+        Layout {
+            slots: sequences + sequences / 32,
+            backends: backends as usize,
+            slices_per_backend: gucs::max_backend_slices(),
+            workers: workers as usize + 1,
+        }
+    }
+
+    /// The places for names: few enough of the slots' names share one.
+    fn names(&self) -> usize {
+        2 * self.slots
+    }
+
+    fn offsets(&self) -> ([usize; 13], usize) {
+        let sizes = [
+            size_of::<Slot>() * self.slots,
+            size_of::<AtomicU32>() * self.slots,
+            size_of::<AtomicU64>() * self.slots.div_ceil(64),
+            size_of::<Worker>() * self.workers,
+            size_of::<Backend>() * self.backends,
+            size_of::<Slice>() * self.backends * self.slices_per_backend,
+            size_of::<Request>() * REQUESTS,
+            size_of::<Guarded>() * self.slots,
+            size_of::<AtomicU32>() * self.names(),
+            size_of::<Pending>() * PENDING,
+            size_of::<Entry>() * self.slots,
+            size_of::<AtomicU32>() * self.slots,
+            size_of::<pg_sys::LWLockPadded>() * LOCKS,
+        ];
+        let mut end = size_of::<Control>();
+        let starts = sizes.map(|size| {
+            let start = end;
+            end = (start + size).next_multiple_of(ALIGNMENT);
+            start
+        });
+        (starts, end)
+    }
+
+    /// How much memory to ask for, in bytes.
+    pub fn size(&self) -> usize {
+        self.offsets().1 + ALIGNMENT
+    }
+
+    /// Makes new memory ready for use.
+    ///
+    /// # Safety
+    /// As for [`shared`](Self::shared), and no other process sees the memory yet.
+    pub unsafe fn fill(&self, memory: *mut c_void) {
+        let base = base(memory);
+        // SAFETY: aligning skips less than the ALIGNMENT bytes that `size` adds. The control block is at the beginning, and
+        // all zeros are a valid one.
+        unsafe {
+            std::ptr::write_bytes(base, 0, self.offsets().1);
+            let control = &mut *(base as *mut Control);
+            control.incarnation = random_id();
+            control.tranche = pg_sys::LWLockNewTrancheId();
+        }
+        // SAFETY: as the caller says.
+        let shared = unsafe { self.shared(memory) };
+        for at in 0..LOCKS {
+            // SAFETY: there are so many locks.
+            unsafe {
+                pg_sys::LWLockInitialize(
+                    &raw mut (*shared.locks.add(at)).lock,
+                    shared.control.tranche,
+                )
+            }
+        }
+        shared.fill();
+    }
+
+    /// The parts of filled memory, as this process sees it.
+    ///
+    /// # Safety
+    /// `memory` has at least [`size`](Self::size) bytes and stays mapped for the life of the process.
+    pub unsafe fn shared(&self, memory: *mut c_void) -> Shared {
+        let base = base(memory);
+        let starts = self.offsets().0;
+        // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when zeroed, except for
+        // what `fill` writes before another process can look.
+        let shared = unsafe {
+            let part = |at: usize| base.add(starts[at]) as *mut c_void;
+            Shared {
+                control: &*(base as *const Control),
+                slots: std::slice::from_raw_parts(part(0) as *const Slot, self.slots),
+                guarded: std::slice::from_raw_parts(part(7) as *const Guarded, self.slots),
+                free: std::slice::from_raw_parts(part(1) as *const AtomicU32, self.slots),
+                wanted: std::slice::from_raw_parts(
+                    part(2) as *const AtomicU64,
+                    self.slots.div_ceil(64),
+                ),
+                workers: std::slice::from_raw_parts(part(3) as *const Worker, self.workers),
+                backends: std::slice::from_raw_parts(part(4) as *const Backend, self.backends),
+                slices: std::slice::from_raw_parts(
+                    part(5) as *const Slice,
+                    self.backends * self.slices_per_backend,
+                ),
+                names: std::slice::from_raw_parts(part(8) as *const AtomicU32, self.names()),
+                pending: std::slice::from_raw_parts(part(9) as *const Pending, PENDING),
+                requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
+                slices_per_backend: self.slices_per_backend,
+                entries: std::slice::from_raw_parts(part(10) as *const Entry, self.slots),
+                buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),
+                locks: part(12) as *mut pg_sys::LWLockPadded,
+            }
+        };
+        // SAFETY: the name is static. Other processes name it for themselves.
+        unsafe { pg_sys::LWLockRegisterTranche(shared.control.tranche, TRANCHE.as_ptr()) };
+        shared
+    }
+}
+
+fn base(memory: *mut c_void) -> *mut u8 {
+    (memory as usize).next_multiple_of(ALIGNMENT) as *mut u8
+}

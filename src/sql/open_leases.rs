@@ -1,0 +1,30 @@
+//! The open leases of a sequence on this node, whose rests may be served when they come back.
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::leases::{self, Lease};
+use crate::catalog::table::{LockWait, RowLock};
+use crate::catalog::{catalog_oids, numbering, positions};
+use crate::errors::HiloError;
+
+pub(super) fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
+    let ids = catalog_oids()?;
+    match positions::find(&ids, sequence.id, numbering::node()?)? {
+        Some(position) => leases::open_of(&ids, &position),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Makes sure that nothing which comes back from those that `picks` picks is served again. Waits for transactions that end
+/// one of them.
+pub(super) fn pass(sequence: &Sequence, picks: impl Fn(&Lease) -> bool) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    for lease in of(sequence)?.iter().filter(|lease| picks(lease)) {
+        // One that has ended meanwhile is yet to be served, or was filed.
+        if let RowLock::Locked(locked) = leases::lock(&ids, &lease.id, LockWait::Block)?
+            && locked.lease.ended.is_none()
+        {
+            locked.pass();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Takes up what has no owner any more: the orphaned slices, whose sessions found no room to return them, and what rolled
+//! back transactions had leased out.
+
+use std::time::Duration;
+
+use hilo_core::range::Range;
+
+use super::Worker;
+use super::evict::{self, From, Outcome};
+use super::leaving::{self, Leftover};
+use super::transaction::{self, Failure, LOCKED};
+use crate::catalog;
+use crate::errors::HiloError;
+use crate::shared::slices::IndexSpace;
+
+/// The most ranges in one transaction.
+const BATCH: usize = 256;
+
+impl Worker {
+    /// Returns what the orphaned slices of this database hold to the pools; writes the others, and what rolled back
+    /// transactions had leased out, to the catalog. Waits no longer than `patience` for a lock on the tables. Returns
+    /// whether nothing is left.
+    pub(super) fn adopt_leftovers(&mut self, patience: Duration) -> bool {
+        let (shared, database) = (self.shared, self.database.to_u32());
+        let mut slices = Vec::new();
+        for slice in shared.orphans() {
+            let Some(state) = slice.orphaned() else { continue };
+            let (index_space, rest) = (slice.index_space(), slice.rest());
+            if index_space.key.database != database || !slice.begin_leaving(state) {
+                continue;
+            }
+            if shared.return_range(&index_space, rest) {
+                shared.adopt(slice);
+            } else {
+                slice.stays();
+                slices.push(Leftover::Slice { slice, state, index_space, rest });
+            }
+        }
+        let dead = shared.dead_pending().filter(|held| held.index_space.key.database == database);
+        let leases = dead.map(Leftover::Lease).collect();
+        let mut all = true;
+        // Until a transaction commits, all that it writes still counts as held. So it writes an index space once.
+        for mut leftovers in [slices, leases] {
+            leftovers.sort_unstable_by_key(|leftover| {
+                let IndexSpace { key, node, epoch } = *leftover.index_space();
+                (key.extension, key.sequence, node, epoch, leftover.range())
+            });
+            for batch in leftovers.chunks(BATCH) {
+                match self.write_each(batch, patience) {
+                    Ok(done) => all &= done,
+                    // Somebody has locked a table: nothing can be written now.
+                    Err(_) => return false,
+                }
+                if !transaction::is_ending() {
+                    self.serve();
+                }
+            }
+        }
+        all
+    }
+
+    pub(super) fn has_leftovers(&self) -> bool {
+        let database = self.database.to_u32();
+        self.shared.orphans().any(|slice| slice.index_space().key.database == database)
+            || self.shared.dead_pending().any(|held| held.index_space.key.database == database)
+    }
+
+    /// Writes leftovers to the catalog in one transaction, or, if that fails, those of each index space in one of its own,
+    /// so that one fault takes no other sequence down with it. Returns whether all of them were written; fails only if a
+    /// table is locked.
+    fn write_each(&mut self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
+        match self.write(batch, patience) {
+            Err(failure) if failure.sqlstate != LOCKED => {}
+            done => return done,
+        }
+        let mut all = true;
+        for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
+            all &= match self.write(same, patience) {
+                Ok(done) => done,
+                Err(failure) if failure.sqlstate == LOCKED => return Err(failure),
+                Err(failure) => {
+                    let sequence = same[0].index_space().key.sequence;
+                    self.complain("return or write off values", sequence, &failure);
+                    false
+                }
+            };
+        }
+        Ok(all)
+    }
+
+    /// Writes leftovers to the catalog in one transaction. Returns whether all of them were written: another
+    /// transaction may have locked a position.
+    fn write(&self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
+        let shared = self.shared;
+        transaction::run_within(patience, c"hilo: writing what is left", || {
+            let ids = match catalog::catalog_oids() {
+                // What memory holds of a dropped extension belongs to no sequence any more.
+                Err(HiloError::NotInstalled) => return leaving::begin(shared, batch).map(|_| true),
+                found => found?,
+            };
+            let mut all = true;
+            for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
+                let index_space = same[0].index_space();
+                let gone = index_space.key.extension != ids.extension.to_u32();
+                let marked = leaving::begin(shared, same)?;
+                let ranges: Vec<Range> = marked.iter().map(Leftover::range).collect();
+                let from = match same[0] {
+                    Leftover::Slice { .. } => From::Slice,
+                    Leftover::Lease(_) => From::Lease,
+                };
+                if !gone
+                    && !ranges.is_empty()
+                    && let Outcome::RowLocked =
+                        evict::write(&ids, shared, index_space, &ranges, from)?
+                {
+                    all = false;
+                    leaving::cancel(shared, marked.len());
+                }
+            }
+            Ok(all)
+        })
+    }
+}
