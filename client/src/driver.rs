@@ -189,7 +189,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Returns the leases of statements whose answer was lost. Nothing was served of them.
+    /// Revokes the leases of statements whose answer was lost. Nothing was served of them.
     async fn find_lost(&mut self, plan: &Plan) -> Result<(), Error> {
         let Some(link) = &self.link else { return Ok(()) };
         let asked =
@@ -204,7 +204,7 @@ impl Driver {
         };
         self.unknown -= 1;
         self.look_at = Monotonic(self.shared.now().0 + UNKNOWN.0);
-        let lost = self.shared.lock().engine.give_back_lost(&found, plan);
+        let lost = self.shared.lock().engine.revoke_lost(found, plan);
         tracing::info!(leases = lost, "looked for leases whose answer was lost");
         Ok(())
     }
@@ -272,7 +272,6 @@ impl Driver {
             if !back.tried {
                 tracing::warn!(lease = %back.token, error = %source, "a lease cannot be returned");
             }
-            core.engine.not_returned(back.token);
         }
         for (id, token) in part.renewals {
             tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");

@@ -71,7 +71,8 @@ impl Hot {
     /// The number of this thread's lane.
     #[inline]
     pub fn own(&self) -> usize {
-        match self.mask.load(Relaxed) {
+        // Acquire: who sees the mask sees the lanes.
+        match self.mask.load(Acquire) {
             0 => 0,
             mask => THREAD.with(|thread| thread & mask) as usize,
         }
@@ -81,7 +82,6 @@ impl Hot {
     pub fn lane(&self, number: usize) -> &Lane {
         match number {
             0 => &self.lane.0,
-            // The mask may be seen before the lanes are.
             _ => self.more.get().map_or(&self.lane.0, |more| &more[number - 1].0),
         }
     }

@@ -116,11 +116,7 @@ impl Link {
             match back.end {
                 End::Return(next) => {
                     returned.push(back.token);
-                    nexts.push(Some(next));
-                }
-                End::Unused => {
-                    returned.push(back.token);
-                    nexts.push(None);
+                    nexts.push(next);
                 }
                 End::Revoke => revoked.push(back.token),
             }

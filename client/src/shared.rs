@@ -202,10 +202,11 @@ impl Shared {
 impl Core {
     /// Fills a lane if it is empty.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
-        let lane = hot.lane(number);
-        if lane.left() > 0 {
+        // The books must name the lane that is filled.
+        if number >= hot.lanes() || hot.lane(number).left() > 0 {
             return;
         }
+        let lane = hot.lane(number);
         self.engine.finish(hot.id, number as u16, 0, now);
         if let Some(lease) = self.engine.serve(hot.id, number as u16) {
             lane.fill(lease.last, lease.increment, lease.count);

@@ -1,5 +1,7 @@
 //! What an engine asks for, when, and what it gives back.
 
+use std::collections::HashSet;
+
 use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Settings};
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
@@ -237,38 +239,33 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// Of all leases in the client's name, only that of which it has never heard is returned unused: nothing of the others
-/// may be served again, whether they are open, on their way back, expired, or refused.
+/// Of all leases in the client's name, those that it neither serves from nor returns are revoked. None comes back unused:
+/// the server may have forgotten the return of one that was used up.
 #[test]
-fn only_what_was_never_heard_of_is_returned_unused() {
+fn what_was_never_heard_of_is_revoked() {
     let mut world = World::new(2, Some(60));
     world.begin(at(0.0));
     let mut names = Vec::new();
-    let mut lease = |world: &mut World, expires| {
-        let lease = world.lease(10, expires);
+    let mut lease = |world: &mut World| {
+        let lease = world.lease(10, at(1000.0));
         names.push(lease.token);
         lease
     };
-    let (far, near) = (at(1000.0), at(5.0));
-    let queued = lease(&mut world, far);
+    let queued = lease(&mut world);
     world.engine.stock(Id(0), queued);
-    let on_its_way = lease(&mut world, far);
+    let on_its_way = lease(&mut world);
     world.engine.give_back(on_its_way, 0, at(10.0));
     let plan = world.engine.plan_returns();
-    let used_up = lease(&mut world, far);
+    let used_up = lease(&mut world);
     world.engine.give_back(used_up, 0, at(10.0));
-    let expired = lease(&mut world, near);
-    world.engine.give_back(expired, 3, at(10.0));
-    let refused = lease(&mut world, far);
-    world.engine.not_returned(refused.token);
-    let unheard = lease(&mut world, far).token;
-    let found = names.iter().copied().collect();
-    assert_eq!(world.engine.give_back_lost(&found, &plan), 1);
-    assert_eq!(world.engine.give_back_lost(&found, &plan), 0, "once");
+    let unheard = lease(&mut world).token;
+    let found: HashSet<Uuid> = names.iter().copied().collect();
+    assert_eq!(world.engine.revoke_lost(found.clone(), &plan), 1);
+    assert_eq!(world.engine.revoke_lost(found, &plan), 0, "once");
     let returns = world.engine.plan_returns().returns;
     let ends: Vec<_> = returns.iter().map(|back| (back.token, back.end)).collect();
     let next = used_up.last + 1;
-    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Unused)]);
+    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Revoke)]);
 }
 
 /// However many sequences are used for the first time, those that are refilled get their turn, and never share a
@@ -300,20 +297,20 @@ fn first_uses_and_refills_take_turns() {
     }
 }
 
-/// The last value of bigint has no successor that a return could name.
+/// A return names the first value that was not used, close to the ends of bigint too.
 #[test]
-fn a_lease_at_the_end_of_bigint_is_revoked() {
+fn a_return_names_the_first_value_that_is_left() {
     let mut world = World::new(1, None);
-    for (last, increment, left, end) in [
-        (i64::MAX, 1, 0, End::Revoke),
-        (i64::MIN, -1, 0, End::Revoke),
-        (i64::MAX, 1, 3, End::Return(i64::MAX - 2)),
-        (i64::MAX - 5, 10, 0, End::Revoke),
-        (i64::MAX - 10, 10, 0, End::Return(i64::MAX)),
+    for (last, increment, left, next) in [
+        (i64::MAX - 1, 1, 0, i64::MAX),
+        (i64::MIN + 1, -1, 0, i64::MIN),
+        (i64::MAX - 1, 1, 3, i64::MAX - 3),
+        (i64::MAX - 10, 10, 0, i64::MAX),
+        (i64::MIN + 10, -10, 5, i64::MIN + 50),
     ] {
         let lease = Lease { last, increment, count: 5, ..world.lease(1, NEVER) };
         world.engine.give_back(lease, left, at(1.0));
-        assert_eq!(world.engine.plan_returns().returns[0].end, end);
+        assert_eq!(world.engine.plan_returns().returns[0].end, End::Return(next));
     }
 }
 

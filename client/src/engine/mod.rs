@@ -11,7 +11,7 @@
 mod plan;
 mod supply;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use hilo_core::backoff;
 use hilo_core::lane;
@@ -58,12 +58,9 @@ impl Lease {
         lane::value(self.last, self.increment, self.count as u32)
     }
 
-    /// How to end it with `left` values left.
+    /// How to end it with `left` values left. The server leases no value that has no successor.
     fn end(&self, left: i64) -> End {
-        match left {
-            0 => self.last.checked_add(self.increment).map_or(End::Revoke, End::Return),
-            _ => End::Return(lane::value(self.last, self.increment, left as u32)),
-        }
+        End::Return(lane::value(self.last, self.increment, left as u32))
     }
 }
 
@@ -126,8 +123,6 @@ pub struct Engine {
     /// Ranges that callers wait for.
     ranges: VecDeque<(Id, i64, u64)>,
     returns: Vec<Return>,
-    /// Leases that were served from, and that the server may still have open, although they are not to be returned.
-    limbo: HashSet<Uuid>,
     due: Monotonic,
     last_plan: Monotonic,
     /// Whose turn it was last.
@@ -154,7 +149,6 @@ impl Engine {
             near: Vec::new(),
             ranges: VecDeque::new(),
             returns: Vec::new(),
-            limbo: HashSet::new(),
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
             last_risk: Risk::None,
@@ -196,10 +190,8 @@ impl Engine {
 
     /// Ends a lease of which only the values before `left` were used.
     pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
-        if now >= lease.expires {
-            // The server writes it off, and would refuse.
-            self.limbo.insert(lease.token);
-        } else {
+        // The server writes off what has expired, and would refuse.
+        if now < lease.expires {
             self.returns.push(Return { token: lease.token, end: lease.end(left), tried: false });
             self.due = self.due.min(after(now, self.settings.window));
         }

@@ -84,9 +84,7 @@ pub struct Return {
 pub enum End {
     /// All values before this one were used.
     Return(i64),
-    /// None was used.
-    Unused,
-    /// All were used, and none follows that could be named.
+    /// Nobody knows what was used: no value of it may come again.
     Revoke,
 }
 
@@ -334,28 +332,21 @@ impl Engine {
         self.give_back(lease, 0, now);
     }
 
-    /// The server refuses to end a lease. It is not served again, whatever its state may be.
-    pub fn not_returned(&mut self, token: Uuid) {
-        self.limbo.insert(token);
-    }
-
-    /// Returns those of the leases that the server has `found` in this client's name of which the client has never heard,
-    /// because the answer was lost: none of their values was served. `plan` is under way. Says how many they are.
-    pub fn give_back_lost(&mut self, found: &HashSet<Uuid>, plan: &Plan) -> usize {
-        // What the server no longer knows need not be remembered.
-        self.limbo.retain(|token| found.contains(token));
-        let mut unknown = found.clone();
+    /// Revokes those of the leases that the server has in this client's name (`found`) which are neither served from nor
+    /// on their way back; mostly because the answer was lost that brought them. They are not returned unused: a server
+    /// that crashes may forget the return of a lease that was used up. `plan` is under way. Says how many they are.
+    pub fn revoke_lost(&mut self, mut found: HashSet<Uuid>, plan: &Plan) -> usize {
         let open = self.supplies.iter().flat_map(|supply| supply.leases()).map(|lease| lease.token);
         let ending = self.returns.iter().chain(&plan.returns).map(|back| back.token);
-        for token in open.chain(ending).chain(self.limbo.iter().copied()) {
-            unknown.remove(&token);
+        for token in open.chain(ending) {
+            found.remove(&token);
         }
-        let unused = |token: &Uuid| Return { token: *token, end: End::Unused, tried: false };
-        self.returns.extend(unknown.iter().map(unused));
-        if !unknown.is_empty() {
+        let revoke = |token: &Uuid| Return { token: *token, end: End::Revoke, tried: false };
+        self.returns.extend(found.iter().map(revoke));
+        if !found.is_empty() {
             self.due = Monotonic(i64::MIN);
         }
-        unknown.len()
+        found.len()
     }
 
     /// Gives up the lease that `ticket` names: its caller no longer waits.
