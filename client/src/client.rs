@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
@@ -14,6 +15,11 @@ use crate::server::connector;
 use crate::shared::{Life, Options, Seat, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::{Error, Unavailable};
+
+/// The shortest time until a lease expires: it must be longer than a round trip.
+const LEAST_TTL: Duration = Duration::from_secs(1);
+/// As long as anybody waits.
+pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// How to make a [`Client`]; see [`Client::builder`].
 #[derive(Clone, Debug)]
@@ -46,8 +52,8 @@ impl Builder {
 
     /// After this time without a renewal the server writes a lease off, so that those of a client that crashed need
     /// nobody to revoke them. The client renews when half of it has passed. It may serve an expired
-    /// lease on, because nobody else gets its values; the rest can then no longer be returned. Default: leases do not
-    /// expire.
+    /// lease on, because nobody else gets its values; the rest can then no longer be returned. It is at least
+    /// a second, and should be several times [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
         self.ttl = Some(ttl);
         self
@@ -100,15 +106,19 @@ impl Builder {
         let identity = uuid::Uuid::new_v4();
         let options = Options {
             holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl,
+            ttl: self.ttl.map(|ttl| ttl.max(LEAST_TTL)),
             patience: self.patience,
             unavailable: self.unavailable,
             timeout: self.timeout,
         };
-        let mut settings = engine::Settings::new(self.buffer.into(), self.ttl.map(Into::into));
+        let mut settings = engine::Settings::new(self.buffer.into(), options.ttl.map(Into::into));
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
         let mut config = self.config;
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // Of several hosts, only the primary has leases.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if config.get_application_name().is_none() {
             config.application_name(&self.name);
         }
@@ -214,8 +224,14 @@ impl Client {
         shared.check_process()?;
         let mut result = shared.result.subscribe();
         shared.close(Life::Closing);
-        let result = result.wait_for(Option::is_some).await.map_err(|_| Error::Closed)?;
-        result.clone().unwrap_or(Err(Error::Closed))
+        // The task keeps to patience itself, unless its runtime stands still.
+        let options = &shared.options;
+        let bound = options.patience.saturating_add(options.timeout).min(FAR);
+        match timeout(bound, result.wait_for(Option::is_some)).await {
+            Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
+            Ok(Err(_)) => Err(Error::Closed),
+            Err(_) => Err(Error::Unreachable { source: None }),
+        }
     }
 
     /// What the client has done so far.

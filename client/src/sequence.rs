@@ -7,7 +7,7 @@ use hilo_core::key_format::KeyFormat;
 use hilo_core::lane::Took;
 use tokio::time::timeout_at;
 
-use crate::client::Handle;
+use crate::client::{FAR, Handle};
 use crate::engine::Lease;
 use crate::hot::{Hot, Keys};
 use crate::shared::{Core, Life, Shared};
@@ -148,30 +148,8 @@ impl Sequence {
         if let Some(range) = self.try_next_range(n)? {
             return Ok(range);
         }
-        let shared = self.shared();
-        let (ticket, receiver) = {
-            let mut core = shared.lock();
-            if let Some(error) = shared.obstacle(&core, &self.hot) {
-                return Err(error);
-            }
-            let (ticket, receiver) = core.ticket();
-            core.engine.wait_for_range(self.hot.id, n, ticket);
-            core.seat(self.hot.id).waits += 1;
-            (ticket, receiver)
-        };
-        shared.poke.notify_one();
-        let lease: Lease = match timeout_at(self.deadline(), receiver).await {
-            Ok(Ok(lease)) => lease?,
-            Ok(Err(_)) => return Err(Error::Closed),
-            Err(_) => {
-                {
-                    let mut core = shared.lock();
-                    core.tickets.remove(&ticket);
-                    core.engine.forget_range(ticket);
-                }
-                return Err(self.timed_out());
-            }
-        };
+        let ticket = Ticket::new(self, n)?;
+        let lease = self.until(|| ticket.look()).await?;
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
 
@@ -202,8 +180,7 @@ impl Sequence {
     }
 
     fn deadline(&self) -> tokio::time::Instant {
-        let far = std::time::Duration::from_secs(86_400 * 365);
-        (Instant::now() + self.shared().options.patience.min(far)).into()
+        (Instant::now() + self.shared().options.patience.min(FAR)).into()
     }
 
     fn timed_out(&self) -> Error {
@@ -252,10 +229,12 @@ impl Sequence {
             return Ok(Some(took));
         }
         let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, &self.hot) {
-            return Err(error);
+        if core.left(&self.hot, shared.now()) == 0 {
+            if let Some(error) = shared.obstacle(&core, &self.hot, u64::MAX) {
+                return Err(error);
+            }
+            core.engine.want(self.hot.id);
         }
-        core.engine.want(self.hot.id);
         shared.turn(&mut core, &self.hot, self.hot.own());
         drop(core);
         Ok(self.search_lanes(count))
@@ -267,29 +246,23 @@ impl Sequence {
             return Ok(value);
         }
         let waiter = Waiter::new(self)?;
-        let deadline = self.deadline();
-        loop {
-            let changed = self.hot.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(value) = waiter.look()? {
-                return Ok(value);
-            }
-            if timeout_at(deadline, changed).await.is_err() {
-                return Err(self.timed_out());
-            }
-        }
+        self.until(|| waiter.look()).await
     }
 
     /// Waits until a value is in memory, without taking it.
     pub(crate) async fn warm_up(&self, waiter: Waiter<'_>) -> Result<(), Error> {
+        self.until(|| Ok(waiter.is_served()?.then_some(()))).await
+    }
+
+    /// Waits until `look` finds something; it looks again when something has come, or was refused.
+    async fn until<T>(&self, look: impl Fn() -> Result<Option<T>, Error>) -> Result<T, Error> {
         let deadline = self.deadline();
         loop {
             let changed = self.hot.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if waiter.is_served()? {
-                return Ok(());
+            if let Some(found) = look()? {
+                return Ok(found);
             }
             if timeout_at(deadline, changed).await.is_err() {
                 return Err(self.timed_out());
@@ -298,7 +271,49 @@ impl Sequence {
     }
 }
 
-/// A caller who waits; the engine knows of it as long as it exists.
+/// A caller who waits for a range. If it gives up, what has come for it is for others.
+struct Ticket<'a> {
+    sequence: &'a Sequence,
+    number: u64,
+    refusals: u64,
+}
+
+impl<'a> Ticket<'a> {
+    fn new(sequence: &'a Sequence, count: i64) -> Result<Ticket<'a>, Error> {
+        let (shared, id) = (sequence.shared(), sequence.hot.id);
+        let mut core = shared.lock();
+        if let Some(error) = shared.obstacle(&core, &sequence.hot, u64::MAX) {
+            return Err(error);
+        }
+        let number = core.engine.wait_for_range(id, count, shared.now());
+        let seat = core.seat(id);
+        seat.waits += 1;
+        let refusals = seat.refusals;
+        drop(core);
+        shared.poke.notify_one();
+        Ok(Ticket { sequence, number, refusals })
+    }
+
+    fn look(&self) -> Result<Option<Lease>, Error> {
+        let shared = self.sequence.shared();
+        let mut core = shared.lock();
+        if let Some(lease) = core.engine.claim(self.number, shared.now()) {
+            return Ok(Some(lease));
+        }
+        shared.obstacle(&core, &self.sequence.hot, self.refusals).map_or(Ok(None), Err)
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let shared = self.sequence.shared();
+        if shared.check_process().is_ok() {
+            shared.lock().engine.forget_range(self.number);
+        }
+    }
+}
+
+/// A caller who waits for a value; the engine knows of it as long as it exists.
 pub(crate) struct Waiter<'a> {
     sequence: &'a Sequence,
     refusals: u64,
@@ -313,7 +328,9 @@ impl<'a> Waiter<'a> {
     /// The same, under the lock, so that several can be registered before the task sees the first.
     pub fn register(sequence: &'a Sequence, core: &mut Core) -> Result<Waiter<'a>, Error> {
         let (shared, hot) = (sequence.shared(), &sequence.hot);
-        if let Some(error) = shared.obstacle(core, hot) {
+        if core.left(hot, shared.now()) == 0
+            && let Some(error) = shared.obstacle(core, hot, u64::MAX)
+        {
             return Err(error);
         }
         core.engine.wait(hot.id, true);
@@ -326,46 +343,35 @@ impl<'a> Waiter<'a> {
 
     /// A value, if one has come. The refusal, if the server has refused since the caller began to wait.
     fn look(&self) -> Result<Option<i64>, Error> {
-        if let Some(took) = self.sequence.search_lanes(1) {
-            return Ok(Some(took.first));
+        loop {
+            if let Some(took) = self.sequence.search_lanes(1) {
+                return Ok(Some(took.first));
+            }
+            if !self.is_served()? {
+                return Ok(None);
+            }
         }
-        self.obstacle()?;
-        Ok(None)
     }
 
+    /// Whether something is left, in a lane from now on.
     fn is_served(&self) -> Result<bool, Error> {
-        let shared = self.sequence.shared();
-        let served = shared.lock().left(&self.sequence.hot, shared.now()) > 0;
-        if !served {
-            self.obstacle()?;
-        }
-        Ok(served)
-    }
-
-    fn obstacle(&self) -> Result<(), Error> {
         let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
         let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, hot) {
-            return Err(error);
-        }
-        let seat = core.seat(hot.id);
-        let refused = seat.refusals != self.refusals;
-        let refusal = seat.refusal.clone().filter(|_| refused);
-        if let Some(refusal) = refusal
-            && core.left(hot, shared.now()) == 0
-        {
-            return Err(refusal);
-        }
         // Others may have been faster.
         shared.turn(&mut core, hot, hot.own());
-        Ok(())
+        if core.left(hot, shared.now()) > 0 {
+            return Ok(true);
+        }
+        shared.obstacle(&core, hot, self.refusals).map_or(Ok(false), Err)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let shared = self.sequence.shared();
-        shared.lock().engine.wait(self.sequence.hot.id, false);
+        if shared.check_process().is_ok() {
+            shared.lock().engine.wait(self.sequence.hot.id, false);
+        }
     }
 }
 

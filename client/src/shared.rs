@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hilo_core::numbers::{Micros, Monotonic};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
-use crate::engine::{Engine, Id, Lease};
+use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::stats::Returned;
 use crate::{Error, Unavailable, fork};
@@ -31,6 +31,8 @@ pub struct Shared {
     pub core: Mutex<Core>,
     /// Wakes the task.
     pub poke: Notify,
+    /// Says once that serving has ended.
+    pub closed: Notify,
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
@@ -42,9 +44,6 @@ pub struct Core {
     pub engine: Engine,
     pub seats: Vec<Seat>,
     pub by_name: HashMap<Arc<str>, Id>,
-    /// Callers who wait for consecutive values.
-    pub tickets: HashMap<u64, oneshot::Sender<Result<Lease, Error>>>,
-    next_ticket: u64,
     pub life: Life,
     pub connected: bool,
     /// Why the server cannot be reached.
@@ -88,8 +87,6 @@ impl Shared {
             engine,
             seats: Vec::new(),
             by_name: HashMap::new(),
-            tickets: HashMap::new(),
-            next_ticket: 0,
             life: Life::Serving,
             connected: true,
             trouble: None,
@@ -98,6 +95,7 @@ impl Shared {
         Shared {
             core: Mutex::new(core),
             poke: Notify::new(),
+            closed: Notify::new(),
             start: Instant::now(),
             generation: fork::watch(),
             options,
@@ -156,18 +154,15 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing.
-    pub fn obstacle(&self, core: &Core, hot: &Hot) -> Option<Error> {
+    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence before.
+    pub fn obstacle(&self, core: &Core, hot: &Hot, refusals: u64) -> Option<Error> {
         if core.life != Life::Serving {
             return Some(Error::Closed);
         }
-        if core.left(hot, self.now()) > 0 {
-            // Something has come since the caller looked.
-            return None;
-        }
         let seat = &core.seats[hot.id.0 as usize];
         if let Some(refusal) = &seat.refusal
-            && self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
+            && (seat.refusals > refusals
+                || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN)))
         {
             return Some(refusal.clone());
         }
@@ -184,7 +179,7 @@ impl Shared {
             return;
         }
         core.life = life;
-        let Core { engine, seats, tickets, .. } = &mut *core;
+        let Core { engine, seats, .. } = &mut *core;
         for seat in seats.iter() {
             for number in 0..seat.hot.lanes() {
                 let left = seat.hot.lane(number).close();
@@ -193,9 +188,9 @@ impl Shared {
             seat.hot.changed.notify_waiters();
         }
         engine.give_back_all(now);
-        tickets.clear();
         drop(core);
         self.poke.notify_one();
+        self.closed.notify_one();
     }
 }
 
@@ -227,13 +222,5 @@ impl Core {
 
     pub fn seat(&mut self, id: Id) -> &mut Seat {
         &mut self.seats[id.0 as usize]
-    }
-
-    /// A new ticket, and where its lease comes.
-    pub fn ticket(&mut self) -> (u64, oneshot::Receiver<Result<Lease, Error>>) {
-        let (sender, receiver) = oneshot::channel();
-        self.next_ticket += 1;
-        self.tickets.insert(self.next_ticket, sender);
-        (self.next_ticket, receiver)
     }
 }

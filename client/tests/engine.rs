@@ -12,6 +12,11 @@ fn at(seconds: f64) -> Monotonic {
     Monotonic((seconds * SECOND as f64) as i64)
 }
 
+/// A lease to serve from.
+fn stock(id: u32, count: i64) -> Ask {
+    Ask { id: Id(id), count, purpose: Purpose::Stock }
+}
+
 /// An engine, and how many values each of its sequences has in its lane.
 struct World {
     engine: Engine,
@@ -252,7 +257,7 @@ fn what_was_never_heard_of_is_revoked() {
         lease
     };
     let queued = lease(&mut world);
-    world.engine.stock(Id(0), queued);
+    world.engine.granted(stock(0, 10), queued, 0);
     let on_its_way = lease(&mut world);
     world.engine.give_back(on_its_way, 0, at(10.0));
     let plan = world.engine.plan_returns();
@@ -330,7 +335,7 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     world.engine.granted(plan.asks[0], lease, 0);
     let mut attempts = 0;
     loop {
-        world.engine.refused(bad, now);
+        world.engine.refused(stock(bad.0, 50), now);
         world.engine.done();
         world.engine.check(bad, now, world.lanes[bad.0 as usize]);
         let due = world.engine.due();
@@ -351,6 +356,103 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     assert!(world.engine.due() <= Monotonic(now.0 + 2 * SECOND));
 }
 
+/// However many callers wait for ranges, the others are refilled, and those that are new get their first lease.
+#[test]
+fn ranges_starve_nobody() {
+    let mut world = World::new(3, None);
+    world.engine.want(Id(0));
+    world.engine.want(Id(1));
+    for id in [Id(0), Id(1)] {
+        world.engine.check(id, at(0.0), 0);
+    }
+    let plan = world.plan(at(0.0)).expect("they are wanted");
+    world.carry_out(&plan, at(0.0));
+    let left = world.lanes[1];
+    world.take(1, left, at(1.0));
+    for id in [Id(1), Id(2)] {
+        world.engine.wait(id, true);
+        world.engine.check(id, at(1.0), 0);
+    }
+    for _ in 0..2 {
+        for _ in 0..2_000 {
+            world.engine.wait_for_range(Id(0), 20_000, at(1.0));
+        }
+        let plan = world.plan(at(1.0)).expect("somebody waits");
+        world.carry_out(&plan, at(1.0));
+    }
+    assert!(world.lanes[1] > 0, "a refill");
+    assert!(world.lanes[2] > 0, "a first lease");
+}
+
+/// The lease of a caller who gives up is for others, before and after it has come; that of one who does not is all used.
+#[test]
+fn a_range_that_is_given_up_is_for_others() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    let left = world.left(0, at(0.0));
+    let tickets = [0; 3].map(|_| world.engine.wait_for_range(Id(0), 1_000, at(1.0)));
+    world.engine.forget_range(tickets[0]);
+    let plan = world.plan(at(1.0)).expect("two wait");
+    assert_eq!(plan.asks.iter().filter(|ask| ask.count == 1_000).count(), 2);
+    world.engine.forget_range(tickets[1]);
+    world.carry_out(&plan, at(1.0));
+    assert_eq!(world.left(0, at(1.0)), left + 1_000, "nobody waited for it");
+    assert_eq!(world.engine.claim(tickets[1], at(1.0)), None);
+    let lease = world.engine.claim(tickets[2], at(1.0)).expect("it has come");
+    assert_eq!(world.left(0, at(1.0)), left + 1_000);
+    let returns = world.engine.plan_returns().returns;
+    assert_eq!((returns[0].token, returns[0].end), (lease.token, End::Return(lease.last + 1)));
+    let late = world.engine.wait_for_range(Id(0), 500, at(2.0));
+    let plan = world.plan(at(2.0)).expect("one waits");
+    world.carry_out(&plan, at(2.0));
+    world.engine.forget_range(late);
+    assert_eq!(world.left(0, at(2.0)), left + 1_500, "it had come");
+}
+
+/// A range of a sequence that the server has just refused waits its turn, alone, and holds up nobody.
+#[test]
+fn a_refused_range_is_remembered() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    world.engine.wait_for_range(Id(0), 1_000, at(1.0));
+    let plan = world.plan(at(1.0)).expect("one waits");
+    world.engine.refused(plan.asks[0], at(1.0));
+    world.engine.done();
+    world.engine.wait_for_range(Id(0), 1_000, at(1.0));
+    world.engine.wait_for_range(Id(1), 1_000, at(1.0));
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let now = Monotonic(world.engine.due().0.max(at(1.0).0));
+        assert!(now < at(2.0), "{now}");
+        let Some(plan) = world.plan(now) else { continue };
+        let ids: Vec<Id> = plan.asks.iter().map(|ask| ask.id).collect();
+        assert!(!ids.contains(&Id(0)) || ids == [Id(0)] || asked.len() == 2, "{plan:?}");
+        asked.extend(ids);
+        world.carry_out(&plan, now);
+    }
+    assert!(asked.starts_with(&[Id(1), Id(0)]), "{asked:?}");
+}
+
+/// A lease that the server cannot end now is tried again by itself, later and later, and not given up.
+#[test]
+fn a_return_that_is_blocked_holds_up_nothing() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    let lease = world.lease(10, NEVER);
+    world.engine.give_back(lease, 0, at(0.0));
+    let mut tries = Vec::new();
+    while tries.len() < 8 {
+        let now = world.engine.due();
+        // Housekeeping may have nothing to say.
+        let Some(plan) = world.plan(now) else { continue };
+        assert_eq!((plan.returns.len(), plan.len()), (1, 1), "{plan:?}");
+        world.engine.return_later(plan.returns[0], now);
+        world.engine.done();
+        tries.push(now.0 / SECOND);
+    }
+    assert_eq!(tries, [60, 61, 63, 67, 75, 91, 123, 183]);
+}
+
 /// What nobody uses any more goes back unused.
 #[test]
 fn a_surplus_is_given_back() {
@@ -358,7 +460,7 @@ fn a_surplus_is_given_back() {
     world.begin(at(0.0));
     for _ in 0..3 {
         let lease = world.lease(100_000, NEVER);
-        world.engine.stock(Id(0), lease);
+        world.engine.granted(stock(0, 100_000), lease, 0);
     }
     let mut returned = 0;
     for minute in 1..10 {
@@ -386,25 +488,29 @@ fn each_lane_has_a_lease() {
     assert!(plan.asks.iter().all(|ask| ask.count >= 32), "{plan:?}");
 }
 
+/// A plan that is refused is done in parts: what it takes, and what it ends, and halves of these.
 #[test]
-fn halves_of_a_plan_are_the_plan() {
+fn parts_of_a_plan_are_the_plan() {
     let mut world = World::new(1, None);
-    let ask = |n: u32| Ask { id: Id(n), count: 1, purpose: Purpose::Stock };
     for (asks, returns, renewals) in [(5, 0, 0), (0, 3, 2), (4, 4, 4), (1, 1, 0), (2, 7, 1)] {
         for _ in 0..returns {
             let lease = world.lease(1, NEVER);
             world.engine.give_back(lease, 0, at(0.0));
         }
         let whole = Plan {
-            asks: (0..asks).map(ask).collect(),
+            asks: (0..asks).map(|n| stock(n, 1)).collect(),
             returns: world.engine.plan_returns().returns,
             renewals: (0..renewals).map(|n| (Id(n), Uuid::from_u128(n.into()))).collect(),
+            sweep: false,
         };
-        let (first, second) = whole.clone().halves();
+        let (mut first, second) = whole.clone().split();
         assert!(!first.is_empty() && !second.is_empty());
-        assert_eq!([&first.asks[..], &second.asks].concat(), whole.asks);
-        assert_eq!([&first.returns[..], &second.returns].concat(), whole.returns);
-        assert_eq!([&first.renewals[..], &second.renewals].concat(), whole.renewals);
-        assert!(first.len().abs_diff(second.len()) <= 1);
+        if asks > 0 && returns + renewals > 0 {
+            assert_eq!((first.len(), second.asks.len()), (asks as usize, 0));
+        } else {
+            assert!(first.len().abs_diff(second.len()) <= 1);
+        }
+        first.extend(second);
+        assert_eq!(first, whole);
     }
 }
