@@ -23,6 +23,7 @@ pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// How to make a [`Client`]; see [`Client::builder`].
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Builder {
     config: Config,
     name: String,
@@ -37,7 +38,7 @@ pub struct Builder {
 
 impl Builder {
     /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part that tells this client
-    /// from others. Default: `hilo-client`.
+    /// from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
@@ -141,6 +142,9 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // In a child of the process, a thread of the parent may have held the lock.
         if self.shared.check_process().is_ok() {
+            if self.shared.lock().life == Life::Serving {
+                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
+            }
             self.shared.close(Life::Over);
         }
     }
@@ -171,7 +175,8 @@ impl Client {
         }
     }
 
-    /// The sequence `name`. Nothing is asked of the server before it is used.
+    /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers every name that it was
+    /// ever asked for: they should not come from users.
     pub fn sequence(&self, name: &str) -> Sequence {
         Sequence::new(self.shared().seat(name), self.handle.clone())
     }
@@ -217,8 +222,8 @@ impl Client {
     /// [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if the server cannot be reached as long as [`Builder::patience`] says; the leases are then left
-    /// open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
+    /// [`Error::Unreachable`] if the server cannot be reached, or somebody holds the leases, as long as
+    /// [`Builder::patience`] says; they are then left open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
     pub async fn shutdown(&self) -> Result<Returned, Error> {
         let shared = self.shared();
         shared.check_process()?;
@@ -234,9 +239,12 @@ impl Client {
         }
     }
 
-    /// What the client has done so far.
+    /// What the client has done so far; nothing in a fork of its process.
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
+        if shared.check_process().is_err() {
+            return Stats::default();
+        }
         let now = shared.now();
         let core = shared.lock();
         let mut stats = Stats {
@@ -263,6 +271,9 @@ impl Client {
     /// The same for each sequence, in the order in which they were first named.
     pub fn sequence_stats(&self) -> Vec<SequenceStats> {
         let shared = self.shared();
+        if shared.check_process().is_err() {
+            return Vec::new();
+        }
         let now = shared.now();
         let core = shared.lock();
         let of = |seat: &Seat| {
@@ -283,5 +294,11 @@ impl Client {
 
     fn shared(&self) -> &Shared {
         &self.handle.shared
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Client").field("holder", &self.holder()).finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use crate::client::FAR;
 use crate::engine::{Ask, Lease, NEVER, Plan};
-use crate::hot::Hot;
+use crate::hot::{Hot, Keys};
 use crate::sequence::keys;
 use crate::server::{Answer, Connector, Granted, Link, Terms};
 use crate::shared::{Core, Life, Shared};
@@ -314,7 +314,7 @@ impl Driver {
         for granted in answer.granted {
             let Some(&ask) = part.asks.get(granted.ask) else { continue };
             let hot = core.seats[ask.id.0 as usize].hot.clone();
-            learn_keys(&hot, &granted);
+            learn_keys(&mut core, &hot, &granted, now);
             let lease = Lease {
                 token: granted.token,
                 last: granted.last,
@@ -415,15 +415,25 @@ impl Driver {
     }
 }
 
-fn learn_keys(hot: &Hot, granted: &Granted) {
-    let mut known = hot.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+/// Notes how keys look from this lease on, before it is served. What is left of leases whose keys look different goes
+/// back: no key is made of them any more.
+fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
-    if known.as_ref().is_none_or(|keys| keys.format != *format || keys.prefix != *prefix) {
-        // The bounds are the server's; a negative value among these says enough.
-        let first = hilo_core::lane::value(granted.last, granted.increment, granted.count as u32);
-        let least = first.min(granted.last);
-        *known = Some(Arc::new(keys(&hot.name, format, prefix, least)));
+    let first = hilo_core::lane::value(granted.last, granted.increment, granted.count as u32);
+    // The bounds are the server's; a negative value among these says enough.
+    let least = first.min(granted.last);
+    let known = hot.keys();
+    let fits = |keys: &Keys| {
+        let look = keys.format == *format && keys.prefix == *prefix;
+        look && (least >= 0 || keys.least < 0)
+    };
+    if known.as_deref().is_some_and(fits) {
+        return;
     }
+    if known.is_some() {
+        core.retire(hot, now);
+    }
+    hot.set_keys(keys(&hot.name, format, prefix, least));
 }
 
 /// Whether the server has refused and rolled back. A FATAL error can come after a commit, and one of the connection

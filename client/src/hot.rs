@@ -36,7 +36,7 @@ pub struct Hot {
     /// Values have come, or an error.
     pub changed: Notify,
     /// How keys look; none until the first lease has said it.
-    pub keys: RwLock<Option<Arc<Keys>>>,
+    keys: RwLock<Option<Arc<Keys>>>,
 }
 
 /// How keys of a sequence look, and from what that was made.
@@ -44,6 +44,8 @@ pub struct Hot {
 pub struct Keys {
     pub format: String,
     pub prefix: String,
+    /// The least value for which it was checked.
+    pub least: i64,
     pub frame: Result<Frame, crate::Error>,
 }
 
@@ -84,6 +86,15 @@ impl Hot {
             0 => &self.lane.0,
             _ => self.more.get().map_or(&self.lane.0, |more| &more[number - 1].0),
         }
+    }
+
+    /// How keys look.
+    pub fn keys(&self) -> Option<Arc<Keys>> {
+        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub fn set_keys(&self, keys: Keys) {
+        *self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Arc::new(keys));
     }
 
     pub fn lanes(&self) -> usize {

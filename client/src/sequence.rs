@@ -18,6 +18,7 @@ const MOST: i64 = 1_000_000_000;
 
 /// Consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Range {
     /// The first value.
     pub first: i64,
@@ -100,7 +101,8 @@ impl Sequence {
     }
 
     /// The next value. It comes from memory, without an await point, unless nothing is left there; then the caller
-    /// waits as long as [`Builder::patience`](crate::Builder::patience) says.
+    /// waits as long as [`Builder::patience`](crate::Builder::patience) says; for that, it must be called in a tokio runtime
+    /// with time.
     ///
     /// # Errors
     /// [`Error::Refused`] if the server refuses, [`Error::Timeout`], [`Error::Unreachable`] as
@@ -153,26 +155,29 @@ impl Sequence {
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
 
-    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the server's
-    /// prefix, as the last lease said them.
+    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the prefix of
+    /// the server that its lease said.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's prefix.
     pub async fn next_key(&self) -> Result<String, Error> {
-        if let Some(Err(error)) = self.keys().as_deref().map(|keys| &keys.frame) {
-            // No value is used up.
-            return Err(error.clone());
+        self.shared().check_process()?;
+        loop {
+            let Some(keys) = self.hot.keys() else {
+                self.warm_up(Waiter::new(self)?).await?;
+                continue;
+            };
+            // If they cannot be made, no value is used up.
+            let frame = keys.frame.as_ref().map_err(Error::clone)?;
+            let value = self.next().await?;
+            // While they change, nobody knows of which kind the value is: it is not used.
+            if self.hot.keys().is_some_and(|now| Arc::ptr_eq(&now, &keys)) {
+                let mut buffer = [0; 20];
+                let bytes = frame.key(value, &mut buffer).concat();
+                return String::from_utf8(bytes)
+                    .map_err(|_| Error::Answer("a key that is not UTF-8"));
+            }
         }
-        let value = self.next().await?;
-        let keys = self.keys().ok_or(Error::Answer("a lease without a key format"))?;
-        let frame = keys.frame.as_ref().map_err(Error::clone)?;
-        let mut buffer = [0; 20];
-        let bytes = frame.key(value, &mut buffer).concat();
-        String::from_utf8(bytes).map_err(|_| Error::Answer("a key that is not UTF-8"))
-    }
-
-    fn keys(&self) -> Option<Arc<Keys>> {
-        self.hot.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     fn shared(&self) -> &Shared {
@@ -387,5 +392,11 @@ pub(crate) fn keys(name: &Arc<str>, format: &str, prefix: &str, least: i64) -> K
             }
             Ok(parsed.frame(name.as_bytes(), prefix.as_bytes()))
         });
-    Keys { format: format.to_owned(), prefix: prefix.to_owned(), frame }
+    Keys { format: format.to_owned(), prefix: prefix.to_owned(), least, frame }
+}
+
+impl std::fmt::Debug for Sequence {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Sequence").field("name", &self.hot.name).finish_non_exhaustive()
+    }
 }

@@ -126,6 +126,10 @@ impl Shared {
 
     /// The sequence `name`, which is added if it is new.
     pub fn seat(&self, name: &str) -> Arc<Hot> {
+        if self.check_process().is_err() {
+            // A thread of the parent may have held the lock. Whatever is called on this fails.
+            return Arc::new(Hot::new(Id(0), name.into(), self.generation));
+        }
         let mut core = self.lock();
         if let Some(id) = core.by_name.get(name) {
             return core.seats[id.0 as usize].hot.clone();
@@ -179,15 +183,12 @@ impl Shared {
             return;
         }
         core.life = life;
-        let Core { engine, seats, .. } = &mut *core;
-        for seat in seats.iter() {
-            for number in 0..seat.hot.lanes() {
-                let left = seat.hot.lane(number).close();
-                engine.finish(seat.hot.id, number as u16, left, now);
-            }
-            seat.hot.changed.notify_waiters();
+        let hots: Vec<Arc<Hot>> = core.seats.iter().map(|seat| seat.hot.clone()).collect();
+        for hot in hots {
+            core.retire(&hot, now);
+            hot.changed.notify_waiters();
         }
-        engine.give_back_all(now);
+        core.engine.give_back_all(now);
         drop(core);
         self.poke.notify_one();
         self.closed.notify_one();
@@ -206,6 +207,15 @@ impl Core {
         if let Some(lease) = self.engine.serve(hot.id, number as u16) {
             lane.fill(lease.last, lease.increment, lease.count);
         }
+    }
+
+    /// Ends all leases of a sequence; what is left of them goes back.
+    pub fn retire(&mut self, hot: &Hot, now: Monotonic) {
+        for number in 0..hot.lanes() {
+            let left = hot.lane(number).close();
+            self.engine.finish(hot.id, number as u16, left, now);
+        }
+        self.engine.give_back_stock(hot.id, now);
     }
 
     /// Tells the engine what is left of a sequence, and the lanes when it wants to know again.

@@ -330,10 +330,15 @@ impl Engine {
         for (_, lease) in std::mem::take(&mut self.tickets).into_values().flatten() {
             self.give_back(lease, lease.count, now);
         }
-        for at in 0..self.supplies.len() {
-            while let Some(lease) = self.supplies[at].unstock() {
-                self.give_back(lease, lease.count, now);
-            }
+        for number in 0..self.supplies.len() {
+            self.give_back_stock(Id(number as u32), now);
+        }
+    }
+
+    /// Ends every lease of a sequence that is in no lane.
+    pub fn give_back_stock(&mut self, id: Id, now: Monotonic) {
+        while let Some(lease) = self.supply(id).unstock() {
+            self.give_back(lease, lease.count, now);
         }
     }
 

@@ -213,6 +213,48 @@ fn keys_are_those_of_the_server() {
     cluster.finish();
 }
 
+/// A key has the prefix of the lease that its value is from: what is left of older leases goes back when the prefix
+/// changes.
+#[test]
+fn keys_are_those_of_their_lease() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    cluster.configure("hilo.server_prefix", "old-");
+    cluster.reload();
+    connection.run("SELECT hilo_create('s', key_format => '{server}{value}')");
+    wait_until("the prefix is set", LONG, || {
+        cluster.connect("postgres").one::<String>("SHOW hilo.server_prefix") == "old-"
+    });
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let s = client.sequence("s");
+    assert_eq!(runtime.block_on(s.next_key()).expect("a key"), "old-1");
+    let end = 1 + client.stats().left as i64;
+    cluster.configure("hilo.server_prefix", "new-");
+    cluster.reload();
+    wait_until("the prefix is set", LONG, || {
+        cluster.connect("postgres").one::<String>("SHOW hilo.server_prefix") == "new-"
+    });
+    let mut seen = vec![1];
+    let mut is_new = false;
+    while !is_new || seen.len() < 300 {
+        let key = runtime.block_on(s.next_key()).expect("a key");
+        let (prefix, value) = key.split_at(4);
+        let value: i64 = value.parse().expect("a number");
+        if prefix == "new-" && !is_new {
+            is_new = true;
+            assert!(value > end, "{key} is of the lease that ends at {end}");
+        }
+        assert_eq!(prefix == "new-", is_new, "{key}");
+        assert!(is_new || value <= end, "{key}");
+        seen.push(value);
+    }
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    hilo_tests::assert_unique("s", &seen);
+    cluster.finish();
+}
+
 /// Threads in each other's way get lanes of their own, and every value is still accounted for.
 #[test]
 fn threads_with_lanes_of_their_own_lose_nothing() {
