@@ -10,10 +10,11 @@ use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::driver::Driver;
 use crate::engine::{self, Engine, Figures};
-use crate::sequence::{Sequence, Waiter};
+use crate::sequence::Sequence;
 use crate::server::connector;
 use crate::shared::{Life, Options, Seat, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
+use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
 
 /// The shortest time until a lease expires: it must be longer than a round trip.

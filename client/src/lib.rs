@@ -38,10 +38,13 @@ pub mod engine;
 mod error;
 mod fork;
 mod hot;
+mod refusal;
+mod results;
 mod sequence;
 mod server;
 mod shared;
 mod stats;
+mod waiting;
 
 pub use client::{Builder, Client};
 pub use error::Error;

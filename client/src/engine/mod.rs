@@ -8,6 +8,7 @@
 //! refill begins when the buffer is left, so that an outage as long as the buffer is survived at any moment. Statements are
 //! paced, and each takes along the sequences that are near their threshold.
 
+mod outcome;
 mod plan;
 mod supply;
 
