@@ -24,7 +24,7 @@ const TRIAL: Duration = Duration::from_millis(300);
 /// How long canceling a statement may take.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// How often a lack of the server is looked for in the halves of what a statement takes, and of what it ends.
+/// How often a lack of the server is looked for in the parts of what a statement takes, and of what it ends.
 const LACKS: (u32, u32) = (1, 16);
 
 pub struct Driver {
@@ -134,7 +134,7 @@ impl Driver {
         self.carry_out_parts(plan).instrument(span).await
     }
 
-    /// Does a plan in one statement. If the server refuses that, does it in halves, until what it refuses is found.
+    /// Does a plan in one statement. If the server refuses that, does it in parts, until what it refuses is found.
     async fn carry_out_parts(&mut self, plan: Plan) {
         if let Err(error) = self.connect(&plan).await {
             let source = match error {

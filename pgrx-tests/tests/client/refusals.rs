@@ -81,7 +81,7 @@ fn bad_arguments_are_refused() {
         assert!(matches!(error, Error::Refused { .. }), "{error:?}");
     }
     let plain = Cluster::builder().preload(true).start();
-    let error = runtime.block_on(builder(&plain).connect()).err().expect("no extension");
+    let error = runtime.block_on(builder(&plain).connect()).expect_err("no extension");
     assert!(matches!(error, Error::NotInstalled), "{error:?}");
     assert!(error.hint().expect("a hint").contains("CREATE EXTENSION"));
     cluster.finish();
