@@ -4,19 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::driver::Driver;
 use crate::engine::{self, Engine, Figures};
-use crate::sequence::{Sequence, Waiter};
+use crate::sequence::Sequence;
 use crate::server::connector;
 use crate::shared::{Life, Options, Seat, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
+use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
+
+/// The shortest time until a lease expires: it must be longer than a round trip.
+const LEAST_TTL: Duration = Duration::from_secs(1);
+/// As long as anybody waits.
+pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// How to make a [`Client`]; see [`Client::builder`].
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Builder {
     config: Config,
     name: String,
@@ -31,7 +39,7 @@ pub struct Builder {
 
 impl Builder {
     /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part that tells this client
-    /// from others. Default: `hilo-client`.
+    /// from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
@@ -46,8 +54,8 @@ impl Builder {
 
     /// After this time without a renewal the server writes a lease off, so that those of a client that crashed need
     /// nobody to revoke them. The client renews when half of it has passed. It may serve an expired
-    /// lease on, because nobody else gets its values; the rest can then no longer be returned. Default: leases do not
-    /// expire.
+    /// lease on, because nobody else gets its values; the rest can then no longer be returned. It is at least
+    /// a second, and should be several times [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
         self.ttl = Some(ttl);
         self
@@ -100,15 +108,19 @@ impl Builder {
         let identity = uuid::Uuid::new_v4();
         let options = Options {
             holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl,
+            ttl: self.ttl.map(|ttl| ttl.max(LEAST_TTL)),
             patience: self.patience,
             unavailable: self.unavailable,
             timeout: self.timeout,
         };
-        let mut settings = engine::Settings::new(self.buffer.into(), self.ttl.map(Into::into));
+        let mut settings = engine::Settings::new(self.buffer.into(), options.ttl.map(Into::into));
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
         let mut config = self.config;
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // Of several hosts, only the primary has leases.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if config.get_application_name().is_none() {
             config.application_name(&self.name);
         }
@@ -131,6 +143,9 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // In a child of the process, a thread of the parent may have held the lock.
         if self.shared.check_process().is_ok() {
+            if self.shared.lock().life == Life::Serving {
+                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
+            }
             self.shared.close(Life::Over);
         }
     }
@@ -161,7 +176,8 @@ impl Client {
         }
     }
 
-    /// The sequence `name`. Nothing is asked of the server before it is used.
+    /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers every name that it was
+    /// ever asked for: they should not come from users.
     pub fn sequence(&self, name: &str) -> Sequence {
         Sequence::new(self.shared().seat(name), self.handle.clone())
     }
@@ -207,20 +223,29 @@ impl Client {
     /// [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if the server cannot be reached as long as [`Builder::patience`] says; the leases are then left
-    /// open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
+    /// [`Error::Unreachable`] if the server cannot be reached, or somebody holds the leases, as long as
+    /// [`Builder::patience`] says; they are then left open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
     pub async fn shutdown(&self) -> Result<Returned, Error> {
         let shared = self.shared();
         shared.check_process()?;
         let mut result = shared.result.subscribe();
         shared.close(Life::Closing);
-        let result = result.wait_for(Option::is_some).await.map_err(|_| Error::Closed)?;
-        result.clone().unwrap_or(Err(Error::Closed))
+        // The task keeps to patience itself, unless its runtime stands still.
+        let options = &shared.options;
+        let bound = options.patience.saturating_add(options.timeout).min(FAR);
+        match timeout(bound, result.wait_for(Option::is_some)).await {
+            Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
+            Ok(Err(_)) => Err(Error::Closed),
+            Err(_) => Err(Error::Unreachable { source: None }),
+        }
     }
 
-    /// What the client has done so far.
+    /// What the client has done so far; nothing in a fork of its process.
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
+        if shared.check_process().is_err() {
+            return Stats::default();
+        }
         let now = shared.now();
         let core = shared.lock();
         let mut stats = Stats {
@@ -247,6 +272,9 @@ impl Client {
     /// The same for each sequence, in the order in which they were first named.
     pub fn sequence_stats(&self) -> Vec<SequenceStats> {
         let shared = self.shared();
+        if shared.check_process().is_err() {
+            return Vec::new();
+        }
         let now = shared.now();
         let core = shared.lock();
         let of = |seat: &Seat| {
@@ -267,5 +295,11 @@ impl Client {
 
     fn shared(&self) -> &Shared {
         &self.handle.shared
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Client").field("holder", &self.holder()).finish_non_exhaustive()
     }
 }

@@ -6,28 +6,38 @@ use std::time::Duration;
 use hilo_core::backoff;
 use hilo_core::numbers::{Micros, Monotonic};
 use tokio::time::{sleep, sleep_until, timeout};
-use tokio_postgres::error::{Severity, SqlState};
 use tracing::Instrument;
 
-use crate::engine::{Ask, Lease, NEVER, Plan, Purpose};
-use crate::hot::Hot;
-use crate::sequence::keys;
-use crate::server::{Answer, Connector, Granted, Link};
+use crate::Error;
+use crate::client::FAR;
+use crate::engine::{Ask, NEVER, Plan};
+use crate::refusal::{is_gone, is_lack, is_refusal, is_transient};
+use crate::server::{Answer, Connector, Link, Terms};
 use crate::shared::{Core, Life, Shared};
 use crate::stats::Returned;
-use crate::{Error, Unavailable};
 
 /// How long after a statement of unknown outcome the server may still be at work on it.
 const UNKNOWN: Micros = Micros(60_000_000);
+/// How long the server may wait for a sequence that somebody holds, and for one of which that is known.
+const RESERVE: Duration = Duration::from_secs(1);
+const TRIAL: Duration = Duration::from_millis(300);
+/// How long canceling a statement may take.
+const CANCEL: Duration = Duration::from_secs(2);
+
+/// How often a lack of the server is looked for in the parts of what a statement takes, and of what it ends.
+const LACKS: (u32, u32) = (1, 16);
 
 pub struct Driver {
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     connector: Connector,
     link: Option<Link>,
     /// Nobody knows what became of a statement: how often to look for leases that nobody has heard of, and when next.
     unknown: u32,
     look_at: Monotonic,
-    returned: Returned,
+    /// There may be open leases that only their holder's name can find.
+    pub unsure: bool,
+    pub returned: Returned,
+    _over: Over,
 }
 
 /// What became of a part of a plan.
@@ -44,12 +54,25 @@ impl Driver {
         let look_at = shared.now();
         shared.lock().counts.connects += 1;
         let returned = Returned::default();
-        Driver { shared, connector, link: Some(link), unknown: 0, look_at, returned }
+        let (link, _over) = (Some(link), Over(shared.clone()));
+        Driver { shared, connector, link, unknown: 0, look_at, unsure: false, returned, _over }
     }
 
-    /// Works until the client is closed.
+    /// Works until the client is closed, and no longer than patience after that.
     pub async fn run(mut self) {
-        let _over = Over(self.shared.clone());
+        let shared = self.shared.clone();
+        let overdue = async {
+            shared.closed.notified().await;
+            sleep(shared.options.patience.min(FAR)).await;
+        };
+        let result = tokio::select! {
+            result = self.work() => result,
+            () = overdue => Err(Error::Unreachable { source: shared.lock().trouble.clone() }),
+        };
+        shared.result.send_replace(Some(result));
+    }
+
+    async fn work(&mut self) -> Result<Returned, Error> {
         loop {
             let (life, plan, due) = {
                 let now = self.shared.now();
@@ -62,14 +85,12 @@ impl Driver {
                 (*life, plan, engine.due())
             };
             match (life, plan) {
-                (Life::Over, _) => return,
-                (Life::Closing, _) => break,
+                (Life::Over, _) => return Err(Error::Closed),
+                (Life::Closing, _) => return self.return_all().await,
                 (Life::Serving, Some(plan)) => self.carry_out(plan).await,
                 (Life::Serving, None) => self.pause(due).await,
             }
         }
-        let result = self.return_all().await;
-        self.shared.result.send_replace(Some(result));
     }
 
     /// Waits until `due`, or until somebody needs something.
@@ -83,34 +104,28 @@ impl Driver {
         }
     }
 
-    /// Returns what is left, until all is returned or patience has ended.
+    /// Returns what is left, until nothing is.
     async fn return_all(&mut self) -> Result<Returned, Error> {
-        let patience: Micros = self.shared.options.patience.into();
-        let deadline = Monotonic(self.shared.now().0.saturating_add(patience.0));
-        self.look_at = self.shared.now();
-        loop {
-            let (plan, due) = {
+        // What was returned while it served does not count.
+        self.returned = Returned::default();
+        for attempt in 0.. {
+            let mut plan = {
                 let mut core = self.shared.lock();
                 core.engine.give_back_all(self.shared.now());
-                (core.engine.plan_returns(), core.engine.due())
+                core.engine.plan_returns()
             };
-            if plan.is_empty() && self.unknown == 0 {
-                return Ok(self.returned);
+            self.unsure |= std::mem::take(&mut self.unknown) > 0;
+            // All that is known goes back first.
+            plan.sweep = plan.is_empty() && self.unsure;
+            if plan.is_empty() {
+                break;
+            }
+            if attempt > 0 {
+                sleep(backoff::delay(attempt - 1, self.random())).await;
             }
             self.carry_out(plan).await;
-            let (cut_off, trouble) = {
-                let core = self.shared.lock();
-                (core.engine.is_cut_off(), core.trouble.clone())
-            };
-            if !cut_off {
-                // What was lost meanwhile has been found by now.
-                self.unknown = 0;
-            } else if self.shared.now() >= deadline {
-                return Err(Error::Unreachable { source: trouble });
-            } else {
-                sleep_until(self.shared.at(due.min(deadline)).into()).await;
-            }
         }
+        Ok(self.returned)
     }
 
     async fn carry_out(&mut self, plan: Plan) {
@@ -119,7 +134,7 @@ impl Driver {
         self.carry_out_parts(plan).instrument(span).await
     }
 
-    /// Does a plan in one statement. If the server refuses that, does it in halves, until what it refuses is found.
+    /// Does a plan in one statement. If the server refuses that, does it in parts, until what it refuses is found.
     async fn carry_out_parts(&mut self, plan: Plan) {
         if let Err(error) = self.connect(&plan).await {
             let source = match error {
@@ -132,41 +147,83 @@ impl Driver {
             return self.lost(plan, source);
         }
         let mut parts = vec![plan];
-        let mut attempt = 0;
+        let (mut attempt, mut lacks, mut looked) = (0, 0, false);
         while let Some(part) = parts.pop() {
             let sent = self.shared.now();
-            match self.send(&part).await {
-                Outcome::Done(answer) => self.accept(part, answer, sent),
-                Outcome::Refused(error) if is_transient(&error) && attempt < backoff::ATTEMPTS => {
-                    tracing::debug!(%error, attempt, "trying again");
-                    sleep(backoff::delay(attempt, self.random())).await;
-                    attempt += 1;
-                    parts.push(part);
-                }
-                Outcome::Refused(error) if part.len() == 1 => self.refused(part, error),
-                Outcome::Refused(_) => {
-                    let (first, second) = part.halves();
-                    parts.push(second);
-                    parts.push(first);
+            let error = match self.send(&part).await {
+                Outcome::Done(answer) => {
+                    self.accept(part, answer, sent);
+                    continue;
                 }
                 Outcome::Unknown(error) => {
                     let mut rest = part;
-                    for part in parts.into_iter().rev() {
-                        rest.asks.extend(part.asks);
-                        rest.returns.extend(part.returns);
-                        rest.renewals.extend(part.renewals);
-                    }
-                    self.link = None;
-                    self.unknown = 2;
-                    self.look_at = sent;
-                    return self.lost(rest, error.map(Arc::new));
+                    parts.into_iter().rev().for_each(|part| rest.extend(part));
+                    return self.cut_off(rest, error, sent);
                 }
+                Outcome::Refused(error) => error,
+            };
+            lacks += u32::from(is_lack(&error));
+            let most = if part.asks.is_empty() { LACKS.1 } else { LACKS.0 };
+            if is_transient(&error) && attempt < backoff::ATTEMPTS {
+                tracing::debug!(%error, attempt, "trying again");
+                sleep(backoff::delay(attempt, self.random())).await;
+                attempt += 1;
+                parts.push(part);
+            } else if is_gone(&error) && part.asks.is_empty() && part.len() > 1 && !looked {
+                // Where one has ended, thousands may have.
+                looked = true;
+                match self.without_ended(part).await {
+                    Ok(part) => parts.push(part),
+                    Err((mut rest, error)) => {
+                        parts.into_iter().rev().for_each(|part| rest.extend(part));
+                        return self.cut_off(rest, error, sent);
+                    }
+                }
+            } else if part.len() <= 1 || is_lack(&error) && lacks > most {
+                self.refused(part, error, &mut parts);
+            } else {
+                let (first, second) = part.split();
+                parts.push(second);
+                parts.push(first);
             }
+            parts.retain(|part| !part.is_empty());
         }
         let mut core = self.shared.lock();
         core.engine.done();
         core.connected = true;
         core.trouble = None;
+    }
+
+    /// Nobody knows what the server has done of `rest`, which was sent at `sent` at the earliest.
+    fn cut_off(&mut self, rest: Plan, error: Option<tokio_postgres::Error>, sent: Monotonic) {
+        self.link = None;
+        self.unknown = 2;
+        self.look_at = sent;
+        self.lost(rest, error.map(Arc::new));
+    }
+
+    /// Leaves out the leases that have ended. What the role may no longer see may be among them.
+    async fn without_ended(
+        &mut self,
+        mut part: Plan,
+    ) -> Result<Plan, (Plan, Option<tokio_postgres::Error>)> {
+        let Some(link) = &self.link else { return Err((part, None)) };
+        let options = &self.shared.options;
+        let open = match timeout(options.timeout, link.leases_of(&options.holder)).await {
+            Ok(Ok(open)) => open,
+            failed => return Err((part, failed.ok().and_then(Result::err))),
+        };
+        self.unsure = true;
+        part.returns.retain(|back| open.contains(&back.token));
+        let mut core = self.shared.lock();
+        part.renewals.retain(|(id, token)| {
+            let is_open = open.contains(token);
+            if !is_open {
+                core.engine.not_renewed(*id, *token);
+            }
+            is_open
+        });
+        Ok(part)
     }
 
     fn random(&self) -> u32 {
@@ -189,7 +246,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Returns the leases of statements whose answer was lost. Nothing was served of them.
+    /// Revokes the leases of statements whose answer was lost. Nothing was served of them.
     async fn find_lost(&mut self, plan: &Plan) -> Result<(), Error> {
         let Some(link) = &self.link else { return Ok(()) };
         let asked =
@@ -204,7 +261,7 @@ impl Driver {
         };
         self.unknown -= 1;
         self.look_at = Monotonic(self.shared.now().0 + UNKNOWN.0);
-        let lost = self.shared.lock().engine.give_back_lost(&found, plan);
+        let lost = self.shared.lock().engine.revoke_lost(found, plan);
         tracing::info!(leases = lost, "looked for leases whose answer was lost");
         Ok(())
     }
@@ -212,193 +269,52 @@ impl Driver {
     async fn send(&self, part: &Plan) -> Outcome {
         let Some(link) = &self.link else { return Outcome::Unknown(None) };
         let options = &self.shared.options;
-        let names: Vec<Arc<str>> = {
+        let (names, is_trial): (Vec<Arc<str>>, bool) = {
             let mut core = self.shared.lock();
             core.counts.statements += 1;
-            part.asks.iter().map(|ask| core.seats[ask.id.0 as usize].hot.name.clone()).collect()
+            let seat = |ask: &Ask| &core.seats[ask.id.0 as usize];
+            let is_trial = part.asks.len() == 1 && seat(&part.asks[0]).lack.is_some();
+            (part.asks.iter().map(|ask| seat(ask).hot.name.clone()).collect(), is_trial)
         };
-        let ttl = options.ttl.as_ref().map(Duration::as_secs_f64);
-        let answer = link.carry_out(part, &names, &options.holder, ttl);
-        match timeout(options.timeout, answer).await {
-            Err(_) => Outcome::Unknown(None),
-            Ok(Ok(answer)) if answer.granted.len() == part.asks.len() => Outcome::Done(answer),
+        let terms = Terms {
+            holder: &options.holder,
+            ttl: options.ttl.as_ref().map(Duration::as_secs_f64),
+            reserve_timeout: (if is_trial { TRIAL } else { RESERVE }).min(options.timeout / 2),
+        };
+        match timeout(options.timeout, link.carry_out(part, &names, terms)).await {
+            Err(_) => {
+                // It must not go on without this client, perhaps for as long as somebody holds a lock.
+                let _ = timeout(options.timeout.min(CANCEL), link.cancel()).await;
+                Outcome::Unknown(None)
+            }
+            Ok(Ok(answer)) if answer.fits(part) => Outcome::Done(answer),
             Ok(Ok(_)) => Outcome::Unknown(None),
             Ok(Err(error)) if is_refusal(&error) => Outcome::Refused(error),
             Ok(Err(error)) => Outcome::Unknown(Some(error)),
         }
     }
-
-    /// A part has been committed.
-    fn accept(&mut self, part: Plan, answer: Answer, sent: Monotonic) {
-        tracing::debug!(leases = answer.granted.len(), returned = answer.returned, "done");
-        self.returned.leases += part.returns.len() as u64;
-        self.returned.values += answer.returned as u64;
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
-        for (id, token) in &part.renewals {
-            core.engine.renewed(*id, *token, sent);
-        }
-        let mut changed: Vec<Arc<Hot>> = Vec::new();
-        for granted in answer.granted {
-            let Some(&ask) = part.asks.get(granted.ask) else { continue };
-            let hot = core.seats[ask.id.0 as usize].hot.clone();
-            learn_keys(&hot, &granted);
-            let lease = Lease {
-                token: granted.token,
-                last: granted.last,
-                increment: granted.increment,
-                count: granted.count,
-                expires: core.engine.expiry(sent),
-            };
-            grant(&mut core, ask, lease, granted.suggested, now);
-            changed.push(hot);
-        }
-        let serving = core.life == Life::Serving;
-        for hot in changed {
-            if serving {
-                core.fill(&hot, 0, now);
-                core.check(&hot, now);
-            }
-            hot.changed.notify_waiters();
-        }
-    }
-
-    /// The server refuses a part of one call.
-    fn refused(&mut self, part: Plan, source: tokio_postgres::Error) {
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
-        for back in part.returns {
-            // It ended then, although the answer was lost.
-            if !back.tried {
-                tracing::warn!(lease = %back.token, error = %source, "a lease cannot be returned");
-            }
-            core.engine.not_returned(back.token);
-        }
-        for (id, token) in part.renewals {
-            tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
-            core.engine.not_renewed(id, token);
-        }
-        let lack = is_lack(&source);
-        let source = Arc::new(source);
-        for ask in part.asks {
-            let hot = core.seats[ask.id.0 as usize].hot.clone();
-            let error = Error::Refused { sequence: hot.name.clone(), source: source.clone() };
-            tracing::warn!(sequence = %hot.name, error = %source, "no lease");
-            core.seat(ask.id).errors += 1;
-            match ask.purpose {
-                Purpose::Range(ticket) => {
-                    if let Some(caller) = core.tickets.remove(&ticket) {
-                        let _ = caller.send(Err(error));
-                    }
-                }
-                Purpose::Stock => {
-                    core.engine.refused(ask.id, now);
-                    if lack {
-                        core.seat(ask.id).lack = Some(source.clone());
-                    } else {
-                        let seat = core.seat(ask.id);
-                        seat.refusal = Some(error);
-                        seat.refusals += 1;
-                    }
-                    core.check(&hot, now);
-                    hot.changed.notify_waiters();
-                }
-            }
-        }
-    }
-
-    /// The server was not reached, or nobody knows what it did.
-    fn lost(&mut self, plan: Plan, trouble: Option<Arc<tokio_postgres::Error>>) {
-        let why = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
-        tracing::warn!(error = why, "cannot reach the server");
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
-        core.connected = false;
-        core.trouble = trouble.or(core.trouble.take());
-        core.counts.failures += 1;
-        core.engine.lost(plan, now);
-        if self.shared.options.unavailable == Unavailable::Fail {
-            let error = Error::Unreachable { source: core.trouble.clone() };
-            for (ticket, caller) in std::mem::take(&mut core.tickets) {
-                core.engine.forget_range(ticket);
-                let _ = caller.send(Err(error.clone()));
-            }
-            for seat in core.seats.iter().filter(|seat| core.engine.is_awaited(seat.hot.id)) {
-                seat.hot.changed.notify_waiters();
-            }
-        }
-    }
 }
 
-/// Gives a lease to whom it was asked for.
-fn grant(core: &mut Core, ask: Ask, lease: Lease, suggested: i64, now: Monotonic) {
-    match ask.purpose {
-        Purpose::Stock => {
-            core.seat(ask.id).lack = None;
-            core.engine.granted(ask, lease, suggested);
-        }
-        Purpose::Range(ticket) => {
-            let caller = core.tickets.remove(&ticket);
-            match caller.is_some_and(|caller| caller.send(Ok(lease)).is_ok()) {
-                true => core.engine.hand_over(ask.id, lease, now),
-                // Nobody waits for it any more.
-                false => core.engine.stock(ask.id, lease),
-            }
-        }
-    }
-}
-
-fn learn_keys(hot: &Hot, granted: &Granted) {
-    let mut known = hot.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let (format, prefix) = (&granted.key_format, &granted.server_prefix);
-    if known.as_ref().is_none_or(|keys| keys.format != *format || keys.prefix != *prefix) {
-        // The bounds are the server's; a negative value among these says enough.
-        let first = hilo_core::lane::value(granted.last, granted.increment, granted.count as u32);
-        let least = first.min(granted.last);
-        *known = Some(Arc::new(keys(&hot.name, format, prefix, least)));
-    }
-}
-
-/// Whether the server has refused and rolled back. A FATAL error can come after a commit, and one of the connection
-/// says nothing about the transaction.
-fn is_refusal(error: &tokio_postgres::Error) -> bool {
-    let Some(report) = error.as_db_error() else { return false };
-    let code = report.code();
-    report.parsed_severity() == Some(Severity::Error)
-        && !code.code().starts_with("08")
-        && *code != SqlState::READ_ONLY_SQL_TRANSACTION
-}
-
-/// Whether the same statement may succeed a moment later: it met another transaction, or was canceled.
-fn is_transient(error: &tokio_postgres::Error) -> bool {
-    let code = error.code().map_or("", SqlState::code);
-    code.starts_with("40") || code == "57014"
-}
-
-/// Whether the server would lease values if it could: callers wait on. A lock, or a lack of resources.
-fn is_lack(error: &tokio_postgres::Error) -> bool {
-    let code = error.code().map_or("", SqlState::code);
-    code.starts_with("53") || ["55P03", "54000"].contains(&code)
-}
-
-/// However the task ends, nobody waits for it any more.
+/// However the task ends, and if it never begins, nobody waits for it any more.
 struct Over(Arc<Shared>);
 
 impl Drop for Over {
     fn drop(&mut self) {
+        if self.0.check_process().is_err() {
+            return;
+        }
         self.0.close(Life::Over);
         let mut core = self.0.lock();
         core.life = Life::Over;
-        core.tickets.clear();
         for seat in &core.seats {
             seat.hot.changed.notify_waiters();
         }
-        self.0.result.send_if_modified(|result| match result {
-            Some(_) => false,
-            None => {
+        self.0.result.send_if_modified(|result| {
+            let is_open = result.is_none();
+            if is_open {
                 *result = Some(Err(Error::Closed));
-                true
             }
+            is_open
         });
     }
 }

@@ -1,7 +1,7 @@
 //! What a hit touches: the lanes of a sequence.
 //!
-//! A sequence begins with one lane. Threads that get into each other's way widen it to as many lanes as there are
-//! processors; each thread then has a lane of its own, with a lease of its own, so that no cache line is written by two
+//! A sequence begins with one lane. Threads that get into each other's way widen it to four lanes for each
+//! processor; each thread then has a lane of its own, with a lease of its own, so that no cache line is written by two
 //! of them, and what is not used can still be returned value by value.
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -36,7 +36,7 @@ pub struct Hot {
     /// Values have come, or an error.
     pub changed: Notify,
     /// How keys look; none until the first lease has said it.
-    pub keys: RwLock<Option<Arc<Keys>>>,
+    keys: RwLock<Option<Arc<Keys>>>,
 }
 
 /// How keys of a sequence look, and from what that was made.
@@ -44,6 +44,8 @@ pub struct Hot {
 pub struct Keys {
     pub format: String,
     pub prefix: String,
+    /// The least value for which it was checked.
+    pub least: i64,
     pub frame: Result<Frame, crate::Error>,
 }
 
@@ -71,7 +73,8 @@ impl Hot {
     /// The number of this thread's lane.
     #[inline]
     pub fn own(&self) -> usize {
-        match self.mask.load(Relaxed) {
+        // Acquire: who sees the mask sees the lanes.
+        match self.mask.load(Acquire) {
             0 => 0,
             mask => THREAD.with(|thread| thread & mask) as usize,
         }
@@ -81,9 +84,17 @@ impl Hot {
     pub fn lane(&self, number: usize) -> &Lane {
         match number {
             0 => &self.lane.0,
-            // The mask may be seen before the lanes are.
             _ => self.more.get().map_or(&self.lane.0, |more| &more[number - 1].0),
         }
+    }
+
+    /// How keys look.
+    pub fn keys(&self) -> Option<Arc<Keys>> {
+        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub fn set_keys(&self, keys: Keys) {
+        *self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Arc::new(keys));
     }
 
     pub fn lanes(&self) -> usize {
@@ -112,7 +123,8 @@ impl Hot {
             return None;
         }
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let lanes = processors.next_power_of_two().clamp(2, MOST_LANES);
+        // More than processors, so that two threads that run at the same time seldom share one.
+        let lanes = (4 * processors).next_power_of_two().clamp(2, MOST_LANES);
         let more = || (1..lanes).map(|_| Padded::default()).collect();
         self.more.get_or_init(more);
         self.mask.store(lanes as u32 - 1, Release);

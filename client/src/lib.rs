@@ -24,22 +24,27 @@
 //!
 //! * **Unique.** A lease is served from only after the server has confirmed its commit. If the answer is lost, nothing is served
 //!   of what may have been leased. A shutdown ends serving before it returns the rest.
-//! * **Nothing unexplained.** Every value is served, or returned by [`Client::shutdown`], or in an open lease in the view
-//!   `hilo_leases`, where the client is the holder: after a crash until it expires or is revoked.
+//! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`], or in an open lease in the view
+//!   `hilo_leases`, where the client is the holder: after a crash until it expires or is revoked. What a statement took
+//!   that failed, or whose answer was lost, is a gap in the view `hilo_gaps`.
 //! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values are its parent's.
 
 #![warn(missing_docs)]
 
 mod client;
 mod driver;
+#[doc(hidden)]
 pub mod engine;
 mod error;
 mod fork;
 mod hot;
+mod refusal;
+mod results;
 mod sequence;
 mod server;
 mod shared;
 mod stats;
+mod waiting;
 
 pub use client::{Builder, Client};
 pub use error::Error;
@@ -48,9 +53,10 @@ pub use stats::{Returned, SequenceStats, Stats};
 
 /// What callers do who find nothing in memory while the server cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unavailable {
     /// They wait for it, as long as [`Builder::patience`] says.
     Wait,
-    /// They get [`Error::Unreachable`] at once.
+    /// They get [`Error::Unreachable`], at once when it is known that it cannot.
     Fail,
 }

@@ -7,10 +7,10 @@ use hilo_core::key_format::KeyFormat;
 use hilo_core::lane::Took;
 use tokio::time::timeout_at;
 
-use crate::client::Handle;
-use crate::engine::Lease;
+use crate::client::{FAR, Handle};
 use crate::hot::{Hot, Keys};
-use crate::shared::{Core, Life, Shared};
+use crate::shared::{Life, Shared};
+use crate::waiting::{Ticket, Waiter};
 use crate::{Error, fork};
 
 /// The most values of one lease.
@@ -18,6 +18,7 @@ const MOST: i64 = 1_000_000_000;
 
 /// Consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Range {
     /// The first value.
     pub first: i64,
@@ -52,7 +53,7 @@ impl Range {
 /// Values of different threads are in no order, and those of one thread need not rise from one lease to the next.
 #[derive(Clone)]
 pub struct Sequence {
-    hot: Arc<Hot>,
+    pub(crate) hot: Arc<Hot>,
     handle: Arc<Handle>,
 }
 
@@ -73,30 +74,42 @@ impl Sequence {
     /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn try_next(&self) -> Result<Option<i64>, Error> {
-        if fork::generation() != self.hot.generation {
-            return Err(Error::Forked);
-        }
-        let own = self.hot.own();
-        match self.hot.lane(own).take(1) {
-            Some(took) => {
-                if took.low | took.contended {
-                    self.noticed(took, own);
-                }
-                Ok(Some(took.first))
-            }
-            None => Ok(self.search(1)?.map(|took| took.first)),
+        match self.hit() {
+            Some(value) => Ok(Some(value)),
+            None => self.miss(),
         }
     }
 
+    /// A value of this thread's lane, if it has one.
+    #[inline(always)]
+    fn hit(&self) -> Option<i64> {
+        if fork::generation() != self.hot.generation {
+            return None;
+        }
+        let own = self.hot.own();
+        let took = self.hot.lane(own).take(1)?;
+        if took.low | took.contended {
+            self.noticed(took, own);
+        }
+        Some(took.first)
+    }
+
+    #[cold]
+    fn miss(&self) -> Result<Option<i64>, Error> {
+        self.shared().check_process()?;
+        Ok(self.search(1)?.map(|took| took.first))
+    }
+
     /// The next value. It comes from memory, without an await point, unless nothing is left there; then the caller
-    /// waits as long as [`Builder::patience`](crate::Builder::patience) says.
+    /// waits as long as [`Builder::patience`](crate::Builder::patience) says; for that, it must be called in a tokio runtime
+    /// with time.
     ///
     /// # Errors
     /// [`Error::Refused`] if the server refuses, [`Error::Timeout`], [`Error::Unreachable`] as
     /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub async fn next(&self) -> Result<i64, Error> {
-        match self.try_next()? {
+        match self.hit() {
             Some(value) => Ok(value),
             None => Box::pin(self.wait()).await,
         }
@@ -137,62 +150,42 @@ impl Sequence {
         if let Some(range) = self.try_next_range(n)? {
             return Ok(range);
         }
-        let shared = self.shared();
-        let (ticket, receiver) = {
-            let mut core = shared.lock();
-            if let Some(error) = shared.obstacle(&core, &self.hot) {
-                return Err(error);
-            }
-            let (ticket, receiver) = core.ticket();
-            core.engine.wait_for_range(self.hot.id, n, ticket);
-            core.seat(self.hot.id).waits += 1;
-            (ticket, receiver)
-        };
-        shared.poke.notify_one();
-        let lease: Lease = match timeout_at(self.deadline(), receiver).await {
-            Ok(Ok(lease)) => lease?,
-            Ok(Err(_)) => return Err(Error::Closed),
-            Err(_) => {
-                {
-                    let mut core = shared.lock();
-                    core.tickets.remove(&ticket);
-                    core.engine.forget_range(ticket);
-                }
-                return Err(self.timed_out());
-            }
-        };
+        let ticket = Ticket::new(self, n)?;
+        let lease = self.until(|| ticket.look()).await?;
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
 
-    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the server's
-    /// prefix, as the last lease said them.
+    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the prefix of
+    /// the server that its lease said.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's prefix.
     pub async fn next_key(&self) -> Result<String, Error> {
-        if let Some(Err(error)) = self.keys().as_deref().map(|keys| &keys.frame) {
-            // No value is used up.
-            return Err(error.clone());
+        self.shared().check_process()?;
+        loop {
+            let Some(keys) = self.hot.keys() else {
+                self.warm_up(Waiter::new(self)?).await?;
+                continue;
+            };
+            // If they cannot be made, no value is used up.
+            let frame = keys.frame.as_ref().map_err(Error::clone)?;
+            let value = self.next().await?;
+            // While they change, nobody knows of which kind the value is: it is not used.
+            if self.hot.keys().is_some_and(|now| Arc::ptr_eq(&now, &keys)) {
+                let mut buffer = [0; 20];
+                let bytes = frame.key(value, &mut buffer).concat();
+                return String::from_utf8(bytes)
+                    .map_err(|_| Error::Answer("a key that is not UTF-8"));
+            }
         }
-        let value = self.next().await?;
-        let keys = self.keys().ok_or(Error::Answer("a lease without a key format"))?;
-        let frame = keys.frame.as_ref().map_err(Error::clone)?;
-        let mut buffer = [0; 20];
-        let bytes = frame.key(value, &mut buffer).concat();
-        String::from_utf8(bytes).map_err(|_| Error::Answer("a key that is not UTF-8"))
     }
 
-    fn keys(&self) -> Option<Arc<Keys>> {
-        self.hot.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
     }
 
     fn deadline(&self) -> tokio::time::Instant {
-        let far = std::time::Duration::from_secs(86_400 * 365);
-        (Instant::now() + self.shared().options.patience.min(far)).into()
+        (Instant::now() + self.shared().options.patience.min(FAR)).into()
     }
 
     fn timed_out(&self) -> Error {
@@ -219,7 +212,7 @@ impl Sequence {
     }
 
     /// Takes from any lane, this thread's first.
-    fn search_lanes(&self, count: u32) -> Option<Took> {
+    pub(crate) fn search_lanes(&self, count: u32) -> Option<Took> {
         let (own, lanes) = (self.hot.own(), self.hot.lanes());
         (0..lanes).map(|step| (own + step) % lanes).find_map(|number| {
             let took = self.hot.lane(number).take(count)?;
@@ -241,116 +234,45 @@ impl Sequence {
             return Ok(Some(took));
         }
         let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, &self.hot) {
-            return Err(error);
+        if core.left(&self.hot, shared.now()) == 0 {
+            if let Some(error) = shared.obstacle(&core, &self.hot, u64::MAX) {
+                return Err(error);
+            }
+            core.engine.want(self.hot.id);
         }
-        core.engine.want(self.hot.id);
         shared.turn(&mut core, &self.hot, self.hot.own());
         drop(core);
         Ok(self.search_lanes(count))
     }
 
+    #[cold]
     async fn wait(&self) -> Result<i64, Error> {
-        let waiter = Waiter::new(self)?;
-        let deadline = self.deadline();
-        loop {
-            let changed = self.hot.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(value) = waiter.look()? {
-                return Ok(value);
-            }
-            if timeout_at(deadline, changed).await.is_err() {
-                return Err(self.timed_out());
-            }
+        if let Some(value) = self.miss()? {
+            return Ok(value);
         }
+        let waiter = Waiter::new(self)?;
+        self.until(|| waiter.look()).await
     }
 
     /// Waits until a value is in memory, without taking it.
     pub(crate) async fn warm_up(&self, waiter: Waiter<'_>) -> Result<(), Error> {
+        self.until(|| Ok(waiter.is_served()?.then_some(()))).await
+    }
+
+    /// Waits until `look` finds something; it looks again when something has come, or was refused.
+    async fn until<T>(&self, look: impl Fn() -> Result<Option<T>, Error>) -> Result<T, Error> {
         let deadline = self.deadline();
         loop {
             let changed = self.hot.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if waiter.is_served()? {
-                return Ok(());
+            if let Some(found) = look()? {
+                return Ok(found);
             }
             if timeout_at(deadline, changed).await.is_err() {
                 return Err(self.timed_out());
             }
         }
-    }
-}
-
-/// A caller who waits; the engine knows of it as long as it exists.
-pub(crate) struct Waiter<'a> {
-    sequence: &'a Sequence,
-    refusals: u64,
-}
-
-impl<'a> Waiter<'a> {
-    pub fn new(sequence: &'a Sequence) -> Result<Waiter<'a>, Error> {
-        let mut core = sequence.shared().lock();
-        Waiter::register(sequence, &mut core)
-    }
-
-    /// The same, under the lock, so that several can be registered before the task sees the first.
-    pub fn register(sequence: &'a Sequence, core: &mut Core) -> Result<Waiter<'a>, Error> {
-        let (shared, hot) = (sequence.shared(), &sequence.hot);
-        if let Some(error) = shared.obstacle(core, hot) {
-            return Err(error);
-        }
-        core.engine.wait(hot.id, true);
-        let seat = core.seat(hot.id);
-        seat.waits += 1;
-        let refusals = seat.refusals;
-        shared.turn(core, hot, hot.own());
-        Ok(Waiter { sequence, refusals })
-    }
-
-    /// A value, if one has come. The refusal, if the server has refused since the caller began to wait.
-    fn look(&self) -> Result<Option<i64>, Error> {
-        if let Some(took) = self.sequence.search_lanes(1) {
-            return Ok(Some(took.first));
-        }
-        self.obstacle()?;
-        Ok(None)
-    }
-
-    fn is_served(&self) -> Result<bool, Error> {
-        let shared = self.sequence.shared();
-        let served = shared.lock().left(&self.sequence.hot, shared.now()) > 0;
-        if !served {
-            self.obstacle()?;
-        }
-        Ok(served)
-    }
-
-    fn obstacle(&self) -> Result<(), Error> {
-        let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
-        let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, hot) {
-            return Err(error);
-        }
-        let seat = core.seat(hot.id);
-        let refused = seat.refusals != self.refusals;
-        let refusal = seat.refusal.clone().filter(|_| refused);
-        if let Some(refusal) = refusal
-            && core.left(hot, shared.now()) == 0
-        {
-            return Err(refusal);
-        }
-        // Others may have been faster.
-        shared.turn(&mut core, hot, hot.own());
-        Ok(())
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        let shared = self.sequence.shared();
-        shared.lock().engine.wait(self.sequence.hot.id, false);
     }
 }
 
@@ -366,5 +288,11 @@ pub(crate) fn keys(name: &Arc<str>, format: &str, prefix: &str, least: i64) -> K
             }
             Ok(parsed.frame(name.as_bytes(), prefix.as_bytes()))
         });
-    Keys { format: format.to_owned(), prefix: prefix.to_owned(), frame }
+    Keys { format: format.to_owned(), prefix: prefix.to_owned(), least, frame }
+}
+
+impl std::fmt::Debug for Sequence {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Sequence").field("name", &self.hot.name).finish_non_exhaustive()
+    }
 }

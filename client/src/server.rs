@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -15,6 +16,8 @@ use crate::Error;
 use crate::engine::{End, Plan};
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, Error>> + Send>>;
+
+type Canceling = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 
 /// Makes connections to the server that a client was built for.
 pub type Connector = Box<dyn Fn() -> Connecting + Send + Sync>;
@@ -30,13 +33,18 @@ where
     Box::new(move || {
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
-            let (client, connection) = config.connect(tls).await.map_err(unreachable)?;
+            let (client, connection) = config.connect(tls.clone()).await.map_err(unreachable)?;
             let task = tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "the connection has ended");
                 }
             });
-            Link::new(client, Guard(task)).await
+            let token = client.cancel_token();
+            let cancel = move || -> Canceling {
+                let (token, tls) = (token.clone(), tls.clone());
+                Box::pin(async move { token.cancel_query(tls).await })
+            };
+            Link::new(client, Guard(task), Box::new(cancel)).await
         })
     })
 }
@@ -58,6 +66,7 @@ impl Drop for Guard {
 pub struct Link {
     client: tokio_postgres::Client,
     _guard: Guard,
+    cancel: Box<dyn Fn() -> Canceling + Send + Sync>,
     carry_out: String,
     of_holder: String,
 }
@@ -84,13 +93,35 @@ pub struct Answer {
     pub returned: i64,
 }
 
+impl Answer {
+    /// Whether it answers each ask of a plan.
+    pub fn fits(&self, plan: &Plan) -> bool {
+        let is_of = |granted: &Granted| granted.ask < plan.asks.len();
+        self.granted.len() == plan.asks.len() && self.granted.iter().all(is_of)
+    }
+}
+
+/// On what terms leases are taken.
+pub struct Terms<'a> {
+    pub holder: &'a str,
+    /// In seconds.
+    pub ttl: Option<f64>,
+    /// How long the server waits for a sequence that somebody else holds.
+    pub reserve_timeout: Duration,
+}
+
 impl Link {
-    async fn new(client: tokio_postgres::Client, guard: Guard) -> Result<Link, Error> {
+    async fn new(
+        client: tokio_postgres::Client,
+        guard: Guard,
+        cancel: Box<dyn Fn() -> Canceling + Send + Sync>,
+    ) -> Result<Link, Error> {
         let found = client.query_typed(FIND_SCHEMA, &[]).await.map_err(unreachable)?;
         let schema: String = found.first().ok_or(Error::NotInstalled)?.get(0);
         Ok(Link {
             client,
             _guard: guard,
+            cancel,
             carry_out: CARRY_OUT.replace("SCHEMA", &schema),
             of_holder: OF_HOLDER.replace("SCHEMA", &schema),
         })
@@ -100,6 +131,11 @@ impl Link {
         self.client.is_closed()
     }
 
+    /// Asks the server to give up the statement that is under way.
+    pub async fn cancel(&self) -> Result<(), tokio_postgres::Error> {
+        (self.cancel)().await
+    }
+
     /// Does all of a plan in one transaction. What it returns has been committed: the future is ready only when the server
     /// has said that it is ready for the next query, and an error before that, also of the commit, is returned
     /// instead.
@@ -107,8 +143,7 @@ impl Link {
         &self,
         plan: &Plan,
         names: &[Arc<str>],
-        holder: &str,
-        ttl: Option<f64>,
+        terms: Terms<'_>,
     ) -> Result<Answer, tokio_postgres::Error> {
         let (mut returned, mut nexts, mut revoked) = (Vec::new(), Vec::new(), Vec::new());
 
@@ -116,11 +151,7 @@ impl Link {
             match back.end {
                 End::Return(next) => {
                     returned.push(back.token);
-                    nexts.push(Some(next));
-                }
-                End::Unused => {
-                    returned.push(back.token);
-                    nexts.push(None);
+                    nexts.push(next);
                 }
                 End::Revoke => revoked.push(back.token),
             }
@@ -128,15 +159,18 @@ impl Link {
         let renewed: Vec<Uuid> = plan.renewals.iter().map(|(_, token)| *token).collect();
         let asked: Vec<&str> = names.iter().map(|name| &**name).collect();
         let counts: Vec<i64> = plan.asks.iter().map(|ask| ask.count).collect();
-        let parameters: [(&(dyn ToSql + Sync), Type); 8] = [
+        let reserve_timeout = format!("{}ms", terms.reserve_timeout.as_millis().max(1));
+        let parameters: [(&(dyn ToSql + Sync), Type); 10] = [
             (&returned, Type::UUID_ARRAY),
             (&nexts, Type::INT8_ARRAY),
             (&revoked, Type::UUID_ARRAY),
             (&renewed, Type::UUID_ARRAY),
             (&asked, Type::TEXT_ARRAY),
             (&counts, Type::INT8_ARRAY),
-            (&holder, Type::TEXT),
-            (&ttl, Type::FLOAT8),
+            (&terms.holder, Type::TEXT),
+            (&terms.ttl, Type::FLOAT8),
+            (&reserve_timeout, Type::TEXT),
+            (&plan.sweep, Type::BOOL),
         ];
         let rows = self.client.query_typed(&self.carry_out, &parameters).await?;
         let mut answer = Answer::default();
@@ -158,7 +192,7 @@ impl Link {
 
 fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
     Ok(Granted {
-        ask: place as usize - 1,
+        ask: usize::try_from(place - 1).unwrap_or(usize::MAX),
         token: row.try_get(1)?,
         last: row.try_get(2)?,
         increment: row.try_get(3)?,
@@ -175,10 +209,11 @@ const FIND_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_exte
      WHERE e.extname = 'hilo' AND EXISTS \
          (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
 
-/// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A sequence that is
-/// locked must not hold up the others for long.
+/// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A lease or a sequence
+/// that somebody holds must not hold up the others for long.
 const CARRY_OUT: &str = "\
-SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, 0::bigint * length(set_config('hilo.reserve_timeout', '1s', true)), \
+SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, \
+       0::bigint * length(set_config('hilo.reserve_timeout', $9::text, true) || set_config('lock_timeout', '100ms', true)), \
        NULL::text, NULL::text, NULL::bigint \
 UNION ALL \
 SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, r.next), \
@@ -188,9 +223,13 @@ UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
     FROM unnest($3::uuid[]) AS r (lease) \
 UNION ALL \
+SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(holder => $7::text), NULL, NULL, NULL WHERE $10::boolean \
+UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, \
        0 * length(SCHEMA.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
     FROM unnest($4::uuid[]) AS r (lease) \
+UNION ALL \
+SELECT NULL, NULL, NULL, NULL, 0 * length(set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
 UNION ALL \
 SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
     FROM ROWS FROM (unnest($5::text[]), unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \

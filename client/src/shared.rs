@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hilo_core::numbers::{Micros, Monotonic};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
-use crate::engine::{Engine, Id, Lease};
+use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::stats::Returned;
 use crate::{Error, Unavailable, fork};
@@ -31,6 +31,8 @@ pub struct Shared {
     pub core: Mutex<Core>,
     /// Wakes the task.
     pub poke: Notify,
+    /// Says once that serving has ended.
+    pub closed: Notify,
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
@@ -42,9 +44,6 @@ pub struct Core {
     pub engine: Engine,
     pub seats: Vec<Seat>,
     pub by_name: HashMap<Arc<str>, Id>,
-    /// Callers who wait for consecutive values.
-    pub tickets: HashMap<u64, oneshot::Sender<Result<Lease, Error>>>,
-    next_ticket: u64,
     pub life: Life,
     pub connected: bool,
     /// Why the server cannot be reached.
@@ -88,8 +87,6 @@ impl Shared {
             engine,
             seats: Vec::new(),
             by_name: HashMap::new(),
-            tickets: HashMap::new(),
-            next_ticket: 0,
             life: Life::Serving,
             connected: true,
             trouble: None,
@@ -98,6 +95,7 @@ impl Shared {
         Shared {
             core: Mutex::new(core),
             poke: Notify::new(),
+            closed: Notify::new(),
             start: Instant::now(),
             generation: fork::watch(),
             options,
@@ -128,6 +126,10 @@ impl Shared {
 
     /// The sequence `name`, which is added if it is new.
     pub fn seat(&self, name: &str) -> Arc<Hot> {
+        if self.check_process().is_err() {
+            // A thread of the parent may have held the lock. Whatever is called on this fails.
+            return Arc::new(Hot::new(Id(0), name.into(), self.generation));
+        }
         let mut core = self.lock();
         if let Some(id) = core.by_name.get(name) {
             return core.seats[id.0 as usize].hot.clone();
@@ -156,18 +158,15 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing.
-    pub fn obstacle(&self, core: &Core, hot: &Hot) -> Option<Error> {
+    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence before.
+    pub fn obstacle(&self, core: &Core, hot: &Hot, refusals: u64) -> Option<Error> {
         if core.life != Life::Serving {
             return Some(Error::Closed);
         }
-        if core.left(hot, self.now()) > 0 {
-            // Something has come since the caller looked.
-            return None;
-        }
         let seat = &core.seats[hot.id.0 as usize];
         if let Some(refusal) = &seat.refusal
-            && self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
+            && (seat.refusals > refusals
+                || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN)))
         {
             return Some(refusal.clone());
         }
@@ -184,32 +183,39 @@ impl Shared {
             return;
         }
         core.life = life;
-        let Core { engine, seats, tickets, .. } = &mut *core;
-        for seat in seats.iter() {
-            for number in 0..seat.hot.lanes() {
-                let left = seat.hot.lane(number).close();
-                engine.finish(seat.hot.id, number as u16, left, now);
-            }
-            seat.hot.changed.notify_waiters();
+        let hots: Vec<Arc<Hot>> = core.seats.iter().map(|seat| seat.hot.clone()).collect();
+        for hot in hots {
+            core.retire(&hot, now);
+            hot.changed.notify_waiters();
         }
-        engine.give_back_all(now);
-        tickets.clear();
+        core.engine.give_back_all(now);
         drop(core);
         self.poke.notify_one();
+        self.closed.notify_one();
     }
 }
 
 impl Core {
     /// Fills a lane if it is empty.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
-        let lane = hot.lane(number);
-        if lane.left() > 0 {
+        // The books must name the lane that is filled.
+        if number >= hot.lanes() || hot.lane(number).left() > 0 {
             return;
         }
+        let lane = hot.lane(number);
         self.engine.finish(hot.id, number as u16, 0, now);
         if let Some(lease) = self.engine.serve(hot.id, number as u16) {
             lane.fill(lease.last, lease.increment, lease.count);
         }
+    }
+
+    /// Ends all leases of a sequence; what is left of them goes back.
+    pub fn retire(&mut self, hot: &Hot, now: Monotonic) {
+        for number in 0..hot.lanes() {
+            let left = hot.lane(number).close();
+            self.engine.finish(hot.id, number as u16, left, now);
+        }
+        self.engine.give_back_stock(hot.id, now);
     }
 
     /// Tells the engine what is left of a sequence, and the lanes when it wants to know again.
@@ -226,13 +232,5 @@ impl Core {
 
     pub fn seat(&mut self, id: Id) -> &mut Seat {
         &mut self.seats[id.0 as usize]
-    }
-
-    /// A new ticket, and where its lease comes.
-    pub fn ticket(&mut self) -> (u64, oneshot::Receiver<Result<Lease, Error>>) {
-        let (sender, receiver) = oneshot::channel();
-        self.next_ticket += 1;
-        self.tickets.insert(self.next_ticket, sender);
-        (self.next_ticket, receiver)
     }
 }

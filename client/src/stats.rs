@@ -62,4 +62,6 @@ pub struct Returned {
     pub leases: u64,
     /// Values that the server serves again.
     pub values: u64,
+    /// Leases whose return it refused. They were revoked, if the server allowed that, and else are open.
+    pub refused: u64,
 }

@@ -1,5 +1,7 @@
 //! What an engine asks for, when, and what it gives back.
 
+use std::collections::HashSet;
+
 use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Settings};
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
@@ -8,6 +10,11 @@ const SECOND: i64 = 1_000_000;
 
 fn at(seconds: f64) -> Monotonic {
     Monotonic((seconds * SECOND as f64) as i64)
+}
+
+/// A lease to serve from.
+fn stock(id: u32, count: i64) -> Ask {
+    Ask { id: Id(id), count, purpose: Purpose::Stock }
 }
 
 /// An engine, and how many values each of its sequences has in its lane.
@@ -237,38 +244,33 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// Of all leases in the client's name, only that of which it has never heard is returned unused: nothing of the others
-/// may be served again, whether they are open, on their way back, expired, or refused.
+/// Of all leases in the client's name, those that it neither serves from nor returns are revoked. None comes back unused:
+/// the server may have forgotten the return of one that was used up.
 #[test]
-fn only_what_was_never_heard_of_is_returned_unused() {
+fn what_was_never_heard_of_is_revoked() {
     let mut world = World::new(2, Some(60));
     world.begin(at(0.0));
     let mut names = Vec::new();
-    let mut lease = |world: &mut World, expires| {
-        let lease = world.lease(10, expires);
+    let mut lease = |world: &mut World| {
+        let lease = world.lease(10, at(1000.0));
         names.push(lease.token);
         lease
     };
-    let (far, near) = (at(1000.0), at(5.0));
-    let queued = lease(&mut world, far);
-    world.engine.stock(Id(0), queued);
-    let on_its_way = lease(&mut world, far);
+    let queued = lease(&mut world);
+    world.engine.granted(stock(0, 10), queued, 0);
+    let on_its_way = lease(&mut world);
     world.engine.give_back(on_its_way, 0, at(10.0));
     let plan = world.engine.plan_returns();
-    let used_up = lease(&mut world, far);
+    let used_up = lease(&mut world);
     world.engine.give_back(used_up, 0, at(10.0));
-    let expired = lease(&mut world, near);
-    world.engine.give_back(expired, 3, at(10.0));
-    let refused = lease(&mut world, far);
-    world.engine.not_returned(refused.token);
-    let unheard = lease(&mut world, far).token;
-    let found = names.iter().copied().collect();
-    assert_eq!(world.engine.give_back_lost(&found, &plan), 1);
-    assert_eq!(world.engine.give_back_lost(&found, &plan), 0, "once");
+    let unheard = lease(&mut world).token;
+    let found: HashSet<Uuid> = names.iter().copied().collect();
+    assert_eq!(world.engine.revoke_lost(found.clone(), &plan), 1);
+    assert_eq!(world.engine.revoke_lost(found, &plan), 0, "once");
     let returns = world.engine.plan_returns().returns;
     let ends: Vec<_> = returns.iter().map(|back| (back.token, back.end)).collect();
     let next = used_up.last + 1;
-    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Unused)]);
+    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Revoke)]);
 }
 
 /// However many sequences are used for the first time, those that are refilled get their turn, and never share a
@@ -300,20 +302,20 @@ fn first_uses_and_refills_take_turns() {
     }
 }
 
-/// The last value of bigint has no successor that a return could name.
+/// A return names the first value that was not used, close to the ends of bigint too.
 #[test]
-fn a_lease_at_the_end_of_bigint_is_revoked() {
+fn a_return_names_the_first_value_that_is_left() {
     let mut world = World::new(1, None);
-    for (last, increment, left, end) in [
-        (i64::MAX, 1, 0, End::Revoke),
-        (i64::MIN, -1, 0, End::Revoke),
-        (i64::MAX, 1, 3, End::Return(i64::MAX - 2)),
-        (i64::MAX - 5, 10, 0, End::Revoke),
-        (i64::MAX - 10, 10, 0, End::Return(i64::MAX)),
+    for (last, increment, left, next) in [
+        (i64::MAX - 1, 1, 0, i64::MAX),
+        (i64::MIN + 1, -1, 0, i64::MIN),
+        (i64::MAX - 1, 1, 3, i64::MAX - 3),
+        (i64::MAX - 10, 10, 0, i64::MAX),
+        (i64::MIN + 10, -10, 5, i64::MIN + 50),
     ] {
         let lease = Lease { last, increment, count: 5, ..world.lease(1, NEVER) };
         world.engine.give_back(lease, left, at(1.0));
-        assert_eq!(world.engine.plan_returns().returns[0].end, end);
+        assert_eq!(world.engine.plan_returns().returns[0].end, End::Return(next));
     }
 }
 
@@ -333,7 +335,7 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     world.engine.granted(plan.asks[0], lease, 0);
     let mut attempts = 0;
     loop {
-        world.engine.refused(bad, now);
+        world.engine.refused(stock(bad.0, 50), now);
         world.engine.done();
         world.engine.check(bad, now, world.lanes[bad.0 as usize]);
         let due = world.engine.due();
@@ -354,6 +356,103 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     assert!(world.engine.due() <= Monotonic(now.0 + 2 * SECOND));
 }
 
+/// However many callers wait for ranges, the others are refilled, and those that are new get their first lease.
+#[test]
+fn ranges_starve_nobody() {
+    let mut world = World::new(3, None);
+    world.engine.want(Id(0));
+    world.engine.want(Id(1));
+    for id in [Id(0), Id(1)] {
+        world.engine.check(id, at(0.0), 0);
+    }
+    let plan = world.plan(at(0.0)).expect("they are wanted");
+    world.carry_out(&plan, at(0.0));
+    let left = world.lanes[1];
+    world.take(1, left, at(1.0));
+    for id in [Id(1), Id(2)] {
+        world.engine.wait(id, true);
+        world.engine.check(id, at(1.0), 0);
+    }
+    for _ in 0..2 {
+        for _ in 0..2_000 {
+            world.engine.wait_for_range(Id(0), 20_000, at(1.0));
+        }
+        let plan = world.plan(at(1.0)).expect("somebody waits");
+        world.carry_out(&plan, at(1.0));
+    }
+    assert!(world.lanes[1] > 0, "a refill");
+    assert!(world.lanes[2] > 0, "a first lease");
+}
+
+/// The lease of a caller who gives up is for others, before and after it has come; that of one who does not is all used.
+#[test]
+fn a_range_that_is_given_up_is_for_others() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    let left = world.left(0, at(0.0));
+    let tickets = [0; 3].map(|_| world.engine.wait_for_range(Id(0), 1_000, at(1.0)));
+    world.engine.forget_range(tickets[0]);
+    let plan = world.plan(at(1.0)).expect("two wait");
+    assert_eq!(plan.asks.iter().filter(|ask| ask.count == 1_000).count(), 2);
+    world.engine.forget_range(tickets[1]);
+    world.carry_out(&plan, at(1.0));
+    assert_eq!(world.left(0, at(1.0)), left + 1_000, "nobody waited for it");
+    assert_eq!(world.engine.claim(tickets[1], at(1.0)), None);
+    let lease = world.engine.claim(tickets[2], at(1.0)).expect("it has come");
+    assert_eq!(world.left(0, at(1.0)), left + 1_000);
+    let returns = world.engine.plan_returns().returns;
+    assert_eq!((returns[0].token, returns[0].end), (lease.token, End::Return(lease.last + 1)));
+    let late = world.engine.wait_for_range(Id(0), 500, at(2.0));
+    let plan = world.plan(at(2.0)).expect("one waits");
+    world.carry_out(&plan, at(2.0));
+    world.engine.forget_range(late);
+    assert_eq!(world.left(0, at(2.0)), left + 1_500, "it had come");
+}
+
+/// A range of a sequence that the server has just refused waits its turn, alone, and holds up nobody.
+#[test]
+fn a_refused_range_is_remembered() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    world.engine.wait_for_range(Id(0), 1_000, at(1.0));
+    let plan = world.plan(at(1.0)).expect("one waits");
+    world.engine.refused(plan.asks[0], at(1.0));
+    world.engine.done();
+    world.engine.wait_for_range(Id(0), 1_000, at(1.0));
+    world.engine.wait_for_range(Id(1), 1_000, at(1.0));
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let now = Monotonic(world.engine.due().0.max(at(1.0).0));
+        assert!(now < at(2.0), "{now}");
+        let Some(plan) = world.plan(now) else { continue };
+        let ids: Vec<Id> = plan.asks.iter().map(|ask| ask.id).collect();
+        assert!(!ids.contains(&Id(0)) || ids == [Id(0)] || asked.len() == 2, "{plan:?}");
+        asked.extend(ids);
+        world.carry_out(&plan, now);
+    }
+    assert!(asked.starts_with(&[Id(1), Id(0)]), "{asked:?}");
+}
+
+/// A lease that the server cannot end now is tried again by itself, later and later, and not given up.
+#[test]
+fn a_return_that_is_blocked_holds_up_nothing() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    let lease = world.lease(10, NEVER);
+    world.engine.give_back(lease, 0, at(0.0));
+    let mut tries = Vec::new();
+    while tries.len() < 8 {
+        let now = world.engine.due();
+        // Housekeeping may have nothing to say.
+        let Some(plan) = world.plan(now) else { continue };
+        assert_eq!((plan.returns.len(), plan.len()), (1, 1), "{plan:?}");
+        world.engine.return_later(plan.returns[0], now);
+        world.engine.done();
+        tries.push(now.0 / SECOND);
+    }
+    assert_eq!(tries, [60, 61, 63, 67, 75, 91, 123, 183]);
+}
+
 /// What nobody uses any more goes back unused.
 #[test]
 fn a_surplus_is_given_back() {
@@ -361,7 +460,7 @@ fn a_surplus_is_given_back() {
     world.begin(at(0.0));
     for _ in 0..3 {
         let lease = world.lease(100_000, NEVER);
-        world.engine.stock(Id(0), lease);
+        world.engine.granted(stock(0, 100_000), lease, 0);
     }
     let mut returned = 0;
     for minute in 1..10 {
@@ -389,25 +488,29 @@ fn each_lane_has_a_lease() {
     assert!(plan.asks.iter().all(|ask| ask.count >= 32), "{plan:?}");
 }
 
+/// A plan that is refused is done in parts: what it takes, and what it ends, and halves of these.
 #[test]
-fn halves_of_a_plan_are_the_plan() {
+fn parts_of_a_plan_are_the_plan() {
     let mut world = World::new(1, None);
-    let ask = |n: u32| Ask { id: Id(n), count: 1, purpose: Purpose::Stock };
     for (asks, returns, renewals) in [(5, 0, 0), (0, 3, 2), (4, 4, 4), (1, 1, 0), (2, 7, 1)] {
         for _ in 0..returns {
             let lease = world.lease(1, NEVER);
             world.engine.give_back(lease, 0, at(0.0));
         }
         let whole = Plan {
-            asks: (0..asks).map(ask).collect(),
+            asks: (0..asks).map(|n| stock(n, 1)).collect(),
             returns: world.engine.plan_returns().returns,
             renewals: (0..renewals).map(|n| (Id(n), Uuid::from_u128(n.into()))).collect(),
+            sweep: false,
         };
-        let (first, second) = whole.clone().halves();
+        let (mut first, second) = whole.clone().split();
         assert!(!first.is_empty() && !second.is_empty());
-        assert_eq!([&first.asks[..], &second.asks].concat(), whole.asks);
-        assert_eq!([&first.returns[..], &second.returns].concat(), whole.returns);
-        assert_eq!([&first.renewals[..], &second.renewals].concat(), whole.renewals);
-        assert!(first.len().abs_diff(second.len()) <= 1);
+        if asks > 0 && returns + renewals > 0 {
+            assert_eq!((first.len(), second.asks.len()), (asks as usize, 0));
+        } else {
+            assert!(first.len().abs_diff(second.len()) <= 1);
+        }
+        first.extend(second);
+        assert_eq!(first, whole);
     }
 }

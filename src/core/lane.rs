@@ -61,6 +61,7 @@ impl Lane {
     /// Takes `count` values (at least 1), or none if fewer are left.
     #[inline]
     pub fn take(&self, count: u32) -> Option<Took> {
+        debug_assert!(count > 0, "nothing to take");
         let mut word = self.word.load(Acquire);
         let mut contended = false;
         loop {

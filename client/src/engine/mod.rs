@@ -8,10 +8,11 @@
 //! refill begins when the buffer is left, so that an outage as long as the buffer is survived at any moment. Statements are
 //! paced, and each takes along the sequences that are near their threshold.
 
+mod outcome;
 mod plan;
 mod supply;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use hilo_core::backoff;
 use hilo_core::lane;
@@ -58,12 +59,9 @@ impl Lease {
         lane::value(self.last, self.increment, self.count as u32)
     }
 
-    /// How to end it with `left` values left.
+    /// How to end it with `left` values left. The server leases no value that has no successor.
     fn end(&self, left: i64) -> End {
-        match left {
-            0 => self.last.checked_add(self.increment).map_or(End::Revoke, End::Return),
-            _ => End::Return(lane::value(self.last, self.increment, left as u32)),
-        }
+        End::Return(lane::value(self.last, self.increment, left as u32))
     }
 }
 
@@ -123,11 +121,18 @@ pub struct Engine {
     low: Vec<Id>,
     /// Sequences near it, which come along.
     near: Vec<Id>,
-    /// Ranges that callers wait for.
+    /// Ranges to ask for: of which sequence, how many values, and the caller's ticket.
     ranges: VecDeque<(Id, i64, u64)>,
+    /// The lease of each caller who waits for a range, once it has come.
+    tickets: HashMap<u64, Option<(Id, Lease)>>,
+    last_ticket: u64,
+    /// Leases to end, with any statement from now on, and at the latest when.
     returns: Vec<Return>,
-    /// Leases that were served from, and that the server may still have open, although they are not to be returned.
-    limbo: HashSet<Uuid>,
+    ends_due: Monotonic,
+    /// Leases that the server could not end: they are tried again by themselves, later and later.
+    held: Vec<Return>,
+    held_due: Monotonic,
+    held_attempt: u32,
     due: Monotonic,
     last_plan: Monotonic,
     /// Whose turn it was last.
@@ -153,8 +158,13 @@ impl Engine {
             low: Vec::new(),
             near: Vec::new(),
             ranges: VecDeque::new(),
+            tickets: HashMap::new(),
+            last_ticket: 0,
             returns: Vec::new(),
-            limbo: HashSet::new(),
+            ends_due: NEVER,
+            held: Vec::new(),
+            held_due: NEVER,
+            held_attempt: 0,
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
             last_risk: Risk::None,
@@ -196,18 +206,11 @@ impl Engine {
 
     /// Ends a lease of which only the values before `left` were used.
     pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
-        if now >= lease.expires {
-            // The server writes it off, and would refuse.
-            self.limbo.insert(lease.token);
-        } else {
+        // The server writes off what has expired, and would refuse.
+        if now < lease.expires {
             self.returns.push(Return { token: lease.token, end: lease.end(left), tried: false });
-            self.due = self.due.min(after(now, self.settings.window));
+            self.ends_due = self.ends_due.min(after(now, self.settings.window));
         }
-    }
-
-    /// The other lease of a sequence that a caller no longer wants for itself.
-    pub fn stock(&mut self, id: Id, lease: Lease) {
-        self.supply(id).stock(lease);
     }
 
     /// Says how many lanes a sequence is served from.
@@ -231,10 +234,30 @@ impl Engine {
         self.supplies[id.0 as usize].waiting > 0
     }
 
-    /// A caller waits for a lease of its own of `count` values, which `ticket` will name.
-    pub fn wait_for_range(&mut self, id: Id, count: i64, ticket: u64) {
-        self.ranges.push_back((id, count, ticket));
-        self.due = Monotonic(i64::MIN);
+    /// A caller waits for a lease of its own of `count` values, which the ticket names.
+    pub fn wait_for_range(&mut self, id: Id, count: i64, now: Monotonic) -> u64 {
+        self.last_ticket += 1;
+        self.tickets.insert(self.last_ticket, None);
+        self.ranges.push_back((id, count, self.last_ticket));
+        self.due = self.due.min(self.retry_at(id, now));
+        self.last_ticket
+    }
+
+    /// The lease of a ticket, if it has come. Its caller uses all of it.
+    pub fn claim(&mut self, ticket: u64, now: Monotonic) -> Option<Lease> {
+        let (id, lease) = self.tickets.get_mut(&ticket)?.take()?;
+        self.supply(id).hand_over(lease.count);
+        self.give_back(lease, 0, now);
+        Some(lease)
+    }
+
+    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for others.
+    pub fn forget_range(&mut self, ticket: u64) {
+        match self.tickets.remove(&ticket) {
+            Some(Some((id, lease))) => self.supply(id).stock(lease),
+            Some(None) => self.ranges.retain(|(_, _, waiting)| *waiting != ticket),
+            None => {}
+        }
     }
 
     /// Looks at a sequence whose lanes hold `in_lanes` values. Returns below how many values left it wants to look again;
@@ -263,7 +286,8 @@ impl Engine {
                 }
                 _ => slot,
             };
-            supply.due = supply.due.min(at.max(supply.not_before(now)));
+            let retry = supply.not_before(now, settings.window, seen.awaited);
+            supply.due = supply.due.min(at.max(retry));
             self.due = self.due.min(supply.due);
         }
         seen.mark
@@ -274,7 +298,11 @@ impl Engine {
     pub fn due(&self) -> Monotonic {
         match self.in_flight {
             true => NEVER,
-            false => self.due.min(self.housekeeping).min(self.renewal).max(self.not_before),
+            false => {
+                let ends = self.ends_due.min(self.held_due);
+                let all = self.due.min(ends).min(self.renewal).min(self.housekeeping);
+                all.max(self.not_before)
+            }
         }
     }
 
@@ -300,10 +328,18 @@ impl Engine {
 
     /// Ends every lease that is in no lane, because nothing is served any more.
     pub fn give_back_all(&mut self, now: Monotonic) {
-        for at in 0..self.supplies.len() {
-            while let Some(lease) = self.supplies[at].unstock() {
-                self.give_back(lease, lease.count, now);
-            }
+        for (_, lease) in std::mem::take(&mut self.tickets).into_values().flatten() {
+            self.give_back(lease, lease.count, now);
+        }
+        for number in 0..self.supplies.len() {
+            self.give_back_stock(Id(number as u32), now);
+        }
+    }
+
+    /// Ends every lease of a sequence that is in no lane.
+    pub fn give_back_stock(&mut self, id: Id, now: Monotonic) {
+        while let Some(lease) = self.supply(id).unstock() {
+            self.give_back(lease, lease.count, now);
         }
     }
 

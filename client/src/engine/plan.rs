@@ -1,13 +1,11 @@
-//! What one statement does, and what becomes of it.
-
-use std::collections::HashSet;
+//! What one statement does.
 
 use uuid::Uuid;
 
 use hilo_core::numbers::{Micros, Monotonic};
 
 use super::supply::Risk;
-use super::{Engine, Id, Lease, MOST_ASKS, MOST_ENDS, NEVER, after};
+use super::{Engine, Id, MOST_ASKS, MOST_ENDS, NEVER, after};
 
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
 const LEAST_PART: i64 = 32;
@@ -21,12 +19,14 @@ pub struct Plan {
     pub returns: Vec<Return>,
     /// Leases to renew.
     pub renewals: Vec<(Id, Uuid)>,
+    /// Whether to revoke all leases of the holder.
+    pub sweep: bool,
 }
 
 impl Plan {
     /// How many calls it makes.
     pub fn len(&self) -> usize {
-        self.asks.len() + self.returns.len() + self.renewals.len()
+        self.asks.len() + self.returns.len() + self.renewals.len() + usize::from(self.sweep)
     }
 
     /// Whether it does nothing.
@@ -34,8 +34,14 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Two halves, so that the one call that the server refuses can be found.
-    pub fn halves(mut self) -> (Plan, Plan) {
+    /// Two parts, so that the one call that the server refuses can be found: what it takes and what it ends, or
+    /// halves.
+    pub fn split(mut self) -> (Plan, Plan) {
+        let ends = self.returns.len() + self.renewals.len();
+        if ends > 0 && !self.asks.is_empty() {
+            let asks = std::mem::take(&mut self.asks);
+            return (Plan { asks, ..Plan::default() }, self);
+        }
         let first = self.len() / 2;
         let returns = self.returns.len().min(first);
         let renewals = self.renewals.len().min(first - returns);
@@ -43,8 +49,17 @@ impl Plan {
             returns: self.returns.split_off(returns),
             renewals: self.renewals.split_off(renewals),
             asks: self.asks.split_off(first - returns - renewals),
+            sweep: std::mem::take(&mut self.sweep),
         };
         (self, second)
+    }
+
+    /// Adds what another one does.
+    pub fn extend(&mut self, other: Plan) {
+        self.asks.extend(other.asks);
+        self.returns.extend(other.returns);
+        self.renewals.extend(other.renewals);
+        self.sweep |= other.sweep;
     }
 }
 
@@ -84,9 +99,7 @@ pub struct Return {
 pub enum End {
     /// All values before this one were used.
     Return(i64),
-    /// None was used.
-    Unused,
-    /// All were used, and none follows that could be named.
+    /// Nobody knows what was used: no value of it may come again.
     Revoke,
 }
 
@@ -97,106 +110,153 @@ impl Engine {
         if now < self.due() {
             return None;
         }
-        let due = self.due <= now;
         if self.housekeeping <= now {
             self.keep_house(now, &in_lanes);
         }
         let mut plan = Plan::default();
-        if self.renewal <= now {
-            self.plan_renewals(now, &mut plan);
-        }
-        if due {
-            self.due = NEVER;
-            match self.ranges.is_empty() {
-                true => self.plan_low(now, &in_lanes, &mut plan),
-                false => self.plan_ranges(now, &mut plan),
+        let mut alone = self.held_due <= now;
+        if alone {
+            self.plan_held(&mut plan);
+        } else {
+            if self.renewal <= now {
+                self.plan_renewals(now, &mut plan);
+            }
+            if self.due <= now {
+                alone = self.plan_asks(now, &in_lanes, &mut plan) == Some(Risk::Refused);
+            }
+            if !alone && (self.ends_due <= now || !plan.is_empty()) {
+                self.plan_ends(now, &mut plan);
             }
         }
-        if due || !plan.is_empty() {
-            let ends = self.returns.len().min(MOST_ENDS);
-            plan.returns = self.returns.drain(..ends).collect();
+        if plan.is_empty() {
+            return None;
         }
-        if !plan.is_empty() {
-            let risky = plan.asks.iter().any(|ask| self.risk(ask.id) != Risk::None);
-            for id in if risky { Vec::new() } else { std::mem::take(&mut self.near) } {
-                if plan.asks.len() >= MOST_ASKS {
-                    self.near.push(id);
-                    continue;
-                }
-                self.supply(id).is_near = false;
-                self.plan_one(id, now, &in_lanes, &mut plan);
-            }
-            self.in_flight = true;
+        self.in_flight = true;
+        if !alone {
             self.last_plan = now;
-            return Some(plan);
         }
-        // What the server has refused is asked for by itself, so that it fails alone.
-        if due && let Some(at) = self.low.iter().position(|id| self.is_suspect(*id, now)) {
-            let id = self.low.swap_remove(at);
-            self.supply(id).is_low = false;
-            self.plan_one(id, now, &in_lanes, &mut plan);
-            self.due = self.due_of_low(now);
-            if !plan.is_empty() {
-                self.in_flight = true;
-                return Some(plan);
+        Some(plan)
+    }
+
+    /// Asks for leases of one risk; returns which. What the server refuses undoes the leases of the others with it: so
+    /// those that it may refuse have statements of their own, and take turns with the rest. What it has refused is asked
+    /// for by itself, so that it fails alone.
+    fn plan_asks(
+        &mut self,
+        now: Monotonic,
+        in_lanes: &impl Fn(Id) -> i64,
+        plan: &mut Plan,
+    ) -> Option<Risk> {
+        let low = self.low.iter().filter(|id| self.due_of(**id, now) <= now);
+        let ranges = self.ranges.iter().map(|(id, ..)| id);
+        let due = low.chain(ranges.filter(|id| self.retry_at(**id, now) <= now));
+        let risks = due.map(|id| self.risk(*id));
+        let risks = risks.filter(|risk| *risk != Risk::Refused || plan.is_empty());
+        let turn = |risk: &Risk| (*risk <= self.last_risk, *risk);
+        let risk = risks.min_by_key(turn);
+        if let Some(risk) = risk {
+            self.last_risk = risk;
+            if risk == Risk::Refused {
+                self.plan_refused(now, in_lanes, plan);
+            } else {
+                self.plan_ranges(risk, plan);
+                self.plan_low(risk, now, in_lanes, plan);
+            }
+            if risk == Risk::None {
+                self.plan_near(now, in_lanes, plan);
             }
         }
-        None
+        let low = self.low.iter().map(|id| self.due_of(*id, now));
+        let ranges = self.ranges.iter().map(|(id, ..)| self.retry_at(*id, now));
+        self.due = low.chain(ranges).min().unwrap_or(NEVER);
+        risk
     }
 
-    fn is_suspect(&self, id: Id, now: Monotonic) -> bool {
-        let supply = &self.supplies[id.0 as usize];
-        supply.refused > 0 && supply.not_before(now) <= now
-    }
-
-    /// Ranges have statements of their own: the server may refuse them.
-    fn plan_ranges(&mut self, now: Monotonic, plan: &mut Plan) {
-        self.due = self.due_of_low(now);
-        while let Some((id, count, ticket)) = self.ranges.pop_front() {
+    /// The one that has waited longest of those that the server has refused.
+    fn plan_refused(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
+        let refused = |id: &Id| self.risk(*id) == Risk::Refused;
+        let low = self.low.iter().filter(|id| refused(id)).map(|id| (self.due_of(*id, now), *id));
+        let range = self.ranges.iter().filter(|(id, ..)| refused(id));
+        let range = range.map(|(id, ..)| (self.supplies[id.0 as usize].retry(), *id)).min();
+        let low = low.min().filter(|(due, _)| *due <= now);
+        let first = low.into_iter().chain(range).min();
+        let Some((_, id)) = first else { return };
+        if let Some(at) = self.ranges.iter().position(|(of, ..)| *of == id) {
+            let (id, count, ticket) = self.ranges.remove(at).expect("it was found");
             plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
-            if plan.asks.len() >= MOST_ASKS {
-                self.due = Monotonic(i64::MIN);
-                return;
+        } else {
+            self.low.retain(|low| *low != id);
+            self.supply(id).is_low = false;
+            self.plan_one(id, now, in_lanes, plan);
+        }
+    }
+
+    /// Ranges never take all of a statement.
+    fn plan_ranges(&mut self, risk: Risk, plan: &mut Plan) {
+        for (id, count, ticket) in std::mem::take(&mut self.ranges) {
+            if self.risk(id) == risk && plan.asks.len() < MOST_ASKS / 2 {
+                plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
+            } else {
+                self.ranges.push_back((id, count, ticket));
             }
         }
     }
 
-    fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
+    fn plan_low(
+        &mut self,
+        risk: Risk,
+        now: Monotonic,
+        in_lanes: &impl Fn(Id) -> i64,
+        plan: &mut Plan,
+    ) {
         let mut low = std::mem::take(&mut self.low);
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
-        // What the server refuses undoes the leases of the others with it. So those that it may refuse have statements
-        // of their own, and take turns with the rest.
-        let is_due = |engine: &Engine, id: &Id| {
-            let supply = &engine.supplies[id.0 as usize];
-            supply.refused == 0 && supply.due <= now
-        };
-        let risks = low.iter().filter(|id| is_due(self, id)).map(|id| self.risk(*id));
-        let turn = |risk: &Risk| (*risk <= self.last_risk, *risk);
-        let risk = risks.min_by_key(turn).unwrap_or(self.last_risk);
-        self.last_risk = risk;
         for id in low {
-            let wrong = self.supplies[id.0 as usize].refused > 0 || self.risk(id) != risk;
-            if wrong || plan.asks.len() >= MOST_ASKS {
+            if self.risk(id) != risk || plan.asks.len() >= MOST_ASKS {
                 self.low.push(id);
             } else {
                 self.supply(id).is_low = false;
                 self.plan_one(id, now, in_lanes, plan);
             }
         }
-        self.due = self.due.min(self.due_of_low(now));
+    }
+
+    /// Those that are near their threshold come along.
+    fn plan_near(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
+        for id in std::mem::take(&mut self.near) {
+            if plan.asks.len() >= MOST_ASKS {
+                self.near.push(id);
+                continue;
+            }
+            self.supply(id).is_near = false;
+            if self.risk(id) == Risk::None {
+                self.plan_one(id, now, in_lanes, plan);
+            }
+        }
+    }
+
+    fn plan_ends(&mut self, now: Monotonic, plan: &mut Plan) {
+        let ends = self.returns.len().min(MOST_ENDS);
+        plan.returns.extend(self.returns.drain(..ends));
+        self.ends_due = if self.returns.is_empty() { NEVER } else { now };
+    }
+
+    fn plan_held(&mut self, plan: &mut Plan) {
+        let ends = self.held.len().min(MOST_ENDS);
+        plan.returns.extend(self.held.drain(..ends));
+        if self.held.is_empty() {
+            self.held_due = NEVER;
+        }
     }
 
     fn risk(&self, id: Id) -> Risk {
         self.supplies[id.0 as usize].risk()
     }
 
-    fn due_of_low(&self, now: Monotonic) -> Monotonic {
-        let due = |id: &Id| {
-            let supply = &self.supplies[id.0 as usize];
-            supply.due.max(supply.not_before(now))
-        };
-        self.low.iter().map(due).min().unwrap_or(NEVER)
+    /// When a sequence that is low is to be asked for.
+    fn due_of(&self, id: Id, now: Monotonic) -> Monotonic {
+        self.supplies[id.0 as usize].due.max(self.retry_at(id, now))
     }
 
     /// Adds what a sequence needs.
@@ -208,7 +268,8 @@ impl Engine {
         if supply.asked > 0 || !(seen.low || seen.near) {
             return;
         }
-        let lanes = i64::from(supply.lanes.max(1));
+        // One lease shows whether it is refused again.
+        let lanes = if supply.refused > 0 { 1 } else { i64::from(supply.lanes.max(1)) };
         let least = if lanes > 1 { lanes * LEAST_PART } else { 1 };
         let size = supply.size(now, in_lanes, window, &settings).max(least);
         for lane in 0..lanes {
@@ -218,13 +279,17 @@ impl Engine {
         }
     }
 
+    /// Renews what would have less than a third of its time left when it is its turn again.
     fn plan_renewals(&mut self, now: Monotonic, plan: &mut Plan) {
         let Some(ttl) = self.settings.ttl else { return };
-        self.renewal = after(now, Micros(ttl.0 / 2));
-        for (number, supply) in self.supplies.iter().enumerate() {
-            let open = supply.leases().filter(|lease| now < lease.expires);
-            plan.renewals.extend(open.map(|lease| (Id(number as u32), lease.token)));
-        }
+        let near = after(now, Micros(ttl.0 / 6 * 5));
+        let wanted = self.supplies.iter().enumerate().flat_map(|(number, supply)| {
+            let open = supply.leases().filter(|lease| (now..near).contains(&lease.expires));
+            open.map(move |lease| (Id(number as u32), lease.token))
+        });
+        plan.renewals.extend(wanted.take(MOST_ENDS));
+        let all = plan.renewals.len() < MOST_ENDS;
+        self.renewal = if all { after(now, Micros(ttl.0 / 2)) } else { now };
     }
 
     /// Gives back what has not been used for long.
@@ -241,127 +306,12 @@ impl Engine {
         }
     }
 
-    /// A lease to serve from has come. `suggested` is the server's word on how many to ask for.
-    pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
-        let supply = self.supply(ask.id);
-        // It has reached a bound, perhaps: the next one may be refused.
-        supply.is_short = lease.count < ask.count;
-        supply.asked = supply.asked.saturating_sub(1);
-        supply.refused = 0;
-        supply.wanted = false;
-        supply.suggest(suggested);
-        supply.stock(lease);
-    }
-
-    /// The server has refused a lease to serve from.
-    pub fn refused(&mut self, id: Id, now: Monotonic) {
-        let random = self.random();
-        let supply = self.supply(id);
-        supply.asked = supply.asked.saturating_sub(1);
-        supply.wanted = false;
-        supply.refuse(now, random);
-    }
-
-    /// When a sequence that was refused is asked for again.
-    pub fn retry_at(&self, id: Id, now: Monotonic) -> Monotonic {
-        self.supplies[id.0 as usize].not_before(now)
-    }
-
-    /// A lease was renewed by a statement that was sent at `sent`.
-    pub fn renewed(&mut self, id: Id, token: Uuid, sent: Monotonic) {
-        let Some(ttl) = self.settings.ttl else { return };
-        self.set_expiry(id, token, after(sent, ttl));
-    }
-
-    /// The server no longer knows a lease: there is nothing to return to it.
-    pub fn not_renewed(&mut self, id: Id, token: Uuid) {
-        self.set_expiry(id, token, Monotonic(i64::MIN));
-    }
-
-    fn set_expiry(&mut self, id: Id, token: Uuid, expires: Monotonic) {
-        let mut leases = self.supply(id).leases_mut();
-        if let Some(lease) = leases.find(|lease| lease.token == token) {
-            lease.expires = expires;
-        }
-    }
-
-    /// When a lease expires that a statement takes that is sent at `sent`.
-    pub fn expiry(&self, sent: Monotonic) -> Monotonic {
-        self.settings.ttl.map_or(NEVER, |ttl| after(sent, ttl))
-    }
-
-    /// The plan was carried out.
-    pub fn done(&mut self) {
-        self.in_flight = false;
-        self.attempt = 0;
-    }
-
-    /// The server could not be reached, or nobody knows what it did. What was asked for is asked for again: whatever
-    /// the server has leased out nevertheless is never served.
-    pub fn lost(&mut self, plan: Plan, now: Monotonic) {
-        for ask in plan.asks.into_iter().rev() {
-            match ask.purpose {
-                Purpose::Range(ticket) => self.ranges.push_front((ask.id, ask.count, ticket)),
-                Purpose::Stock => {
-                    let supply = self.supply(ask.id);
-                    supply.asked = supply.asked.saturating_sub(1);
-                    supply.due = now;
-                    if !supply.is_low {
-                        supply.is_low = true;
-                        self.low.push(ask.id);
-                    }
-                }
-            }
-        }
-        if !plan.renewals.is_empty() {
-            self.renewal = now;
-        }
-        self.returns.extend(plan.returns.into_iter().map(|back| Return { tried: true, ..back }));
-        let delay = self.delay(self.attempt);
-        self.attempt = self.attempt.saturating_add(1);
-        self.not_before = after(now, delay);
-        self.due = now;
-        self.in_flight = false;
-    }
-
-    /// A lease has gone to one caller, whole.
-    pub fn hand_over(&mut self, id: Id, lease: Lease, now: Monotonic) {
-        self.supply(id).hand_over(lease.count);
-        self.give_back(lease, 0, now);
-    }
-
-    /// The server refuses to end a lease. It is not served again, whatever its state may be.
-    pub fn not_returned(&mut self, token: Uuid) {
-        self.limbo.insert(token);
-    }
-
-    /// Returns those of the leases that the server has `found` in this client's name of which the client has never heard,
-    /// because the answer was lost: none of their values was served. `plan` is under way. Says how many they are.
-    pub fn give_back_lost(&mut self, found: &HashSet<Uuid>, plan: &Plan) -> usize {
-        // What the server no longer knows need not be remembered.
-        self.limbo.retain(|token| found.contains(token));
-        let mut unknown = found.clone();
-        let open = self.supplies.iter().flat_map(|supply| supply.leases()).map(|lease| lease.token);
-        let ending = self.returns.iter().chain(&plan.returns).map(|back| back.token);
-        for token in open.chain(ending).chain(self.limbo.iter().copied()) {
-            unknown.remove(&token);
-        }
-        let unused = |token: &Uuid| Return { token: *token, end: End::Unused, tried: false };
-        self.returns.extend(unknown.iter().map(unused));
-        if !unknown.is_empty() {
-            self.due = Monotonic(i64::MIN);
-        }
-        unknown.len()
-    }
-
-    /// Gives up the lease that `ticket` names: its caller no longer waits.
-    pub fn forget_range(&mut self, ticket: u64) {
-        self.ranges.retain(|(_, _, waiting)| *waiting != ticket);
-    }
-
     /// All that is left to return, without a plan for anything else.
     pub fn plan_returns(&mut self) -> Plan {
-        let ends = self.returns.len().min(MOST_ENDS);
-        Plan { returns: self.returns.drain(..ends).collect(), ..Plan::default() }
+        self.returns.append(&mut self.held);
+        self.held_due = NEVER;
+        let mut plan = Plan::default();
+        self.plan_ends(Monotonic(i64::MIN), &mut plan);
+        plan
     }
 }

@@ -67,6 +67,8 @@ pub(super) enum Risk {
     New,
     /// The last lease had fewer values than it was to have: perhaps it was the last of all.
     Short,
+    /// It has refused the last one.
+    Refused,
 }
 
 /// What a look at a supply has found.
@@ -140,10 +142,11 @@ impl Supply {
     }
 
     pub fn risk(&self) -> Risk {
-        match self.is_new() {
-            true => Risk::New,
-            false if self.is_short => Risk::Short,
-            false => Risk::None,
+        match () {
+            () if self.refused > 0 => Risk::Refused,
+            () if self.is_new() => Risk::New,
+            () if self.is_short => Risk::Short,
+            () => Risk::None,
         }
     }
 
@@ -188,8 +191,8 @@ impl Supply {
         let lasts = Micros((left as f64 / speed.max(1e-6) * SECOND as f64) as i64);
         // A lane without a lease of its own makes its threads take from the others.
         let starved = self.lanes > 1 && self.serving.len() + self.queue.len() < self.lanes.into();
-        // What nobody has used yet is not asked for of its own accord, nor is what is always refused.
-        let active = !self.is_new() && self.refused < ATTEMPTS;
+        // What nobody has used yet is not asked for of its own accord.
+        let active = !self.is_new();
         let awaited = self.waiting > left || self.wanted && left == 0;
         let low = awaited || active && (left < threshold || starved);
         let mark = match () {
@@ -279,8 +282,19 @@ impl Supply {
         self.retry = super::after(now, delay.into());
     }
 
-    pub fn not_before(&self, now: Monotonic) -> Monotonic {
-        if self.refused > 0 { self.retry } else { now }
+    /// When it may be asked for at the earliest. What is always refused is asked for once in a `window`, unless somebody
+    /// waits.
+    pub fn not_before(&self, now: Monotonic, window: Micros, awaited: bool) -> Monotonic {
+        match self.refused {
+            0 => now,
+            ATTEMPTS.. if !awaited => super::after(self.retry, window),
+            _ => self.retry,
+        }
+    }
+
+    /// When it may be asked for again, if it was refused.
+    pub fn retry(&self) -> Monotonic {
+        self.retry
     }
 
     pub fn figures(&self, now: Monotonic, in_lanes: i64, window: Micros) -> Figures {

@@ -3,7 +3,7 @@
 use hilo_client::{Client, Error};
 use hilo_tests::{ClientExt, Cluster, LONG};
 
-use super::{builder, config, draw, runtime};
+use super::{builder, config, draw, lost, open_leases, runtime, wait_until_filed};
 
 /// Among others in one statement.
 #[test]
@@ -81,7 +81,7 @@ fn bad_arguments_are_refused() {
         assert!(matches!(error, Error::Refused { .. }), "{error:?}");
     }
     let plain = Cluster::builder().preload(true).start();
-    let error = runtime.block_on(builder(&plain).connect()).err().expect("no extension");
+    let error = runtime.block_on(builder(&plain).connect()).expect_err("no extension");
     assert!(matches!(error, Error::NotInstalled), "{error:?}");
     assert!(error.hint().expect("a hint").contains("CREATE EXTENSION"));
     cluster.finish();
@@ -137,6 +137,118 @@ fn a_sequence_that_is_locked_holds_up_nobody_else() {
         value.is_some()
     });
     assert_eq!(value, Some(5000));
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// Somebody holds the rows of a client's leases in an open transaction, as a revoke or an import does: refills of all
+/// sequences go on, over one connection, and what could not be returned goes back later.
+#[test]
+fn a_lease_that_is_locked_holds_up_nobody() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s'), hilo_create('t')");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).name("shop").connect()).expect("a client");
+    let (s, t) = (client.sequence("s"), client.sequence("t"));
+    let mut seen = runtime.block_on(draw(&s, 10));
+    let revoke = "SELECT hilo_lease_revoke(holder => $1)";
+    other.run("BEGIN");
+    let locked: i64 = other.query_one(revoke, &[&client.holder()]).expect("it may").get(0);
+    assert!(locked > 0);
+    // The locked leases are used up, and so on their way back.
+    seen.extend(runtime.block_on(draw(&s, 2_000)));
+    let of_t = runtime.block_on(draw(&t, 2_000));
+    assert_eq!(of_t.len(), 2_000);
+    assert_eq!(client.stats().failures, 0, "no statement has lost its answer");
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shop'";
+    assert_eq!(connection.one::<i64>(sessions), 1);
+    other.run("ROLLBACK");
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    assert_eq!(lost(&mut connection, "s", &seen), []);
+    cluster.finish();
+}
+
+/// A shutdown does not wait longer than it should for a lease that somebody holds.
+#[test]
+fn a_shutdown_ends_in_time() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let runtime = runtime();
+    let patience = std::time::Duration::from_secs(2);
+    let client =
+        runtime.block_on(builder(&cluster).patience(patience).connect()).expect("a client");
+    runtime.block_on(draw(&client.sequence("s"), 10));
+    connection.run("BEGIN");
+    connection
+        .execute("SELECT hilo_lease_revoke(holder => $1)", &[&client.holder()])
+        .expect("it may");
+    let error = runtime.block_on(client.shutdown()).expect_err("it is locked");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    connection.run("ROLLBACK");
+    assert_eq!(open_leases(&mut connection), 1);
+    cluster.finish();
+}
+
+/// Callers who give up a range take nothing with them.
+#[test]
+fn a_range_that_is_given_up_is_not_lost() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let s = client.sequence("s");
+    let mut seen = runtime.block_on(draw(&s, 10));
+    runtime.block_on(async {
+        for round in 0..50 {
+            let patience = std::time::Duration::from_micros(200 * round);
+            let range = tokio::time::timeout(patience, s.next_range(10_000)).await;
+            if let Ok(range) = range {
+                seen.extend(range.expect("a range").values());
+            }
+        }
+    });
+    seen.extend(runtime.block_on(s.next_range(10_000)).expect("a range").values());
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    assert_eq!(lost(&mut connection, "s", &seen), []);
+    cluster.finish();
+}
+
+/// The reason why a sequence was refused once is not told when it is locked later: its callers wait.
+#[test]
+fn an_old_refusal_is_forgotten() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let s = client.sequence("s");
+    let error = runtime.block_on(s.next()).expect_err("there is none");
+    assert_eq!(error.code().map(|code| code.code()), Some("42704"), "{error:?}");
+    connection.run("SELECT hilo_create('s')");
+    hilo_tests::wait_until("it is there", LONG, || runtime.block_on(s.next()).is_ok());
+    connection.run("BEGIN; SELECT hilo_setval('s', 5000, false)");
+    let errors = client.stats().errors;
+    let waiting = runtime.spawn({
+        let s = s.clone();
+        async move {
+            loop {
+                let value = s.next().await.expect("it is only locked");
+                if value >= 5000 {
+                    return value;
+                }
+            }
+        }
+    });
+    hilo_tests::wait_until("it is locked", LONG, || client.stats().errors > errors + 1);
+    connection.run("COMMIT");
+    assert_eq!(runtime.block_on(waiting).expect("it ends"), 5000);
     runtime.block_on(client.shutdown()).expect("all comes back");
     cluster.finish();
 }

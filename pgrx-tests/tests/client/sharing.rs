@@ -215,6 +215,47 @@ fn keys_are_those_of_the_server() {
     cluster.finish();
 }
 
+/// A key has the prefix of the lease that its value is from: what is left of older leases goes back when the prefix
+/// changes.
+#[test]
+fn keys_are_those_of_their_lease() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    cluster.configure("hilo.server_prefix", "old-");
+    cluster.reload();
+    connection.run("SELECT hilo_create('s', key_format => '{server}{value}')");
+    wait_until("the prefix is set", LONG, || {
+        cluster.connect("postgres").one::<String>("SHOW hilo.server_prefix") == "old-"
+    });
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let s = client.sequence("s");
+    assert_eq!(runtime.block_on(s.next_key()).expect("a key"), "old-1");
+    let end = 1 + client.stats().left as i64;
+    cluster.configure("hilo.server_prefix", "new-");
+    cluster.reload();
+    wait_until("the prefix is set", LONG, || {
+        cluster.connect("postgres").one::<String>("SHOW hilo.server_prefix") == "new-"
+    });
+    // Some of the first lease are left when the second one comes.
+    let draw = |count| -> Vec<String> {
+        (0..count).map(|_| runtime.block_on(s.next_key()).expect("a key")).collect()
+    };
+    let mut drawn = draw(59);
+    wait_until("the next lease has come", LONG, || client.stats().refills >= 2);
+    drawn.extend(draw(300));
+    let number = |key: &String| key[4..].parse::<i64>().expect("a number");
+    let (old, new) = drawn.split_at(drawn.iter().take_while(|key| key.starts_with("old-")).count());
+    assert!(old.iter().all(|key| number(key) <= end), "{old:?}");
+    assert!(new.iter().all(|key| key.starts_with("new-")), "{new:?}");
+    assert!(number(&new[0]) > end, "{} is of the lease that ends at {end}", new[0]);
+    let seen: Vec<i64> = drawn.iter().map(number).collect();
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    hilo_tests::assert_unique("s", &seen);
+    cluster.finish();
+}
+
 /// Threads in each other's way get lanes of their own, and every value is still accounted for.
 #[test]
 fn threads_with_lanes_of_their_own_lose_nothing() {

@@ -1,0 +1,161 @@
+//! What becomes of a plan.
+
+use std::collections::HashSet;
+
+use hilo_core::numbers::{Micros, Monotonic};
+use uuid::Uuid;
+
+use super::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Return, SECOND, after};
+
+impl Engine {
+    /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the server's word on how many
+    /// to ask for.
+    pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
+        self.withdraw(ask);
+        let supply = self.supply(ask.id);
+        // It has reached a bound, perhaps: the next one may be refused.
+        supply.is_short = lease.count < ask.count;
+        supply.refused = 0;
+        match ask.purpose {
+            Purpose::Stock => {
+                supply.wanted = false;
+                supply.suggest(suggested);
+                supply.stock(lease);
+            }
+            Purpose::Range(ticket) => match self.tickets.get_mut(&ticket) {
+                Some(place) => *place = Some((ask.id, lease)),
+                // Nobody waits for it any more.
+                None => self.supply(ask.id).stock(lease),
+            },
+        }
+    }
+
+    /// The server has refused a lease. It is asked for again, alone, as long as somebody needs it.
+    pub fn refused(&mut self, ask: Ask, now: Monotonic) {
+        let random = self.random();
+        self.ask_again(ask);
+        let supply = self.supply(ask.id);
+        supply.wanted = false;
+        supply.refuse(now, random);
+    }
+
+    /// A lease of a plan is not asked for now, because another one of the same sequence was refused.
+    pub fn ask_again(&mut self, ask: Ask) {
+        self.withdraw(ask);
+        match ask.purpose {
+            // Whoever checks the sequence sees what it needs.
+            Purpose::Stock => {}
+            Purpose::Range(ticket) if self.tickets.contains_key(&ticket) => {
+                self.ranges.push_front((ask.id, ask.count, ticket));
+                self.due = Monotonic(i64::MIN);
+            }
+            Purpose::Range(_) => {}
+        }
+    }
+
+    fn withdraw(&mut self, ask: Ask) {
+        if ask.purpose == Purpose::Stock {
+            let supply = self.supply(ask.id);
+            supply.asked = supply.asked.saturating_sub(1);
+        }
+    }
+
+    /// When a sequence that was refused may be asked for again.
+    pub fn retry_at(&self, id: Id, now: Monotonic) -> Monotonic {
+        self.supplies[id.0 as usize].not_before(now, Micros(0), true)
+    }
+
+    /// A lease was renewed by a statement that was sent at `sent`.
+    pub fn renewed(&mut self, id: Id, token: Uuid, sent: Monotonic) {
+        let Some(ttl) = self.settings.ttl else { return };
+        self.set_expiry(id, token, after(sent, ttl));
+    }
+
+    /// The server no longer knows a lease: there is nothing to return to it.
+    pub fn not_renewed(&mut self, id: Id, token: Uuid) {
+        self.set_expiry(id, token, Monotonic(i64::MIN));
+    }
+
+    /// The server could not renew some leases now.
+    pub fn renew_later(&mut self, now: Monotonic) {
+        let Some(ttl) = self.settings.ttl else { return };
+        self.renewal = self.renewal.min(after(now, Micros(ttl.0 / 12)));
+    }
+
+    /// The server could not end a lease now.
+    pub fn return_later(&mut self, back: Return, now: Monotonic) {
+        if self.held.is_empty() || self.held_due <= now {
+            let most = Micros(SECOND << self.held_attempt.min(6)).min(self.settings.window);
+            self.held_due = after(now, most);
+            self.held_attempt += 1;
+        }
+        self.held.push(Return { tried: true, ..back });
+    }
+
+    fn set_expiry(&mut self, id: Id, token: Uuid, expires: Monotonic) {
+        let mut leases = self.supply(id).leases_mut();
+        if let Some(lease) = leases.find(|lease| lease.token == token) {
+            lease.expires = expires;
+        }
+    }
+
+    /// When a lease expires that a statement takes that is sent at `sent`.
+    pub fn expiry(&self, sent: Monotonic) -> Monotonic {
+        self.settings.ttl.map_or(NEVER, |ttl| after(sent, ttl))
+    }
+
+    /// The plan was carried out.
+    pub fn done(&mut self) {
+        self.in_flight = false;
+        self.attempt = 0;
+        if self.held.is_empty() {
+            self.held_attempt = 0;
+        }
+    }
+
+    /// The server could not be reached, or nobody knows what it did. What was asked for is asked for again: whatever
+    /// the server has leased out nevertheless is never served.
+    pub fn lost(&mut self, plan: Plan, now: Monotonic) {
+        for ask in plan.asks.into_iter().rev() {
+            self.ask_again(ask);
+            let supply = self.supply(ask.id);
+            if ask.purpose == Purpose::Stock && !supply.is_low {
+                supply.is_low = true;
+                supply.due = now;
+                self.low.push(ask.id);
+            }
+        }
+        if !plan.renewals.is_empty() {
+            self.renewal = now;
+        }
+        if !plan.returns.is_empty() {
+            self.ends_due = now;
+        }
+        self.returns.extend(plan.returns.into_iter().map(|back| Return { tried: true, ..back }));
+        let delay = self.delay(self.attempt);
+        self.attempt = self.attempt.saturating_add(1);
+        self.not_before = after(now, delay);
+        self.due = now;
+        self.in_flight = false;
+    }
+
+    /// Revokes those of the leases that the server has in this client's name (`found`) which are neither served from nor
+    /// on their way back; mostly because the answer was lost that brought them. They are not returned unused: a server
+    /// that crashes may forget the return of a lease that was used up. `plan` is under way. Says how many they are.
+    pub fn revoke_lost(&mut self, mut found: HashSet<Uuid>, plan: &Plan) -> usize {
+        let handed = self.tickets.values().flatten().map(|(_, lease)| lease);
+        let open = self.supplies.iter().flat_map(|supply| supply.leases()).chain(handed);
+        let open = open.map(|lease| lease.token);
+        let ending = self.returns.iter().chain(&self.held).chain(&plan.returns);
+        let ending = ending.map(|back| back.token);
+        for token in open.chain(ending) {
+            found.remove(&token);
+        }
+        let revoke = |token: &Uuid| Return { token: *token, end: End::Revoke, tried: false };
+        self.returns.extend(found.iter().map(revoke));
+        if !found.is_empty() {
+            self.ends_due = Monotonic(i64::MIN);
+        }
+        found.len()
+    }
+}
