@@ -163,13 +163,18 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// What of it is lost if nothing comes back any more, why, and since when.
-    pub fn loss(&self, now: Timestamp) -> (Range, Reason, Timestamp) {
+    /// What its holder has not used if it ends now or has ended, why that is lost (`None`: it comes back), and since when.
+    /// `numbered` is as for [`lost`](Self::lost).
+    pub fn outcome(
+        &self,
+        now: Timestamp,
+        numbered: Option<(&Sequence, &Position)>,
+    ) -> (Range, Option<Reason>, Timestamp) {
         let (part, reason, at) = match self.ended {
-            None if self.is_expired(now) => (self.range, Reason::Expired, self.expires_at),
-            None => (self.range, Reason::Revoked, None),
-            Some(Ended::Revoked) => (self.range, Reason::Revoked, self.ended_at),
-            Some(Ended::Returned) => (self.rest(), Reason::Altered, self.ended_at),
+            None if self.is_expired(now) => (self.range, Some(Reason::Expired), self.expires_at),
+            None => (self.range, Some(Reason::Revoked), None),
+            Some(Ended::Revoked) => (self.range, Some(Reason::Revoked), self.ended_at),
+            Some(Ended::Returned) => (self.rest(), self.lost(numbered), self.ended_at),
         };
         (part, reason, at.unwrap_or(now))
     }
@@ -431,8 +436,11 @@ pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloErro
     for id in all_of(ids, sequence)? {
         let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? else { continue };
         let lease = &locked.lease;
-        let (part, reason, at) = lease.loss(now);
-        if !part.is_empty() {
+        // There will be no position to which anything could come back.
+        let (part, reason, at) = lease.outcome(now, None);
+        if let Some(reason) = reason
+            && !part.is_empty()
+        {
             let gap = lease.gap(part, reason.name());
             ranges::record_values(ids, sequence, lease.node, &gap, at)?;
         }

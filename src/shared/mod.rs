@@ -149,11 +149,14 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 /// hilo's shared memory, or the error that says how to set it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
+    known().map_or_else(first_use, Ok)
+}
+
+/// The memory, if this process has used it.
+#[inline]
+fn known() -> Option<&'static Shared> {
     // SAFETY: the pointer is null, or `found` has leaked what it points to, so that is never freed.
-    match unsafe { SHARED.load(Relaxed).as_ref() } {
-        Some(shared) => Ok(shared),
-        None => first_use(),
-    }
+    unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
 /// Finds the memory that processes which have loaded the library at run time share. What runs while a transaction or a
@@ -171,22 +174,20 @@ fn first_use() -> Result<&'static Shared, HiloError> {
 ///
 /// # Errors
 /// `NotPreloaded` where only a preloaded library can have memory.
-#[cfg(not(any(feature = "pg15", feature = "pg16")))]
 pub fn attach() -> Result<&'static Shared, HiloError> {
-    // SAFETY: as in `get`.
-    if let Some(shared) = unsafe { SHARED.load(Relaxed).as_ref() } {
-        return Ok(shared);
-    }
+    known().map_or_else(make_or_find, Ok)
+}
+
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+fn make_or_find() -> Result<&'static Shared, HiloError> {
     // SAFETY: both are read by the one thread of this process.
     let alone = unsafe { pg_sys::IsBinaryUpgrade || !pg_sys::IsUnderPostmaster };
     if alone { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
 }
 
-/// See above.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
-pub fn attach() -> Result<&'static Shared, HiloError> {
-    // SAFETY: as in `get`.
-    unsafe { SHARED.load(Relaxed).as_ref() }.ok_or(HiloError::NotPreloaded)
+fn make_or_find() -> Result<&'static Shared, HiloError> {
+    Err(HiloError::NotPreloaded)
 }
 
 /// Whether there is shared memory, or there can be when it is needed.

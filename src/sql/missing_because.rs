@@ -5,7 +5,7 @@ use hilo_core::range::Range;
 
 use super::stat;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::leases::{self, Ended};
+use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges::{self, GapRow, Reason};
 use crate::catalog::{CatalogOids, takeover};
@@ -68,14 +68,11 @@ pub fn gaps(
     let mut gaps = ranges::gaps_of(ids, sequence.id, node)?;
     let now = ffi::now();
     for lease in leases::of_node(ids, sequence.id, node)? {
-        let (part, lost, _) = lease.loss(now);
-        let reason = match lease.ended {
-            None if lease.is_open(now) => Tier::Leased.name(),
-            Some(Ended::Returned) => {
-                let numbered = position.map(|position| (sequence, position));
-                lease.lost(numbered).map_or(FREE, Reason::name)
-            }
-            _ => lost.name(),
+        let numbered = position.map(|position| (sequence, position));
+        let (part, lost, _) = lease.outcome(now, numbered);
+        let reason = match lease.is_open(now) {
+            true => Tier::Leased.name(),
+            false => lost.map_or(FREE, Reason::name),
         };
         if !part.is_empty() {
             gaps.grow(lease.gap(part, reason))?;

@@ -14,7 +14,7 @@ use super::Worker;
 use super::account::{LentRows, account, put};
 use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::leases::{self, Ended, Lease, LeaseId};
+use crate::catalog::leases::{self, Lease, LeaseId};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
@@ -99,11 +99,7 @@ fn settle(
             deferred.one_by_one.insert(lease.id);
             continue;
         }
-        let (part, reason, at) = lease.loss(ffi::now());
-        let lost = match lease.ended {
-            Some(Ended::Returned) => lease.lost(Some((sequence, position))),
-            _ => Some(reason),
-        };
+        let (part, lost, at) = lease.outcome(ffi::now(), Some((sequence, position)));
         match lost {
             _ if part.is_empty() => {}
             None => rests.push(part),
