@@ -8,10 +8,10 @@ with psycopg.connect(autocommit=True) as connection:
         "CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text NOT NULL)"
     )
 
+    # One statement: a pipeline of many, as executemany sends it, can block pgpool for ever.
     names = [f"bulk {number}" for number in range(1000)]
-    with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO orders (customer) VALUES (%s) RETURNING id", [[name] for name in names], returning=True)
-        ids = [result.fetchone()[0] for result in cursor.results()]
+    bulk = "INSERT INTO orders (customer) SELECT unnest(%s::text[]) RETURNING id"
+    ids = [id for [id] in connection.execute(bulk, [names])]
 
     # Functions that draw are volatile: pgpool sends their SELECT to the primary.
     ids.append(connection.execute("SELECT hilo_nextval('orders')").fetchone()[0])

@@ -54,6 +54,7 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         let mut client = old.connect("postgres");
         client.run("INSERT INTO orders SELECT FROM generate_series(1, 10)");
         let defined: Vec<String> = client.all(DEFINED);
+        let lease: String = client.one("SELECT lease::text FROM hilo_lease('falling', 10)");
         let gaps: Vec<String> = client.all("SELECT g::text FROM hilo_gaps g ORDER BY 1");
         assert!(!gaps.is_empty(), "the test needs gaps");
         let next: i64 = client.one("SELECT max(id) + 1 FROM orders");
@@ -75,6 +76,9 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         draw_from_each(&mut client, &mut seen);
         draw_from_each(&mut new.connect("postgres"), &mut seen);
         assert_eq!(client.all::<String>("SELECT g::text FROM hilo_gaps g ORDER BY 1"), gaps);
+        // The new server can not know whether another one was promoted after the lease, and took it back.
+        let back = format!("SELECT hilo_lease_return('{lease}')");
+        assert_eq!(client.one::<i64>(&back), 0);
         client.run("SET enable_seqscan = off");
         assert_eq!(client.one::<i64>("SELECT count(*) FROM orders WHERE source = 'orders'"), 11);
         client.run("SELECT hilo_rename('orders', 'sales')");

@@ -11,8 +11,9 @@ use hilo_core::range::Range;
 use super::CatalogOids;
 use super::columns::lease as column;
 use super::definitions::Sequence;
+use super::gaps::{self, GapRow, Reason};
 use super::positions::{self, Position, REPLICATED};
-use super::ranges::{self, GapRow, Reason};
+
 use super::scan::{Match, Snapshot};
 use super::table::{LockWait, Row, RowLock, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -157,8 +158,7 @@ impl Lease {
         let (system_id, timeline) = positions::server();
         let elsewhere = self.timeline == REPLICATED
             || position.is_replicated()
-            || (timeline > 1
-                && (self.system_id, self.timeline) != (system_id, timeline)
+            || ((self.system_id, self.timeline) != (system_id, timeline)
                 && gucs::failover_skip() != Some(0));
         elsewhere.then_some(Reason::Discarded)
     }
@@ -433,39 +433,42 @@ pub fn open_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Lease>, Hil
 /// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of them.
 pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
-    for id in all_of(ids, sequence)? {
-        let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? else { continue };
-        let lease = &locked.lease;
+    delete_all(ids, sequence, |lease| {
         // There will be no position to which anything could come back.
         let (part, reason, at) = lease.outcome(now, None);
-        if let Some(reason) = reason
-            && !part.is_empty()
-        {
-            let gap = lease.gap(part, reason.name());
-            ranges::record_values(ids, sequence, lease.node, &gap, at)?;
+        match reason.filter(|_| !part.is_empty()) {
+            Some(reason) => {
+                let gap = lease.gap(part, reason.name());
+                gaps::record_values(ids, sequence, lease.node, &gap, at)
+            }
+            None => Ok(()),
         }
-        locked.delete();
-    }
-    next_command();
-    Ok(())
+    })
 }
 
 /// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    for id in all_of(ids, sequence)? {
-        if let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? {
-            locked.delete();
-        }
-    }
-    Ok(())
+    delete_all(ids, sequence, |_| Ok(()))
 }
 
-fn all_of(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<LeaseId>, HiloError> {
+/// Deletes the leases of a sequence, on whatever node, after `last_look` at each of them.
+fn delete_all(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    last_look: impl Fn(&Lease) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
     let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
     let mut all = Vec::new();
     visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
         all.grow(lease.id).or_raise();
         true
     })?;
-    Ok(all)
+    for id in all {
+        if let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? {
+            last_look(&locked.lease)?;
+            locked.delete();
+        }
+    }
+    next_command();
+    Ok(())
 }

@@ -17,6 +17,7 @@ pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
 pub mod gapless;
+pub mod gaps;
 pub mod leases;
 pub mod missing;
 pub mod name;

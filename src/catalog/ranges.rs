@@ -1,41 +1,22 @@
 //! `hilo.free_range`: ranges of indexes below a position, each with its owner. Most are free: reserved,
 //! returned, in no memory. The others are in the memory of a server life, below the `settled_index` from
 //! which on the position itself stands for that memory.
-//! `hilo.gap`: values that will never be served, and why.
 
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId, Timestamp};
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
-use super::column_ref::ColumnRef;
-use super::columns::{free_range as column, gap};
-use super::definitions::Sequence;
+use super::columns::free_range as column;
+use super::gaps::{self, Reason};
 use super::leases;
 use super::positions::Position;
 use super::scan::{Match, Snapshot};
-use super::table::{Row, Table, next_command, text_datum};
+use super::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
-use crate::ffi;
 use crate::memory::Grow;
-
-hilo_core::named! {
-    /// Why values will not be served.
-    pub enum Reason {
-        /// They were in memory when the server went down.
-        Crash = "crash",
-        /// They could not be kept, or were skipped to be safe.
-        Discarded = "discarded",
-        /// The sequence was altered, restarted or set.
-        Altered = "altered",
-        /// A lease ran out.
-        Expired = "expired",
-        /// A lease was revoked.
-        Revoked = "revoked",
-    }
-}
 
 /// The incarnation of a free range: no server's memory holds it.
 const FREE: i64 = 0;
@@ -80,38 +61,6 @@ fn values(
         Some(range.end.0.into()),
         Some(incarnation.into()),
     ]
-}
-
-/// A row of `hilo.gap`.
-pub struct GapRow {
-    pub first: i64,
-    pub last: i64,
-    pub count: i64,
-    pub reason: String,
-}
-
-/// The gaps recorded for a node.
-pub fn gaps_of(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = Vec::new();
-    Table::read(ids.gap)?.scan(
-        ids.gap_sequence_idx,
-        &[(gap::SEQUENCE, Match::Int8(sequence.0))],
-        Snapshot::Catalog,
-        |row| {
-            if row.int4(gap::NODE) == node {
-                let reason = row.text(gap::REASON).unwrap_or_default();
-                let (first, last, count) =
-                    (row.int8(gap::FIRST_VALUE), row.int8(gap::LAST_VALUE), row.int8(gap::COUNT));
-                gaps.grow(GapRow { first, last, count, reason }).or_raise();
-            }
-            true
-        },
-    );
-    Ok(gaps)
 }
 
 /// The free ranges of a position's epoch, lowest first.
@@ -285,85 +234,6 @@ pub fn forget_lent(
     Ok(())
 }
 
-/// The most rows that one gap gets for its evenly spaced parts. If it has more stripes or laps than this, one
-/// further row covers the rest.
-const MOST_ROWS: usize = 1024;
-
-/// Does [`record_gap`] for each of `lost`.
-pub fn record_gaps(
-    ids: &CatalogOids,
-    position: &Position,
-    sequence: &Sequence,
-    lost: &[Range],
-    reason: Reason,
-) -> Result<(), HiloError> {
-    let mapping = position.mapping(&sequence.definition);
-    lost.iter().try_for_each(|range| record_gap(ids, position, &mapping, *range, reason))
-}
-
-/// Records that the values of `range` will not be served: one row for each part whose values are evenly
-/// spaced.
-pub fn record_gap(
-    ids: &CatalogOids,
-    position: &Position,
-    mapping: &Mapping,
-    range: Range,
-    reason: Reason,
-) -> Result<(), HiloError> {
-    if range.is_empty() {
-        return Ok(());
-    }
-    let mut mapping = *mapping;
-    if !mapping.cycle {
-        // The indexes had values when they were reserved, whatever the bounds are now.
-        (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
-    }
-    let mut rest = range.until(mapping.limit());
-    let table = Table::write(ids.gap)?;
-    let now = ffi::now();
-    let (sequence, node) = (position.sequence, position.node);
-    let record = |first: i64, last: i64, count: i64| {
-        let reason = reason.name().to_owned();
-        insert_gap(&table, sequence, node, &GapRow { first, last, count, reason }, now);
-    };
-    for run in mapping.runs(rest).take(MOST_ROWS) {
-        record(run.first, run.last(mapping.increment), run.count);
-        rest.take(run.count);
-    }
-    if !rest.is_empty()
-        && let (Some(first), Some(last)) = (mapping.value(rest.start), mapping.value(rest.last()))
-    {
-        record(first, last, rest.len());
-    }
-    Ok(())
-}
-
-fn insert_gap(table: &Table, sequence: SequenceId, node: i32, gap: &GapRow, at: Timestamp) {
-    table.insert(&mut [
-        Some(sequence.0.into()),
-        Some(node.into()),
-        Some(gap.first.into()),
-        Some(gap.last.into()),
-        Some(gap.count.into()),
-        Some(text_datum(gap.reason.as_bytes())),
-        Some(at.0.into()),
-        None,
-        None,
-    ]);
-}
-
-/// Records a gap whose values are known, under the time at which it came about.
-pub fn record_values(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-    gap: &GapRow,
-    at: Timestamp,
-) -> Result<(), HiloError> {
-    insert_gap(&Table::write(ids.gap)?, sequence, node, gap, at);
-    Ok(())
-}
-
 /// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to the
 /// position, and the ranges that were lent, whose rows it deletes. The free ranges and the leases stay.
 pub fn write_off_memory(
@@ -381,7 +251,7 @@ pub fn write_off_memory(
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
         let free = free_within(ids, position, lost)?;
         for part in lost.without(&free) {
-            record_gap(ids, position, mapping, part, reason)?;
+            gaps::record(ids, position, mapping, part, reason)?;
         }
     }
     next_command();
@@ -408,79 +278,8 @@ pub fn write_off(
         true
     });
     for lost in Range::union(lost) {
-        record_gap(ids, position, mapping, lost.until(position.next_index), reason)?;
+        gaps::record(ids, position, mapping, lost.until(position.next_index), reason)?;
     }
-    next_command();
-    Ok(())
-}
-
-/// The sequence that gaps of released columns belong to: none.
-const RELEASED: SequenceId = SequenceId(0);
-
-/// Keeps the gaps of a sequence that is about to be dropped because `column` is released, under its name.
-pub fn keep_gaps(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    column: ColumnRef,
-) -> Result<(), HiloError> {
-    move_gaps(ids, sequence.id, RELEASED, |_| {
-        Some((Some(text_datum(&sequence.name)), Some(column)))
-    })
-}
-
-/// Gives a sequence that adopts `column` the gaps that were kept when it was released.
-pub fn adopt_gaps(
-    ids: &CatalogOids,
-    column: ColumnRef,
-    sequence: SequenceId,
-) -> Result<(), HiloError> {
-    let packed = column.packed();
-    move_gaps(ids, RELEASED, sequence, |row| {
-        (row.int8(gap::RELEASED_FROM) == packed).then_some((None, None))
-    })
-}
-
-/// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum` 0), because it is
-/// dropped.
-pub fn forget_released(
-    ids: &CatalogOids,
-    relid: pg_sys::Oid,
-    attnum: i16,
-) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
-    let keys = [(gap::SEQUENCE, Match::Int8(RELEASED.0))];
-    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
-        let column = ColumnRef::unpacked(row.int8(gap::RELEASED_FROM));
-        if column.relid == relid && (attnum == 0 || column.attnum == attnum) {
-            table.delete(&row);
-        }
-        true
-    });
-    Ok(())
-}
-
-/// Moves those rows for which `to_columns` says what their last two columns become.
-fn move_gaps(
-    ids: &CatalogOids,
-    from: SequenceId,
-    to: SequenceId,
-    to_columns: impl Fn(&Row) -> Option<(Option<pg_sys::Datum>, Option<ColumnRef>)>,
-) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
-    let keys = [(gap::SEQUENCE, Match::Int8(from.0))];
-    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
-        if let Some((name, column)) = to_columns(&row) {
-            let mut values = [None; gap::WIDTH];
-            for column in gap::NODE..=gap::RECORDED_AT {
-                values[column as usize - 1] = row.datum(column);
-            }
-            values[gap::SEQUENCE as usize - 1] = Some(to.0.into());
-            values[gap::NAME as usize - 1] = name;
-            values[gap::RELEASED_FROM as usize - 1] = column.map(|column| column.packed().into());
-            table.update(&row, &mut values);
-        }
-        true
-    });
     next_command();
     Ok(())
 }

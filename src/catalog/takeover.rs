@@ -11,8 +11,9 @@ use hilo_core::range::Range;
 
 use super::CatalogOids;
 use super::definitions::Sequence;
+use super::gaps::{self, Reason};
 use super::positions::{self, Position};
-use super::ranges::{self, Reason};
+use super::ranges;
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -85,7 +86,7 @@ pub fn skip(
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
     let skipped = Range::of(position.next_index, skip).until(mapping.limit());
     warn(sequence, position, skipped.len());
-    ranges::record_gap(ids, position, &mapping, skipped, Reason::Discarded)?;
+    gaps::record(ids, position, &mapping, skipped, Reason::Discarded)?;
     position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())

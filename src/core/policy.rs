@@ -77,7 +77,8 @@ pub const FAILOVER_LAG: f64 = 60.0;
 /// How many values a server skips, by default, when it takes over from a copy that may lag: what may be
 /// reserved ahead at `per_second` values a second within [`FAILOVER_LAG`] and the buffer, if the rate
 /// doubles, up to a pool's part of the whole; and at least the largest adaptive block and the sequence's own
-/// block size. `whole` is how many values the sequence has.
+/// block size. `whole` is how many values the sequence has. It is also the most values of one lease, since the first
+/// thing that such a copy lacks may be that lease.
 pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
     let block = settings.fixed.unwrap_or(0);

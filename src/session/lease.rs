@@ -15,6 +15,7 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
+use hilo_core::rate::Demand;
 
 use super::memo::Entry;
 use super::{look_up, slice_table, uncommitted, wait};
@@ -98,7 +99,8 @@ fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
 }
 
 /// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog: what was returned, or
-/// else the next `count`; fewer at a bound of the sequence or at the end of a stripe.
+/// else the next `count`; fewer at a bound of the sequence or at the end of a stripe, and never more than a failover
+/// skips.
 ///
 /// # Errors
 /// `LeaseOf` for a sequence that cycles, is ordered or gapless, `TooManyLeases`, `Exhausted`, and those of
@@ -123,13 +125,16 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         }
         let Some(slot) = entry.slot.get() else {
             let none = || HiloError::exhausted(memo.name(), &terms.mapping);
-            let (epoch, range) = take_own(entry, count)?.ok_or_else(none)?;
-            return Ok(taken(entry, epoch, range, suggested(None, entry)));
+            let demand = Demand::default();
+            let (epoch, range) =
+                take_own(entry, count.min(most(entry, &demand)))?.ok_or_else(none)?;
+            return Ok(taken(entry, epoch, range, suggested(entry, &demand)));
         };
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
             continue;
         };
+        let count = count.min(most(entry, &demand(shared, slot)));
         let at = match place {
             Some(at) => at,
             None => *place.insert(allocate(shared)?),
@@ -138,7 +143,8 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         match wait::until(shared, slot, &memo.name(), ready)? {
             Found::Range(range) => {
                 prefetch(shared, slot, entry, count);
-                return Ok(taken(entry, entry.epoch.get(), range, suggested(Some(slot), entry)));
+                let suggested = suggested(entry, &demand(shared, slot));
+                return Ok(taken(entry, entry.epoch.get(), range, suggested));
             }
             Found::Outdated => memo.forget(),
             // The last values may be this session's.
@@ -249,8 +255,7 @@ fn try_take(
 
 /// Has the worker keep as much ready as this lease took, so that the next one need not wait.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
-    let whole = entry.mapping().limit() - Index::ZERO;
-    let ahead = policy::lease_ahead(count, whole, &gucs::refill(None));
+    let ahead = policy::lease_ahead(count, whole(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
     if (slot.is_low() || left < ahead) && shared.want(shared.number_of(slot)) {
@@ -258,18 +263,26 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
     }
 }
 
-fn suggested(slot: Option<&'static Slot>, entry: &Entry) -> i64 {
-    let terms = entry.terms.get();
-    let whole = terms.mapping.limit() - Index::ZERO;
-    let settings = gucs::refill(None);
-    let demand = match (slot, shared::get()) {
-        (Some(slot), Ok(shared)) => {
-            let locked = shared.lock_slot(shared.number_of(slot));
-            locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
-        }
-        _ => Default::default(),
-    };
-    policy::lease_size(&demand, Remaining { whole, left: whole }, &settings)
+/// What the whole server draws from a sequence.
+fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
+    let locked = shared.lock_slot(shared.number_of(slot));
+    locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
+}
+
+fn whole(entry: &Entry) -> i64 {
+    entry.mapping().limit() - Index::ZERO
+}
+
+/// The most values of one lease: what a failover skips.
+fn most(entry: &Entry, demand: &Demand) -> i64 {
+    let block_size = Some(entry.terms.get().block_size).filter(|size| *size > 0);
+    policy::failover_skip(whole(entry), demand.per_second, &gucs::refill(block_size))
+}
+
+/// How many values a lease should have, by the rate of the whole server.
+fn suggested(entry: &Entry, demand: &Demand) -> i64 {
+    let whole = whole(entry);
+    policy::lease_size(demand, Remaining { whole, left: whole }, &gucs::refill(None))
 }
 
 /// The ranges of an index space that this transaction has leased out.

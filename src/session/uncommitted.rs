@@ -22,8 +22,8 @@ use super::slice_table;
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, Version};
-use crate::catalog::ranges::{self, Reason};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::memory::Grow;
@@ -318,7 +318,7 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
     }
     let ids = catalog_oids()?;
     let Some(sequence) = definitions::by_id(&ids, version.sequence)? else { return Ok(()) };
-    ranges::record_gaps(&ids, &position, &sequence, passed, Reason::Discarded)
+    gaps::record_all(&ids, &position, &sequence, passed, Reason::Discarded)
 }
 
 /// Discards this state when the transaction has ended: its sequences are served from their slots from then

@@ -5,9 +5,10 @@ use hilo_core::range::Range;
 
 use super::stat;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::{self, GapRow, Reason};
 use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, GapRow, Reason};
+use crate::catalog::ranges;
 use crate::catalog::{CatalogOids, takeover};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -65,7 +66,7 @@ pub fn gaps(
     position: Option<&Position>,
     node: i32,
 ) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = ranges::gaps_of(ids, sequence.id, node)?;
+    let mut gaps = gaps::of_node(ids, sequence.id, node)?;
     let now = ffi::now();
     for lease in leases::of_node(ids, sequence.id, node)? {
         let numbered = position.map(|position| (sequence, position));

@@ -7,8 +7,9 @@ use hilo_core::range::Range;
 
 use crate::catalog::CatalogOids;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::Position;
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::errors::HiloError;
 use crate::shared::inventory::InMemory;
 
@@ -70,7 +71,7 @@ pub fn put(
     leaving: &[Range],
 ) -> Result<(), HiloError> {
     match sequence.definition.ordered {
-        true => ranges::record_gaps(ids, position, sequence, leaving, Reason::Discarded),
+        true => gaps::record_all(ids, position, sequence, leaving, Reason::Discarded),
         false => ranges::put_free(ids, position, leaving),
     }
 }

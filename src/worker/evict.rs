@@ -14,8 +14,9 @@ use hilo_core::range::Range;
 use super::Worker;
 use super::account::{self, LentRows, account};
 use super::transaction::{self, Failure, LOCKED};
+use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges::{self, Reason};
+use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
@@ -257,7 +258,7 @@ pub(super) fn write(
     let lower = from == From::Pool || (from == From::Slice && !held.has_slot);
     if from == From::Lease {
         let lost = Range::union(ranges.to_vec());
-        ranges::record_gaps(ids, &position, &sequence, &lost, Reason::Discarded)?;
+        gaps::record_all(ids, &position, &sequence, &lost, Reason::Discarded)?;
     } else if sequence.definition.ordered {
         let mut rest = Range::union(ranges.to_vec());
         if lower {

@@ -14,9 +14,9 @@ use super::Worker;
 use super::account::{LentRows, account, put};
 use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::gaps;
 use crate::catalog::leases::{self, Lease, LeaseId};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
@@ -105,7 +105,7 @@ fn settle(
             None => rests.push(part),
             Some(reason) => {
                 let gap = lease.gap(part, reason.name());
-                ranges::record_values(ids, lease.sequence, lease.node, &gap, at)?;
+                gaps::record_values(ids, lease.sequence, lease.node, &gap, at)?;
             }
         }
         locked.delete();

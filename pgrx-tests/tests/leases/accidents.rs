@@ -159,6 +159,32 @@ fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     assert_unique("s", &seen);
 }
 
+/// A lease has no more values than a failover skips: a standby that missed even the first one does not serve its values.
+#[test]
+fn a_large_lease_that_a_standby_missed_is_not_served_again() {
+    let primary = Cluster::with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('s'), hilo_create('small', data_type => 'smallint')");
+    let mut seen = client.draw("s", 1);
+    let mut small = client.draw("small", 1);
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    standby.connect("postgres").run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    standby.connect("postgres").run("SELECT pg_reload_conf()");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    seen.extend(lease(&mut client, "'s', 1000000000").values());
+    small.extend(lease(&mut client, "'small', 30000").values());
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = standby.connect("postgres");
+    seen.extend(client.draw("s", 1000));
+    small.extend(client.draw("small", 1000));
+    assert_unique("s", &seen);
+    assert_unique("small", &small);
+}
+
 /// With a synchronous standby, nothing that was leased is served by the standby once it is promoted.
 #[test]
 fn a_promoted_synchronous_standby_repeats_nothing() {

@@ -36,7 +36,8 @@ fn at_a_bound_a_lease_gets_what_is_left() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
-        "SELECT hilo_create('up', max_value => 25), hilo_create('down', increment => -1, min_value => -25),
+        "SELECT hilo_create('up', max_value => 25, block_size => 20),
+                hilo_create('down', increment => -1, min_value => -25, block_size => 20),
                 hilo_create('end', start_value => 9223372036854775806)",
     );
     for (name, sign) in [("up", 1), ("down", -1)] {
@@ -68,7 +69,7 @@ fn at_a_bound_a_lease_gets_what_is_left() {
 fn the_slice_of_the_session_is_leased_at_the_end() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s', max_value => 100)");
+    client.run("SELECT hilo_create('s', max_value => 100, block_size => 7)");
     let mut seen = client.draw("s", 40);
     let mut other = cluster.connect("postgres");
     while seen.len() < 100 {

@@ -75,7 +75,7 @@ fn thousands_that_end_at_once_hold_up_nobody() {
 fn what_comes_back_to_an_exhausted_sequence_is_served() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s', max_value => 100)");
+    client.run("SELECT hilo_create('s', max_value => 100, block_size => 100)");
     let all = lease(&mut client, "'s', 100");
     assert_eq!(all.count, 100);
     client.refusal("SELECT hilo_nextval('s')").is("2200H");
@@ -98,7 +98,7 @@ fn what_comes_back_to_an_exhausted_sequence_is_served() {
 fn a_return_to_an_exhausted_sequence_is_not_overlooked_behind_others() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('many'), hilo_create('s', max_value => 100)");
+    client.run("SELECT hilo_create('many'), hilo_create('s', max_value => 100, block_size => 100)");
     take_many(&mut client, "many", 10_000, "'app'");
     let all = lease(&mut client, "'s', 100");
     client.refusal("SELECT hilo_nextval('s')").is("2200H");

@@ -17,7 +17,7 @@ use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, ranges};
+use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation;
 use crate::shared;
@@ -130,7 +130,7 @@ fn create(
     };
     ddl::insert(&sequence, Duplicate::Refuse);
     invalidation::begin();
-    ranges::adopt_gaps(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
+    gaps::adopt(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
     if next != Some(sequence.definition.start_value) {
         renumber::continue_with(&sequence, next);
     }

@@ -13,10 +13,10 @@ use super::{alter_table, lock};
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps;
 use crate::catalog::leases;
 use crate::catalog::name::Name;
 use crate::catalog::privileges;
-use crate::catalog::ranges;
 use crate::catalog::roles::PUBLIC;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::args::{Args, sql_functions};
@@ -63,7 +63,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     let ids = catalog_oids().or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
-    ranges::keep_gaps(&ids, &sequence, its_column).or_raise();
+    gaps::keep(&ids, &sequence, its_column).or_raise();
     definer::remove(locked);
     oid.into()
 }

@@ -15,7 +15,7 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults, relations};
-use crate::catalog::{privileges, ranges};
+use crate::catalog::{gaps, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
@@ -39,7 +39,7 @@ pub fn dropped(relid: pg_sys::Oid, part: i32) {
     if shared::get().is_ok()
         && let Ok(ids) = catalog_oids()
     {
-        ranges::forget_released(&ids, relid, part as i16).or_raise();
+        gaps::forget_released(&ids, relid, part as i16).or_raise();
     }
     if found.is_empty() {
         return;
