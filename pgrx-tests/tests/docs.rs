@@ -73,6 +73,45 @@ fn sql_runs_as_printed() {
     cluster.finish();
 }
 
+/// How names of files end.
+const FILES: [&str; 7] = ["html", "json", "py", "rb", "schema", "sql", "yaml"];
+
+/// Each function, view, table, column, type and setting that a document names exists.
+#[test]
+fn what_is_named_exists() {
+    let cluster = Cluster::with_hilo();
+    let known: BTreeSet<String> = cluster
+        .connect("postgres")
+        .all::<String>(
+            "SELECT name FROM pg_settings UNION SELECT proname FROM pg_proc UNION SELECT typname FROM pg_type
+             UNION SELECT relname FROM pg_class UNION SELECT attname FROM pg_attribute
+             UNION SELECT 'hilo.' || proname FROM pg_proc WHERE pronamespace = 'hilo'::regnamespace
+             UNION SELECT 'hilo.' || relname FROM pg_class WHERE relnamespace = 'hilo'::regnamespace
+             UNION SELECT 'hilo.' || typname FROM pg_type WHERE typnamespace = 'hilo'::regnamespace",
+        )
+        .into_iter()
+        .collect();
+    let mut found = 0;
+    for page in documents() {
+        let text = read(&page);
+        for word in text.split(|c: char| !c.is_ascii_lowercase() && c != '_' && c != '.') {
+            let word = word.trim_matches('.');
+            let named = word.starts_with("hilo.") || word.starts_with("hilo_");
+            let parts: Vec<&str> = word.split('.').take(2).collect();
+            if !named || word.ends_with('_') || FILES.contains(&parts[parts.len() - 1]) {
+                continue;
+            }
+            found += 1;
+            // A function in a schema of its own has that before its name.
+            let qualified = parts.get(1).filter(|name| name.starts_with("hilo_"));
+            let name = qualified.map_or(parts.join("."), |name| name.to_string());
+            assert!(known.contains(&name), "{} names {word}", page.display());
+        }
+    }
+    assert!(found > 500, "only {found} names");
+    cluster.finish();
+}
+
 /// Where a page's links lead: a file or folder, and a heading, or nothing, in it. Links to other sites are left out.
 fn targets(page: &Path) -> Vec<(PathBuf, String)> {
     let text = read(page);

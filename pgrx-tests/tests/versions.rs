@@ -153,10 +153,9 @@ fn rows_and_grants_survive_the_update() {
         granted,
         ["shop_clerk", "shop_owner sees hilo_sequences", "shop_owner sees hilo_stat_sequences"]
     );
-    assert_eq!(
-        client.all::<String>("SELECT what FROM hilo_check() WHERE severity <> 'note'"),
-        [""; 0]
-    );
+    // The settings that make tests fast are not safe, and hilo_check says so.
+    let findings = "SELECT what FROM hilo_check() WHERE severity <> 'note' AND what NOT LIKE 'with % = off, %'";
+    assert_eq!(client.all::<String>(findings), [""; 0]);
     assert_serves_on(&mut client);
     assert!(!client.all::<String>("SELECT name FROM busy").is_empty());
     cluster.finish();
