@@ -10,10 +10,15 @@ use hilo_tests::{Client, ClientExt, Cluster};
 const OLDEST: &str = "0.1.0";
 const CURRENT: &str = env!("CARGO_PKG_VERSION");
 
-/// A cluster with the roles of the database that release 0.1.0 dumped.
-fn cluster() -> Cluster {
+/// Makes the first release's script known to the server.
+fn install_oldest() {
     let script = fs::read_to_string(release("hilo--0.1.0.sql")).expect("cannot read the release");
     install_script("hilo--0.1.0.sql", &script);
+}
+
+/// A cluster with the roles of the database that release 0.1.0 dumped.
+fn cluster() -> Cluster {
+    install_oldest();
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE ROLE shop_owner; CREATE ROLE shop_clerk; CREATE ROLE \"Shop Reader\"");
@@ -69,18 +74,90 @@ fn assert_serves_on(client: &mut Client) {
     assert!(key.as_str() > "T-000114", "{key}");
 }
 
-/// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its
-/// sequences continue.
+/// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its sequences
+/// continue, whether it goes through the releases between one by one or at once.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
+    for steps in [vec![CURRENT], vec!["0.2.0", CURRENT]] {
+        let cluster = cluster();
+        let mut fresh = cluster.connect("postgres");
+        fresh.run("CREATE EXTENSION hilo");
+        let mut upgraded = old_shop(&cluster);
+        for step in &steps {
+            upgraded.run(&format!("ALTER EXTENSION hilo UPDATE TO '{step}'"));
+            assert_eq!(&version(&mut upgraded), step);
+        }
+        upgraded.run("ALTER EXTENSION hilo UPDATE");
+        assert_eq!(version(&mut upgraded), CURRENT);
+        assert_equal_objects(&objects(&mut fresh), &objects(&mut upgraded));
+        assert_serves_on(&mut upgraded);
+        cluster.finish();
+    }
+}
+
+/// The same where the extension lives in a schema of its own.
+#[test]
+fn an_upgraded_catalog_in_its_own_schema_equals_a_fresh_one() {
     let cluster = cluster();
+    let create = "CREATE SCHEMA own; CREATE EXTENSION hilo SCHEMA own";
     let mut fresh = cluster.connect("postgres");
-    fresh.run("CREATE EXTENSION hilo");
-    let mut upgraded = old_shop(&cluster);
+    fresh.run(create);
+    let mut upgraded = cluster.connect("shop");
+    upgraded.run(&format!("{create} VERSION '{OLDEST}'"));
     upgraded.run("ALTER EXTENSION hilo UPDATE");
-    assert_eq!(version(&mut upgraded), CURRENT);
     assert_equal_objects(&objects(&mut fresh), &objects(&mut upgraded));
-    assert_serves_on(&mut upgraded);
+    upgraded.run("SELECT own.hilo_create('orders'), own.hilo_nextval('orders')");
+    cluster.finish();
+}
+
+/// The update leaves every row of the catalog as it was, and what an administrator has granted or revoked on the
+/// extension's objects. Then nothing needs attention.
+#[test]
+fn rows_and_grants_survive_the_update() {
+    let cluster = cluster();
+    let mut client = old_shop(&cluster);
+    let tables = ["sequence", "position", "free_range", "gap", "privilege"];
+    let columns = tables.map(|table| -> String {
+        client.one(&format!(
+            "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+              WHERE attrelid = 'hilo.{table}'::regclass AND attnum > 0"
+        ))
+    });
+    let rows = |client: &mut Client| -> Vec<String> {
+        let all = tables.iter().zip(&columns).flat_map(|(table, columns)| {
+            let rows = format!("SELECT ROW({columns})::text FROM hilo.{table} ORDER BY 1");
+            client.all::<String>(&rows)
+        });
+        all.collect()
+    };
+    let before = rows(&mut client);
+    assert!(before.len() > 20, "{before:?}");
+    client.run(
+        "REVOKE EXECUTE ON FUNCTION hilo_nextval FROM PUBLIC;
+         GRANT EXECUTE ON FUNCTION hilo_nextval TO shop_clerk;
+         REVOKE SELECT ON hilo_stat_sequences, hilo_sequences FROM PUBLIC;
+         GRANT SELECT ON hilo_stat_sequences, hilo_sequences TO shop_owner;
+         CREATE VIEW busy AS SELECT name, served FROM hilo_stat_sequences WHERE served > 0",
+    );
+    client.run("ALTER EXTENSION hilo UPDATE");
+    assert_eq!(rows(&mut client), before);
+    let granted: Vec<String> = client.all(
+        "SELECT role FROM unnest(ARRAY['shop_clerk', 'shop_owner', 'Shop Reader']) role
+          WHERE has_function_privilege(role, 'hilo_nextval(hilo_sequence)', 'EXECUTE')
+         UNION ALL
+         SELECT role || ' sees ' || seen FROM unnest(ARRAY['shop_clerk', 'shop_owner']) role,
+                unnest(ARRAY['hilo_stat_sequences', 'hilo_sequences']) seen
+          WHERE has_table_privilege(role, seen, 'SELECT') ORDER BY 1",
+    );
+    assert_eq!(
+        granted,
+        ["shop_clerk", "shop_owner sees hilo_sequences", "shop_owner sees hilo_stat_sequences"]
+    );
+    // The settings that make tests fast are not safe, and hilo_check says so.
+    let findings = "SELECT what FROM hilo_check() WHERE severity <> 'note' AND what NOT LIKE 'with % = off, %'";
+    assert_eq!(client.all::<String>(findings), [""; 0]);
+    assert_serves_on(&mut client);
+    assert!(!client.all::<String>("SELECT name FROM busy").is_empty());
     cluster.finish();
 }
 
@@ -123,6 +200,43 @@ fn a_dump_of_the_first_release_is_restored() {
     assert_eq!(version(&mut client), CURRENT);
     assert_serves_on(&mut client);
     cluster.finish();
+}
+
+/// Servers that replicate hilo's tables are upgraded one after the other, in whatever order. Replication may stop in
+/// between; once both are upgraded, it continues by itself, and nothing is left out.
+#[test]
+fn replication_continues_when_both_servers_are_upgraded() {
+    install_oldest();
+    let older = || {
+        let cluster = Cluster::builder().preload(true).logical().own_identity().start();
+        let mut client = cluster.connect("postgres");
+        client.run(&format!("CREATE EXTENSION hilo VERSION '{OLDEST}'"));
+        client.run("ALTER EXTENSION hilo UPDATE TO '0.2.0'");
+        cluster
+    };
+    let upgrade = |cluster: &Cluster| {
+        cluster.connect("postgres").run("ALTER EXTENSION hilo UPDATE");
+    };
+    let tables = "hilo.sequence, hilo.position, hilo.privilege";
+    for publisher_first in [true, false] {
+        let (publisher, subscriber) = (older(), older());
+        publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {tables}"));
+        subscriber.subscribe("own", &publisher, "own", "");
+        if !publisher_first {
+            upgrade(&subscriber);
+        }
+        upgrade(&publisher);
+        publisher.connect("postgres").run("SELECT hilo_create('orders'), hilo_nextval('orders')");
+        if publisher_first {
+            upgrade(&subscriber);
+        }
+        publisher.wait_for_apply("own");
+        let positions = "SELECT max_reserved FROM hilo_sequences WHERE name = 'orders'";
+        let arrived: Vec<Option<i64>> = subscriber.connect("postgres").all(positions);
+        assert!(matches!(arrived[..], [Some(_)]), "{arrived:?}");
+        subscriber.finish();
+        publisher.finish();
+    }
 }
 
 /// Where the SQL objects are older than the library, every call says so and how to update them; then it

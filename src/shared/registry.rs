@@ -12,6 +12,17 @@ use super::Shared;
 use super::layout::Layout;
 use crate::backend::Global;
 
+/// Named by the version: a library that is installed while the server runs must not read what another one has laid out.
+const MEMORY: &CStr = name(concat!("hilo ", env!("CARGO_PKG_VERSION"), "\0"));
+const LAYOUT_OF_MEMORY: &CStr = name(concat!("hilo ", env!("CARGO_PKG_VERSION"), " layout\0"));
+
+const fn name(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("it ends with a zero byte"),
+    }
+}
+
 /// The layout of the segment that this process is about to make.
 static LAYOUT: Global<Cell<Option<Layout>>> = Global::new(Cell::new(None));
 
@@ -20,12 +31,12 @@ pub fn attach() -> Shared {
     let layout = layout();
     LAYOUT.set(Some(layout));
     // SAFETY: all processes ask for a segment of the same size, and the registry keeps it mapped.
-    unsafe { layout.shared(segment(c"hilo", layout.size(), fill)) }
+    unsafe { layout.shared(segment(MEMORY, layout.size(), fill)) }
 }
 
 /// What the process that came first has chosen.
 fn layout() -> Layout {
-    let segment = segment(c"hilo layout", size_of::<Layout>(), choose);
+    let segment = segment(LAYOUT_OF_MEMORY, size_of::<Layout>(), choose);
     // SAFETY: `choose` has written it.
     unsafe { *(segment as *const Layout) }
 }
