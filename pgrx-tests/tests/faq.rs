@@ -38,7 +38,8 @@ fn a_crash_costs_little_used_sequences_about_a_hundred_values() {
     cluster.start();
     let mut client = cluster.connect("postgres");
     client.draw("orders", 1);
-    let lost = "SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 'orders' AND reason = 'crash'";
+    let lost =
+        "SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 'orders' AND reason = 'crash'";
     let lost: i64 = client.one(lost);
     assert!((1..200).contains(&lost), "{lost}");
     cluster.finish();
