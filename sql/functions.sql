@@ -380,7 +380,8 @@ CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what tex
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
     'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Returns no row if nothing was found.';
+    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';

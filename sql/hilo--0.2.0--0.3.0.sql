@@ -260,23 +260,84 @@ CREATE OR REPLACE VIEW hilo.readable AS
                     WHERE p.sequence = s.id
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+CREATE VIEW hilo.reserved AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless,
+           n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
+           v.next_value,
+           CASE WHEN p.sequence IS NULL THEN NULL
+                WHEN v.next_value IS NULL THEN 1
+                WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+           END AS used_fraction,
+           COALESCE(l.leased, 0::bigint) AS leased
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      -- One pass over all leases, however many sequences there are.
+      LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
+                   FROM hilo.lease o
+                  WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
+                  GROUP BY o.sequence) l ON l.sequence = s.id
+     -- The value that would be reserved next; null beyond the last value, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high
+     ) v;
+REVOKE ALL ON hilo.reserved FROM PUBLIC;
+COMMENT ON VIEW hilo.reserved IS
+    'How far this server has reserved the sequences that the current user may read, and what of them is leased';
 CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
     SELECT s.name,
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
            s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
            s.block_size, s.slice_size, s.key_format,
-           n.node_id,
-           hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         p.node, p.nodes, p.stripe) AS max_reserved,
+           s.node_id,
+           hilo.value_at(s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
-           s.gapless
-      FROM hilo.readable s
-     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
+           s.gapless,
+           s.used_fraction,
+           s.leased
+      FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
 COMMENT ON COLUMN hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1; null: it has no position yet';
+COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
+CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
+           st.waits, st.wait_time_total, st.wait_time_max, st.rate,
+           st.in_slices, st.in_current, st.in_standby, st.in_returned,
+           st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
+           s.used_fraction,
+           -- Limited to what an interval can hold: some 289,000 years.
+           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+                THEN pg_catalog.justify_interval(pg_catalog.make_interval(
+                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+           END AS exhausted_in,
+           s.leased
+      FROM hilo.stat_slots() st
+      JOIN hilo.reserved s ON s.id = st.sequence
+     CROSS JOIN LATERAL (
+         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory,
+                pg_catalog.abs(s.increment::double precision) AS step,
+                CASE WHEN s.increment > 0 THEN s.max_value::double precision - s.next_value
+                     ELSE s.next_value - s.min_value::double precision
+                END AS span
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN v.span IS NULL THEN v.in_memory
+                     ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
+                END AS values_left
+     ) f;
+COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
 ALTER TABLE hilo.gap ADD COLUMN name text COLLATE "C";
 ALTER TABLE hilo.gap ADD COLUMN released_from hilo.column_ref;
@@ -634,7 +695,8 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
     'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Returns no row if nothing was found.';
+    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '

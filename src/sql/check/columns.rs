@@ -8,7 +8,7 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
-use super::finding::{Finding, Severity, finding, readable};
+use super::finding::{Finding, Severity, finding, readable, reads_all};
 use crate::catalog::catalog_oids;
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
@@ -40,7 +40,12 @@ pub(super) struct Column {
     pub sequence: Option<(i64, i64, i64)>,
     /// Whether it is a table's, and no view's.
     pub in_table: bool,
-    /// Whether the caller may read all of its rows, and they are on this server.
+    /// Whether the caller may know of it. A role that may read every sequence is told how much there is to find
+    /// about the other columns too.
+    pub shown: bool,
+    /// Whether all of its rows are on this server, and are the concern of this caller.
+    checked: bool,
+    /// Whether the caller may read all of its rows.
     readable: bool,
 }
 
@@ -49,7 +54,7 @@ pub(super) fn defaults() -> Defaults {
     column_defaults::all(owners::name_type().or_raise())
 }
 
-/// The columns of these defaults, as far as `caller` may know of them and of their sequences.
+/// The columns of these defaults, as far as they are the concern of `caller`.
 pub(super) fn columns(caller: pg_sys::Oid, named: &Defaults) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
@@ -65,31 +70,36 @@ pub(super) fn columns(caller: pg_sys::Oid, named: &Defaults) -> Vec<Column> {
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
                 CASE a.atttypid WHEN 21 THEN 2 WHEN 23 THEN 4 WHEN 20 THEN 8 ELSE 0 END,
                 s.id, s.min_value, s.max_value,
-                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity
-                AND has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
-                AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT'),
-                a.attnum::integer, c.relkind IN ('r', 'p', 'f')
+                a.attnum::integer, c.relkind IN ('r', 'p', 'f'),
+                v.shown, c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR {reads_all}), v.readable
            FROM unnest(ARRAY[{relations}]::oid[], ARRAY[{numbers}]::smallint[], ARRAY[{names}]::text[]) AS d (relation, number, name)
            JOIN pg_class c ON c.oid = d.relation
            JOIN pg_namespace n ON n.oid = c.relnamespace
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
            LEFT JOIN hilo.sequence s ON s.name = d.name
-          WHERE has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES')
+          CROSS JOIN LATERAL (
+               SELECT has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES') AS shown,
+                      has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
+                      AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT') AS readable) v
+          WHERE (v.shown OR {reads_all})
             AND (s.id IS NULL OR EXISTS (SELECT FROM ({readable}) r WHERE r.id = s.id))",
         relations = list(&|(default, _)| default.relid.to_u32().to_string()),
         numbers = list(&|(default, _)| default.attnum.to_string()),
         readable = readable(caller),
+        reads_all = reads_all(caller),
     );
     spi::rows(&sql, |row| Column {
         relation: row.oid(1),
-        number: row.int4(10).unwrap_or(0) as i16,
+        number: row.int4(9).unwrap_or(0) as i16,
         table: row.text(2),
         column: row.text(3),
         name: row.text(4),
         bounds: bounds(&row),
         sequence: row.int8(6).map(|id| (id, row.int8(7).unwrap_or(0), row.int8(8).unwrap_or(0))),
-        in_table: row.bool(11),
-        readable: row.bool(9),
+        in_table: row.bool(10),
+        shown: row.bool(11),
+        checked: row.bool(12),
+        readable: row.bool(13),
     })
 }
 
@@ -118,6 +128,11 @@ impl Column {
     }
 
     pub(super) fn check_definition(&self) -> Option<Finding> {
+        let found = self.wrong_definition()?;
+        Some(if self.shown { found } else { found.hidden() })
+    }
+
+    fn wrong_definition(&self) -> Option<Finding> {
         let name = &self.name;
         let Some((_, min, max)) = self.sequence else {
             return Some(finding(
@@ -140,9 +155,14 @@ impl Column {
     /// among those that this node is yet to serve. Checks that only if an index shows it at once; never waits
     /// for a lock, and never runs anything that a user has put into an index.
     pub(super) fn check_rows(&self) -> Option<Finding> {
+        let found = self.wrong_rows()?;
+        Some(if self.readable { found } else { found.hidden() })
+    }
+
+    fn wrong_rows(&self) -> Option<Finding> {
         let (id, ..) = self.sequence?;
         self.bounds?;
-        if !self.readable || invalidation::in_progress() {
+        if !self.checked || invalidation::in_progress() {
             return None;
         }
         let ids = catalog_oids().or_raise();

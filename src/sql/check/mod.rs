@@ -3,7 +3,8 @@
 //! It reads the catalog with the rights of the extension's owner. It shows what it finds about a sequence
 //! only if the caller may read the sequence, and about a column only if the caller also has a privilege on
 //! the column. It reads the furthest values of a table only if the caller may read all of its rows, and
-//! without a statement (`catalog::column_values`).
+//! without a statement (`catalog::column_values`). A role that may read every sequence watches the server: of what
+//! it may not see about columns, it is told that there is something, and how bad it is.
 
 mod columns;
 mod finding;
