@@ -22,8 +22,39 @@ pub const VERSION: u32 = 1;
 pub struct Document {
     #[serde(deserialize_with = "known_version")]
     pub hilo: u32,
+    /// Of a node's summary: which node it is of
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_object"
+    )]
+    pub node: Option<Node>,
     #[serde(deserialize_with = "list")]
     pub sequences: Vec<Described>,
+}
+
+/// Who a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// `None`: it is not known
+    pub id: Option<i32>,
+    /// Its `hilo.node_count`
+    pub count: i32,
+    /// Its system identifier
+    pub server: String,
+}
+
+/// Which numbers the nodes of a sequence serve, and how far one of them has reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numbering {
+    pub base: i64,
+    pub nodes: i32,
+    pub stripe: i64,
+    /// `None`: nothing is reserved
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_to: Option<i64>,
 }
 
 /// A sequence as a document describes it.
@@ -62,6 +93,13 @@ pub struct Described {
     /// `None`: those that a new sequence has; unchanged for one that exists
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_list")]
     pub privileges: Option<Vec<Grant>>,
+    /// Of a node's summary. A new sequence is numbered like this; one that exists must be
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_object"
+    )]
+    pub numbering: Option<Numbering>,
 }
 
 /// The privileges of one role, or of `public`.
@@ -156,6 +194,23 @@ impl Document {
     }
 }
 
+impl Numbering {
+    /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have come.
+    pub fn is_as(&self, other: &Numbering) -> bool {
+        (self.base, self.nodes, self.stripe) == (other.base, other.nodes, other.stripe)
+    }
+}
+
+impl fmt::Display for Numbering {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "from {} with node count {} and stripes of {}",
+            self.base, self.nodes, self.stripe
+        )
+    }
+}
+
 impl Described {
     /// The fewest fields from which [`Definition::create`] makes this definition.
     pub fn of(name: String, definition: &Definition) -> Described {
@@ -187,6 +242,7 @@ impl Described {
             owned_by: None,
             owner: None,
             privileges: None,
+            numbering: None,
         }
     }
 
@@ -319,6 +375,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
         }
         from.deserialize_map(Fields(PhantomData))
     }
+}
+
+fn optional_object<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let object: Option<Object<T>> = Option::deserialize(from)?;
+    Ok(object.map(|Object(inner)| inner))
 }
 
 /// A list of objects. A lack of memory is an error, and does not end the process.

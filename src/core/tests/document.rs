@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn a_description_makes_the_definition_again(definition in definitions()) {
         let described = Described::of("a".into(), &definition);
-        let json = serde_json::to_string(&Document { hilo: 1, sequences: vec![described] }).unwrap();
+        let json = serde_json::to_string(&Document { hilo: 1, node: None, sequences: vec![described] }).unwrap();
         let read = Document::parse(&json).unwrap();
         let made = Definition::create(&read.sequences[0].options()).unwrap();
         prop_assert_eq!(made, meaning(definition));

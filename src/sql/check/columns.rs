@@ -14,8 +14,8 @@ use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
+use crate::catalog::node;
 use crate::errors::OrRaise;
-use crate::gucs;
 use crate::memory;
 use crate::session::invalidation;
 use crate::sql::owners;
@@ -151,7 +151,8 @@ impl Column {
         if definition.cycle {
             return None;
         }
-        let look = || unserved(&sequence, gucs::node().0);
+        let node = node::known()?;
+        let look = || unserved(&sequence, node);
         let before = look();
         let ranges = before.ranges();
         // Values beyond the bounds are never served.

@@ -9,6 +9,7 @@ mod columns;
 mod finding;
 mod nodes;
 mod notes;
+mod other_nodes;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -19,7 +20,7 @@ use hilo_core::numbers::Monotonic;
 use finding::{Finding, Findings, HOUR, SECOND, Severity, finding, readable, sequence};
 
 use super::{spi, stat};
-use crate::catalog::catalog_oids;
+use crate::catalog::{catalog_oids, node};
 use crate::errors::OrRaise;
 use crate::ffi;
 use crate::gucs;
@@ -53,6 +54,7 @@ fn hilo_check() -> TableIterator<
         all
     });
     findings.grow_by(others).or_raise();
+    findings.grow_by(other_nodes::all()).or_raise();
     // An unstable sort needs no buffer.
     findings.sort_unstable_by(|a, b| {
         (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
@@ -79,8 +81,8 @@ fn settings() -> Findings {
     let mut add = |object: &str, severity, what: String, to_do: &str| {
         found.push(finding(object, severity, what, to_do))
     };
-    let (node, nodes) = gucs::node();
-    if node >= nodes {
+    let nodes = gucs::node_count();
+    if let Some(node) = node::known().filter(|node| *node >= nodes) {
         let what = format!(
             "hilo.node_id = {node} is not less than hilo.node_count = {nodes}: nothing can be reserved"
         );

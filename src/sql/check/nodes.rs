@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::Timestamp;
 
 use super::finding::{Findings, HOUR, SECOND, Severity, finding, readable, sequence};
+use crate::catalog::node;
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
 use crate::memory::Grow;
@@ -50,7 +51,7 @@ fn twin() -> Findings {
         return Vec::new();
     }
     vec![finding(
-        format!("node {}", gucs::node().0),
+        format!("node {}", node::known().unwrap_or_default()),
         Severity::Error,
         format!(
             "{} s ago a position of this node arrived by replication from another server, which serves the same values",
@@ -126,7 +127,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
         return Vec::new();
     };
     let mut found = Vec::new();
-    if group != 0 && gucs::node().0 == 0 {
+    if group != 0 && node::known() == Some(0) {
         found.push(finding(
             "setting hilo.node_id",
             Severity::Warning,
@@ -200,7 +201,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
 
 /// Sequences that are numbered for another number of nodes than is set.
 fn other_counts(caller: pg_sys::Oid) -> Findings {
-    let count = gucs::node().1;
+    let count = gucs::node_count();
     let sql = format!(
         "SELECT p.nodes, count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
           WHERE p.node = hilo.node_id() AND p.nodes <> {count} AND NOT s.gapless GROUP BY p.nodes",
