@@ -401,7 +401,7 @@ impl HiloError {
         self.code() as i32
     }
 
-    fn detail(&self) -> Option<String> {
+    pub fn detail(&self) -> Option<String> {
         match self {
             Self::OutOfMemory => Some("The operating system does not give this process more memory.".into()),
             Self::Option(error) => error.detail(),
@@ -504,7 +504,7 @@ impl HiloError {
         }
     }
 
-    fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Option(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
@@ -647,9 +647,9 @@ pub fn located(detail: Option<String>, path: &str) -> String {
 /// create one of its own: they would serve the same values.
 fn where_to_create() -> &'static str {
     if citus::is_here() {
-        "Create it with hilo_create on every node of Citus. Each node needs its own hilo.node_id."
+        "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it."
     } else if gucs::node_count() > 1 {
-        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server with the same options."
+        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server, by passing what hilo_node_summary() returns on the first one to hilo_apply() on the others."
     } else {
         "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
     }

@@ -38,4 +38,5 @@ pub use markdown::blocks;
 pub use oracle::{Order, Seen, Session, Way};
 pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
+pub use server::SERVER;
 pub use wait::{LONG, wait_until};

@@ -21,7 +21,7 @@ use crate::{citus, gucs};
 pub struct Here {
     pub id: i32,
     /// Its group, if it is one of several nodes of Citus.
-    group: Option<i32>,
+    pub group: Option<i32>,
 }
 
 /// This server's node.

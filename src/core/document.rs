@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::key_format;
+use crate::node_id;
 use crate::options::{DataType, Definition, Options};
 
 /// The only version of the form.
@@ -41,7 +42,7 @@ pub struct Node {
     pub id: Option<i32>,
     /// Its `hilo.node_count`
     pub count: i32,
-    /// Its system identifier
+    /// What tells it from other servers, as long as it runs
     pub server: String,
 }
 
@@ -175,11 +176,11 @@ impl Document {
                 what: plain(error.inner()),
                 path: error.path().to_string(),
             })?;
-        document.check_duplicates()?;
+        document.check()?;
         Ok(document)
     }
 
-    fn check_duplicates(&self) -> Result<(), DocumentError> {
+    fn check(&self) -> Result<(), DocumentError> {
         let mut names = HashMap::new();
         for (at, described) in self.sequences.iter().enumerate() {
             if let Some(first) = names.insert(described.name.as_str(), at) {
@@ -188,13 +189,31 @@ impl Document {
                     path: format!("sequences[{at}].name"),
                 });
             }
-            described.check_duplicates(&format!("sequences[{at}]"))?;
+            let path = format!("sequences[{at}]");
+            described.check_duplicates(&path)?;
+            described.numbering.map_or(Ok(()), |numbering| numbering.check(&path))?;
         }
         Ok(())
     }
 }
 
 impl Numbering {
+    fn check(&self, path: &str) -> Result<(), DocumentError> {
+        let fault = |field: &str, what: String| {
+            Err(DocumentError { what, path: format!("{path}.numbering.{field}") })
+        };
+        match self {
+            Numbering { nodes, .. } if !(1..=node_id::HIGHEST + 1).contains(nodes) => fault(
+                "nodes",
+                format!("the number of nodes is {nodes}, and must be from 1 to 1024"),
+            ),
+            Numbering { stripe: ..=0, .. } => {
+                fault("stripe", "a stripe has at least one value".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have come.
     pub fn is_as(&self, other: &Numbering) -> bool {
         (self.base, self.nodes, self.stripe) == (other.base, other.nodes, other.stripe)

@@ -122,6 +122,7 @@ fn hilo_create_on_all_nodes(args: Args) {
     if !can_ask() {
         HiloError::NeedsCitus.raise();
     }
+    required(args, 0, "name of a hilo sequence");
     let name: Name = args.new_name(0);
     let described = described(&name, args).or_raise();
     let failed = |failures| HiloError::NotOnAllNodes { name: name.to_string(), failures };

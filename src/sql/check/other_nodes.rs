@@ -1,15 +1,20 @@
 //! What `hilo_check` finds when it compares this node with others: each says in a summary who it is and how it numbers
 //! its sequences. On Citus it asks all nodes; `hilo_compare` takes the summary of any server.
 
-use hilo_core::document::{Described, Document, changes};
+use std::cell::{Cell, RefCell};
+
+use hilo_core::document::{Described, Document, Numbering, changes};
+use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
+use super::columns::{Column, Reach};
 use super::finding::{Findings, Severity, finding};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::node;
-use crate::catalog::positions;
+use crate::catalog::positions::Position;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
+use crate::memory::{self, Grow};
 use crate::sql::all_nodes::{self, Answer};
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::definer::required;
@@ -51,13 +56,12 @@ fn hilo_compare(args: Args) {
 }
 
 fn is_own(summary: &Document) -> bool {
-    let server = (positions::server().0 as u64).to_string();
-    summary.node.as_ref().is_some_and(|other| other.server == server && other.id == node::known())
+    summary.node.as_ref().is_some_and(|other| other.server == export::server())
 }
 
 /// Asks the other nodes of Citus and compares each with this one. It may take as long as a monitoring query may, and
 /// fails for no node.
-pub(super) fn all() -> Findings {
+pub(super) fn all(columns: &[Column]) -> Findings {
     if !all_nodes::can_ask() {
         return Vec::new();
     }
@@ -82,6 +86,7 @@ pub(super) fn all() -> Findings {
             {
                 let object = format!("node {node}");
                 match result.map(|text| Document::parse(&text)) {
+                    Ok(Ok(summary)) if is_own(&summary) => {}
                     Ok(Ok(summary)) => summaries.push((object, summary)),
                     Ok(Err(error)) => {
                         silent(object, format!("could not read its summary: {error}"))
@@ -91,10 +96,52 @@ pub(super) fn all() -> Findings {
             }
         }
     }
-    for (object, summary) in summaries {
-        found.grow_by(compare(&object, &summary)).or_raise();
+    for (object, summary) in &summaries {
+        found.grow_by(compare(object, summary)).or_raise();
+    }
+    let summaries =
+        RefCell::new(summaries.into_iter().map(|(_, summary)| summary).collect::<Vec<_>>());
+    for column in columns {
+        let looks = Cell::new(0);
+        let reach = |sequence: &Sequence| {
+            // The second look is after that at the rows, and needs to know what the nodes have reserved since.
+            if looks.replace(looks.get() + 1) > 0 {
+                summaries.replace(again());
+            }
+            reaches(sequence, &summaries.borrow())
+        };
+        found.grow_by(column.check_rows_of(&reach)).or_raise();
     }
     found
+}
+
+/// The summaries of the nodes that answer.
+fn again() -> Vec<Document> {
+    let answers = all_nodes::summaries(None).unwrap_or_default().into_iter();
+    answers.filter_map(|answer| Document::parse(&answer.result.ok()?).ok()).collect()
+}
+
+/// How far the other nodes have come that number a sequence as this one.
+fn reaches(sequence: &Sequence, summaries: &[Document]) -> Vec<Reach> {
+    let Some(here) = node::known() else { return Vec::new() };
+    let Some(own) = export::numbering(sequence, here).or_raise() else { return Vec::new() };
+    let name = json::utf8(&sequence.name);
+    let reach = |summary: &Document| {
+        let node = summary.node.as_ref()?.id.filter(|id| *id != here && *id < own.nodes)?;
+        let there = summary.sequences.iter().find(|there| there.name == name)?;
+        let numbering = there.numbering.filter(|there| there.is_as(&own))?;
+        let alike = Definition::create(&there.options()).is_ok_and(|there| {
+            difference(&sequence.definition, &there)
+                .is_none_or(|(severity, _)| severity != Severity::Error)
+        });
+        let first = Position::first(sequence, node);
+        let Numbering { base, nodes, stripe, .. } = numbering;
+        let mapping = Position { base, nodes, stripe, ..first }.mapping(&sequence.definition);
+        let next_index =
+            numbering.reserved_to.map_or(Index::ZERO, |to| mapping.first_index_beyond(to));
+        alike.then_some(Reach { node, mapping, next_index })
+    };
+    memory::collected(summaries.iter().filter_map(reach)).or_raise()
 }
 
 /// Compares another node with this one.

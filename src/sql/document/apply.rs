@@ -16,14 +16,13 @@ use serde_json::{Value, json};
 use hilo_core::document::{Node, changes, difference};
 use hilo_core::options::Options;
 
-use super::export::{column_name, described, listed, role_name};
+use super::export::{self, column_name, described, listed, role_name};
 use super::json::{read, write};
 use super::wanted::{Wanted, at_path, wanted};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::Name;
 use crate::catalog::node;
-use crate::catalog::positions;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults};
@@ -62,10 +61,11 @@ fn hilo_apply(args: Args) {
 }
 
 /// Refuses the summary of a server that serves the numbers of this one.
-fn check_other(node: &Node) -> Result<(), HiloError> {
-    let server = (positions::server().0 as u64).to_string();
-    match node.id {
-        Some(id) if id == node::id()? && node.server != server => Err(HiloError::SameNode(id)),
+fn check_other(other: &Node) -> Result<(), HiloError> {
+    match other.id {
+        Some(id) if id == node::id()? && other.server != export::server() => {
+            Err(HiloError::SameNode(id))
+        }
         _ => Ok(()),
     }
 }

@@ -15,6 +15,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
+use crate::shared;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::nextval;
 
@@ -54,9 +55,13 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     for sequence in sequences {
         all.grow(numbered(sequence)?)?;
     }
-    let server = (positions::server().0 as u64).to_string();
-    let node = Node { id, count: gucs::node_count(), server };
+    let node = Node { id, count: gucs::node_count(), server: server() };
     Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
+}
+
+/// What tells this server from all others, as long as it runs. Its system identifier would not: copies share that.
+pub fn server() -> String {
+    shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
 }
 
 /// How `node` numbers a sequence. `None`: it has not served the sequence.
