@@ -40,5 +40,5 @@ pub use markdown::{anchors, blocks, links};
 pub use oracle::{Order, Seen, Session, Way};
 pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
-pub use server::has_library;
+pub use server::{SERVER, has_library};
 pub use wait::{LONG, wait_until};

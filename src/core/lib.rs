@@ -11,6 +11,7 @@ pub mod mapping;
 pub mod name;
 pub mod named;
 pub mod nested;
+pub mod node_id;
 pub mod numbers;
 pub mod options;
 pub mod policy;

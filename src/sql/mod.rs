@@ -1,6 +1,7 @@
 //! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
 pub mod advance;
+mod all_nodes;
 pub mod args;
 pub mod check;
 pub mod column_ref_type;

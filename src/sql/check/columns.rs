@@ -5,7 +5,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::finding::{Finding, Severity, finding, readable, reads_all};
@@ -14,8 +14,9 @@ use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
+use crate::catalog::node;
+use crate::catalog::positions::{self, Position};
 use crate::errors::OrRaise;
-use crate::gucs;
 use crate::memory;
 use crate::session::invalidation;
 use crate::sql::owners;
@@ -171,7 +172,8 @@ impl Column {
         if definition.cycle {
             return None;
         }
-        let look = || unserved(&sequence, gucs::node().0);
+        let node = node::known()?;
+        let look = || unserved(&sequence, node);
         let before = look();
         let ranges = before.ranges();
         // Values beyond the bounds are never served.
@@ -190,6 +192,52 @@ impl Column {
             && after.position.epoch == before.position.epoch;
         let wanted = || matches!(judge(&after.mapping, &after.ranges(), value), Judged::Wanted);
         (same && wanted()).then(|| self.behind(&sequence, &after, value))
+    }
+
+    /// Whether the table holds a value that another node is yet to serve, as far as it is known how far that has come.
+    /// `reach` is called again after the look at the rows, since the node has gone on meanwhile.
+    pub(super) fn check_rows_of(&self, reach: &dyn Fn(&Sequence) -> Vec<Reach>) -> Option<Finding> {
+        let (id, ..) = self.sequence?;
+        self.bounds?;
+        if !self.readable || invalidation::in_progress() {
+            return None;
+        }
+        let ids = catalog_oids().or_raise();
+        let sequence = definitions::by_id(&ids, SequenceId(id)).or_raise()?;
+        if sequence.definition.cycle {
+            return None;
+        }
+        for before in reach(&sequence) {
+            // A fault was reported when this node's own values were looked for.
+            let Some(value) = self.furthest_unserved(&sequence, &before) else { continue };
+            let after = reach(&sequence).into_iter().find(|after| after.node == before.node);
+            if after.is_some_and(|after| after.is_to_serve(value)) {
+                let (node, name) = (before.node, &sequence.name);
+                return Some(finding(
+                    self.object(),
+                    Severity::Warning,
+                    format!(
+                        "its value {value} is yet to be served by node {node} of hilo sequence \"{name}\": inserts will fail or repeat it"
+                    ),
+                    format!(
+                        "If that row was not just replicated, run SELECT hilo_alter({}, restart_with => ...) on every node, with a value beyond all that the column holds and any node has reserved.",
+                        pgrx::spi::quote_literal(name.to_string())
+                    ),
+                ));
+            }
+        }
+        None
+    }
+
+    fn furthest_unserved(&self, sequence: &Sequence, reach: &Reach) -> Option<i64> {
+        let definition = &sequence.definition;
+        let ranges = [Range::new(reach.next_index, reach.mapping.limit())];
+        let judge = |value| judge(&reach.mapping, &ranges, value);
+        let (direction, bound) = (definition.direction(), definition.last_bound());
+        subtransaction::run(|| {
+            column_values::search(self.relation, self.number, direction, bound, judge).or_raise()
+        })
+        .ok()?
     }
 
     fn behind(&self, sequence: &Sequence, unserved: &Unserved, value: i64) -> Finding {
@@ -239,6 +287,40 @@ impl Column {
             ),
             _ => error.rethrow(),
         }
+    }
+}
+
+/// How far another node has come.
+pub(super) struct Reach {
+    pub node: i32,
+    pub mapping: Mapping,
+    pub next_index: Index,
+}
+
+impl Reach {
+    fn is_to_serve(&self, value: i64) -> bool {
+        self.mapping.index_of(value).is_some_and(|index| index >= self.next_index)
+    }
+}
+
+/// How far the other nodes have come whose positions replication has brought, if they number the sequence as this one.
+pub(super) fn replicated(sequence: &Sequence) -> Vec<Reach> {
+    let ids = catalog_oids().or_raise();
+    let Some(here) = node::known() else { return Vec::new() };
+    let Some(own) = positions::find(&ids, sequence.id, here).or_raise() else { return Vec::new() };
+    // While tables are being copied, one may be ahead of another.
+    let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srsubstate OPERATOR(pg_catalog.<>) 'r' LIMIT 1";
+    let others = positions::of_other_nodes(&ids, sequence.id, here).or_raise();
+    let alike = |other: &Position| other.is_replicated() && other.numbering() == own.numbering();
+    let reaches = others.into_iter().filter(alike).map(|other| Reach {
+        node: other.node,
+        mapping: other.mapping(&sequence.definition),
+        next_index: other.next_index,
+    });
+    let reaches: Vec<Reach> = memory::collected(reaches).or_raise();
+    match reaches.is_empty() || spi::look_up(copying, |_| ()).is_empty() {
+        true => reaches,
+        false => Vec::new(),
     }
 }
 
