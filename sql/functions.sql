@@ -407,6 +407,14 @@ COMMENT ON FUNCTION hilo_check() IS
     'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
     'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 
+-- Volatile and unsafe, as hilo_check is.
+CREATE FUNCTION hilo_report() RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
+COMMENT ON FUNCTION hilo_report() IS
+    'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
+    'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
+    'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';
+
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
@@ -453,3 +461,10 @@ CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
 COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
+
+CREATE FUNCTION hilo.stat_rates() RETURNS TABLE (
+    sequence bigint, since timestamptz[], until timestamptz[], rate double precision[]
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_rates_wrapper';
+COMMENT ON FUNCTION hilo.stat_rates() IS
+    'Returns, for each slot in shared memory, the intervals between samples, and the values per second in each';

@@ -854,3 +854,33 @@ ALTER FUNCTION hilo_currval(hilo_sequence) PARALLEL RESTRICTED;
 ALTER FUNCTION hilo_lastval() PARALLEL RESTRICTED;
 ALTER FUNCTION hilo_key(hilo_sequence, bigint) PARALLEL SAFE;
 ALTER FUNCTION hilo_key_value(hilo_sequence, text) PARALLEL SAFE;
+
+-- The report, and how rates have changed.
+
+CREATE FUNCTION hilo.stat_rates() RETURNS TABLE (
+    sequence bigint, since timestamptz[], until timestamptz[], rate double precision[]
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_rates_wrapper';
+COMMENT ON FUNCTION hilo.stat_rates() IS
+    'Returns, for each slot in shared memory, the intervals between samples, and the values per second in each';
+
+CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
+    SELECT s.name, i.since, i.until, i.rate
+      FROM hilo.stat_rates() st
+      JOIN hilo.readable s ON s.id = st.sequence
+     CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
+COMMENT ON VIEW hilo_stat_rates IS
+    'How the rate of each active sequence has changed: an eighth or so of hilo.window in each row';
+COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_rates.since IS 'When the rate was sampled first';
+COMMENT ON COLUMN hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';
+COMMENT ON COLUMN hilo_stat_rates.rate IS 'Values per second between the two';
+GRANT SELECT ON hilo_stat_rates TO PUBLIC;
+
+-- Volatile and unsafe, as hilo_check is.
+CREATE FUNCTION hilo_report() RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
+COMMENT ON FUNCTION hilo_report() IS
+    'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
+    'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
+    'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';

@@ -160,6 +160,18 @@ COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'cycles';
 COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
+CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
+    SELECT s.name, i.since, i.until, i.rate
+      FROM hilo.stat_rates() st
+      JOIN hilo.readable s ON s.id = st.sequence
+     CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
+COMMENT ON VIEW hilo_stat_rates IS
+    'How the rate of each active sequence has changed: an eighth or so of hilo.window in each row';
+COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_rates.since IS 'When the rate was sampled first';
+COMMENT ON COLUMN hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';
+COMMENT ON COLUMN hilo_stat_rates.rate IS 'Values per second between the two';
+
 CREATE VIEW hilo_stat_backends WITH (security_barrier) AS
     SELECT st.pid, s.name, st.next_value, st.last_value, st.left_in_slice
       FROM hilo.stat_slices() st
@@ -290,4 +302,4 @@ COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE'
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
 -- database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps,
-    hilo_leases, hilo_privileges, hilo_default_privileges TO PUBLIC;
+    hilo_leases, hilo_privileges, hilo_default_privileges, hilo_stat_rates TO PUBLIC;

@@ -6,6 +6,7 @@
 
 mod accounting;
 pub mod bench;
+pub mod browser;
 mod client;
 mod clock;
 mod cluster;

@@ -198,7 +198,7 @@ fn the_operators_commands_run() {
     for command in commands {
         let mut run = Command::new("sh");
         run.envs(psql.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        run.env("PATH", &path).args(["-euc", &command]);
+        run.env("PATH", &path).args(["-euc", &command]).current_dir(cluster.socket_directory());
         let output = run.output().expect("cannot run sh");
         assert!(
             output.status.success(),

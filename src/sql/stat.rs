@@ -30,7 +30,7 @@ sql_functions!(hilo_stat_reset);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate memory,
 /// because an allocation could fail under the lock.
-fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
+pub(super) fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
