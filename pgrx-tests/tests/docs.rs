@@ -1,4 +1,5 @@
-//! What the documents print runs as printed.
+//! What the documents print runs as printed. docs/install.md, which begins before the extension and ends after it, is in
+//! `install.rs`.
 //!
 //! Blocks marked ```sql are run in order, in one session per file, on the file's own database; blocks marked
 //! ```sh of docs/operations.md run in a shell that finds the server. Blocks of any other kind (```text) are not
@@ -14,12 +15,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// README.md and all of docs/.
+/// README.md and all of docs/ but the page that installs.
 fn documents() -> Vec<PathBuf> {
     let docs = fs::read_dir(root().join("docs")).expect("cannot read docs");
     let mut files: Vec<PathBuf> =
         docs.map(|entry| entry.expect("cannot read docs").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+    files.retain(|file| !file.ends_with("install.md"));
     files.push(root().join("README.md"));
     files.sort();
     files

@@ -1,5 +1,8 @@
 //! The harness itself, on clusters without hilo.
 
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -157,4 +160,68 @@ fn runs_tools_and_reads_errors() {
         wait_until("what never happens", Duration::from_millis(20), || false);
     });
     assert!(waited.is_err());
+}
+
+fn is_alive(pid: i32) -> bool {
+    Path::new("/proc").join(pid.to_string()).join("cwd").exists()
+}
+
+/// Runs a program as `make test` runs programs of tests.
+fn bounded(program: &Path, arguments: &[&str], seconds: &str) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/bounded");
+    let mut command = Command::new(script);
+    command.env("TEST_TIMEOUT", seconds).arg(program).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("cannot run bounded")
+}
+
+/// The first line with `mark` that a child prints, from there on.
+fn said(child: &mut Child, mark: &str) -> String {
+    let lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
+    let found = lines.map_while(Result::ok).find_map(|line| Some(line.split_once(mark)?.1.into()));
+    found.unwrap_or_else(|| panic!("it does not say {mark}"))
+}
+
+/// A program that takes too long fails, and what it has started ends with it.
+#[test]
+fn a_program_that_hangs_is_ended() {
+    let hang = ["-c", "sleep 1000 & echo pid $!; wait"];
+    let mut hanging = bounded(Path::new("sh"), &hang, "1");
+    let sleep: i32 = said(&mut hanging, "pid ").parse().expect("a pid");
+    assert_eq!(hanging.wait().expect("it ends").code(), Some(124));
+    wait_until("the program's child has ended", LONG, || !is_alive(sleep));
+    let fails = bounded(Path::new("sh"), &["-c", "exit 3"], "900").wait();
+    assert_eq!(fails.expect("it ends").code(), Some(3));
+}
+
+/// Not a test, but a program that the next one kills.
+#[test]
+#[ignore = "it hangs, for a_killed_program_leaves_no_server"]
+fn hangs_with_two_servers() {
+    let clusters = [Cluster::builder().start(), Cluster::builder().start()];
+    let [listens, deaf] = [0, 1].map(|at: usize| clusters[at].postmaster_pid());
+    kill(Pid::from_raw(deaf), Signal::SIGSTOP).expect("it runs");
+    println!("servers {listens} {deaf} {}", clusters[0].socket_directory().display());
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Servers run in process groups of their own, and end nevertheless when their program is ended: those that listen to
+/// signals, and those that do not.
+#[test]
+fn a_killed_program_leaves_no_server() {
+    let this = std::env::current_exe().expect("it has a name");
+    let arguments = ["--ignored", "--exact", "hangs_with_two_servers", "--nocapture"];
+    let mut program = bounded(&this, &arguments, "900");
+    let line = said(&mut program, "servers ");
+    let words: Vec<&str> = line.split(' ').collect();
+    let [listens, deaf] = [words[0], words[1]].map(|pid| pid.parse::<i32>().expect("a pid"));
+    let directory = PathBuf::from(words[2]);
+    assert!(is_alive(listens) && is_alive(deaf) && directory.exists());
+    // As an interrupt from the terminal would, or the end of the time.
+    kill(Pid::from_raw(program.id() as i32), Signal::SIGTERM).expect("it runs");
+    assert!(!program.wait().expect("it ends").success());
+    wait_until("no server is left", LONG, || {
+        !is_alive(listens) && !is_alive(deaf) && !directory.exists()
+    });
 }
