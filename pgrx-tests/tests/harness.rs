@@ -1,5 +1,6 @@
 //! The harness itself, on clusters without hilo.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -162,8 +163,10 @@ fn runs_tools_and_reads_errors() {
     assert!(waited.is_err());
 }
 
+/// Whether process `pid` runs, or could if it were not stopped.
 fn is_alive(pid: i32) -> bool {
-    Path::new("/proc").join(pid.to_string()).join("cwd").exists()
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
 }
 
 /// Runs a program as `make test` runs programs of tests.
@@ -197,17 +200,20 @@ fn a_program_that_hangs_is_ended() {
 #[test]
 #[ignore = "it hangs, for a_killed_program_leaves_no_server"]
 fn hangs_with_two_servers() {
-    let clusters = [Cluster::builder().start(), Cluster::builder().start()];
-    let [listens, deaf] = [0, 1].map(|at: usize| clusters[at].postmaster_pid());
-    kill(Pid::from_raw(deaf), Signal::SIGSTOP).expect("it runs");
-    println!("servers {listens} {deaf} {}", clusters[0].socket_directory().display());
+    let [whole, torn] = [(), ()].map(|()| Cluster::builder().start());
+    let mut client = torn.connect("postgres");
+    let deaf = client.backend_pid();
+    for (pid, signal) in [(deaf, Signal::SIGSTOP), (torn.postmaster_pid(), Signal::SIGKILL)] {
+        kill(Pid::from_raw(pid), signal).expect("it runs");
+    }
+    println!("servers {} {deaf} {}", whole.postmaster_pid(), whole.socket_directory().display());
     loop {
         std::thread::park();
     }
 }
 
-/// Servers run in process groups of their own, and end nevertheless when their program is ended: those that listen to
-/// signals, and those that do not.
+/// Servers run in process groups of their own, and end nevertheless when their program is ended: also what is left of a
+/// server that was torn, and was stopped meanwhile.
 #[test]
 fn a_killed_program_leaves_no_server() {
     let this = std::env::current_exe().expect("it has a name");
