@@ -1,12 +1,14 @@
 # Each target is a script of the same name in scripts/, which says what it does while it does it.
 #
-#   PG=15          the major version of PostgreSQL to build for and to test with; tests default to 15 and 18
+#   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS
+export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
 
-.DEFAULT_GOAL := help
-.PHONY: help demo psql test torture bench bench-refill lint unit build package install clean
+.DEFAULT_GOAL := all
+.PHONY: all help demo psql test torture bench bench-refill lint unit build package dist install uninstall clean
+
+all: build
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +22,7 @@ demo: ## see hilo at work in a throwaway cluster
 psql: ## open psql on a throwaway cluster with the current build
 	@scripts/psql
 
-test: ## run every check and every test, on PostgreSQL 15 and 18; TEST=crash only that file, CASE=… only these tests of it
+test: ## run every check and every test, on PostgreSQL 15 and what depends on the version on 18; TEST=crash only that file, CASE=… only these tests of it
 	@scripts/test
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
@@ -38,7 +40,7 @@ lint: ## check formatting, Rust and shell code, warnings denied
 unit: ## run the tests that need no Postgres, and the model checker
 	@scripts/unit
 
-build: ## build the extension into target/package-pg15
+build: ## build the extension into target/package-pg15: what make does without a target
 	@scripts/setup
 	@scripts/build
 
@@ -47,8 +49,14 @@ package: ## build a Debian package of it, target/postgresql-15-hilo_….deb
 	@scripts/build
 	@scripts/package
 
+dist: ## make the distribution for PGXN, target/hilo-….zip, of the last commit
+	@scripts/dist
+
 install: ## build the extension and install it into the server of PG_CONFIG
 	@scripts/install
+
+uninstall: ## remove it from the server of PG_CONFIG
+	@scripts/uninstall
 
 clean: ## remove what was built
 	rm -rf target

@@ -191,6 +191,30 @@ COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
     '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
     'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
 
+CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
+COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
+    'Returns what other servers need to know of this one: which node it is, and what hilo_export returns of a sequence '
+    'or, without a name, of all that the caller may read, with how this node numbers them. A sequence that does not '
+    'exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+
+CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
+COMMENT ON FUNCTION hilo_compare(jsonb) IS
+    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
+    'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
+    'hilo_check does. Errors: 22023 if it is not such a summary.';
+
+CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+    RETURNS TABLE (node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+    'Creates a sequence on all nodes of Citus, and returns what was done on each: create or exists. options: the fields of '
+    'a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others get it '
+    'as it is there, whatever the options. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has '
+    'another hilo.node_count, differs from others, or refuses; then nodes may be left without the sequence until it is '
+    'called again; 0A000 without Citus, 25001 in a transaction block, 22023 for other options.';
+
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
@@ -380,7 +404,16 @@ CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what tex
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
     'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Returns no row if nothing was found.';
+    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
+
+-- Volatile and unsafe, as hilo_check is.
+CREATE FUNCTION hilo_report() RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
+COMMENT ON FUNCTION hilo_report() IS
+    'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
+    'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
+    'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';
 
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
@@ -396,7 +429,7 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
 
 CREATE FUNCTION hilo.node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
-COMMENT ON FUNCTION hilo.node_id() IS 'Returns hilo.node_id as this server uses it';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is; null if Citus is to say it and does not';
 
 CREATE FUNCTION hilo.value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
@@ -428,3 +461,10 @@ CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
 COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
+
+CREATE FUNCTION hilo.stat_rates() RETURNS TABLE (
+    sequence bigint, since timestamptz[], until timestamptz[], rate double precision[]
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_rates_wrapper';
+COMMENT ON FUNCTION hilo.stat_rates() IS
+    'Returns, for each slot in shared memory, the intervals between samples, and the values per second in each';

@@ -260,23 +260,84 @@ CREATE OR REPLACE VIEW hilo.readable AS
                     WHERE p.sequence = s.id
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+CREATE VIEW hilo.reserved AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless,
+           n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
+           v.next_value,
+           CASE WHEN p.sequence IS NULL THEN NULL
+                WHEN v.next_value IS NULL THEN 1
+                WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+           END AS used_fraction,
+           COALESCE(l.leased, 0::bigint) AS leased
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      -- One pass over all leases, however many sequences there are.
+      LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
+                   FROM hilo.lease o
+                  WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
+                  GROUP BY o.sequence) l ON l.sequence = s.id
+     -- The value that would be reserved next; null beyond the last value, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high
+     ) v;
+REVOKE ALL ON hilo.reserved FROM PUBLIC;
+COMMENT ON VIEW hilo.reserved IS
+    'How far this server has reserved the sequences that the current user may read, and what of them is leased';
 CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
     SELECT s.name,
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
            s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
            s.block_size, s.slice_size, s.key_format,
-           n.node_id,
-           hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         p.node, p.nodes, p.stripe) AS max_reserved,
+           s.node_id,
+           hilo.value_at(s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
-           s.gapless
-      FROM hilo.readable s
-     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
+           s.gapless,
+           s.used_fraction,
+           s.leased
+      FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
 COMMENT ON COLUMN hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1; null: it has no position yet';
+COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
+CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
+           st.waits, st.wait_time_total, st.wait_time_max, st.rate,
+           st.in_slices, st.in_current, st.in_standby, st.in_returned,
+           st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
+           s.used_fraction,
+           -- Limited to what an interval can hold: some 289,000 years.
+           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+                THEN pg_catalog.justify_interval(pg_catalog.make_interval(
+                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+           END AS exhausted_in,
+           s.leased
+      FROM hilo.stat_slots() st
+      JOIN hilo.reserved s ON s.id = st.sequence
+     CROSS JOIN LATERAL (
+         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory,
+                pg_catalog.abs(s.increment::double precision) AS step,
+                CASE WHEN s.increment > 0 THEN s.max_value::double precision - s.next_value
+                     ELSE s.next_value - s.min_value::double precision
+                END AS span
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN v.span IS NULL THEN v.in_memory
+                     ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
+                END AS values_left
+     ) f;
+COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
 ALTER TABLE hilo.gap ADD COLUMN name text COLLATE "C";
 ALTER TABLE hilo.gap ADD COLUMN released_from hilo.column_ref;
@@ -634,12 +695,13 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
     'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Returns no row if nothing was found.';
+    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
-COMMENT ON FUNCTION hilo.node_id() IS 'Returns hilo.node_id as this server uses it';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is; null if Citus is to say it and does not';
 COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the value of an index; null before the first value and beyond the last';
 COMMENT ON FUNCTION hilo.stat_slots() IS
@@ -725,6 +787,30 @@ COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
     '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
     'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
 
+CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
+COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
+    'Returns what other servers need to know of this one: which node it is, and what hilo_export returns of a sequence '
+    'or, without a name, of all that the caller may read, with how this node numbers them. A sequence that does not '
+    'exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+
+CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
+COMMENT ON FUNCTION hilo_compare(jsonb) IS
+    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
+    'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
+    'hilo_check does. Errors: 22023 if it is not such a summary.';
+
+CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+    RETURNS TABLE (node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+    'Creates a sequence on all nodes of Citus, and returns what was done on each: create or exists. options: the fields of '
+    'a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others get it '
+    'as it is there, whatever the options. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has '
+    'another hilo.node_count, differs from others, or refuses; then nodes may be left without the sequence until it is '
+    'called again; 0A000 without Citus, 25001 in a transaction block, 22023 for other options.';
+
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
@@ -768,3 +854,33 @@ ALTER FUNCTION hilo_currval(hilo_sequence) PARALLEL RESTRICTED;
 ALTER FUNCTION hilo_lastval() PARALLEL RESTRICTED;
 ALTER FUNCTION hilo_key(hilo_sequence, bigint) PARALLEL SAFE;
 ALTER FUNCTION hilo_key_value(hilo_sequence, text) PARALLEL SAFE;
+
+-- The report, and how rates have changed.
+
+CREATE FUNCTION hilo.stat_rates() RETURNS TABLE (
+    sequence bigint, since timestamptz[], until timestamptz[], rate double precision[]
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_rates_wrapper';
+COMMENT ON FUNCTION hilo.stat_rates() IS
+    'Returns, for each slot in shared memory, the intervals between samples, and the values per second in each';
+
+CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
+    SELECT s.name, i.since, i.until, i.rate
+      FROM hilo.stat_rates() st
+      JOIN hilo.readable s ON s.id = st.sequence
+     CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
+COMMENT ON VIEW hilo_stat_rates IS
+    'How the rate of each active sequence has changed: an eighth or so of hilo.window in each row';
+COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_rates.since IS 'When the rate was sampled first';
+COMMENT ON COLUMN hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';
+COMMENT ON COLUMN hilo_stat_rates.rate IS 'Values per second between the two';
+GRANT SELECT ON hilo_stat_rates TO PUBLIC;
+
+-- Volatile and unsafe, as hilo_check is.
+CREATE FUNCTION hilo_report() RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
+COMMENT ON FUNCTION hilo_report() IS
+    'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
+    'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
+    'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';

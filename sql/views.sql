@@ -25,6 +25,38 @@ CREATE VIEW hilo.readable AS
 REVOKE ALL ON hilo.readable FROM PUBLIC;
 COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
 
+-- What the catalog says of each of these sequences, active or not. As above, only the other views may read it.
+CREATE VIEW hilo.reserved AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless,
+           n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
+           v.next_value,
+           CASE WHEN p.sequence IS NULL THEN NULL
+                WHEN v.next_value IS NULL THEN 1
+                WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+           END AS used_fraction,
+           COALESCE(l.leased, 0::bigint) AS leased
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      -- One pass over all leases, however many sequences there are.
+      LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
+                   FROM hilo.lease o
+                  WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
+                  GROUP BY o.sequence) l ON l.sequence = s.id
+     -- The value that would be reserved next; null beyond the last value, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high
+     ) v;
+REVOKE ALL ON hilo.reserved FROM PUBLIC;
+COMMENT ON VIEW hilo.reserved IS
+    'How far this server has reserved the sequences that the current user may read, and what of them is leased';
+
 -- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that the
 -- conditions above exclude.
 CREATE VIEW hilo_sequences WITH (security_barrier) AS
@@ -32,14 +64,14 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
            s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
            s.block_size, s.slice_size, s.key_format,
-           n.node_id,
-           hilo.value_at(p.next_index - 1, p.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         p.node, p.nodes, p.stripe) AS max_reserved,
+           s.node_id,
+           hilo.value_at(s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
-           s.gapless
-      FROM hilo.readable s
-     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id;
+           s.gapless,
+           s.used_fraction,
+           s.leased
+      FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
 COMMENT ON COLUMN hilo_sequences.owner IS
@@ -63,6 +95,9 @@ COMMENT ON COLUMN hilo_sequences.owned_by IS
     'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
 COMMENT ON COLUMN hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1; null: it has no position yet';
+COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
@@ -70,34 +105,25 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
            st.waits, st.wait_time_total, st.wait_time_max, st.rate,
            st.in_slices, st.in_current, st.in_standby, st.in_returned,
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
-           f.used_fraction,
+           s.used_fraction,
            -- Limited to what an interval can hold: some 289,000 years.
-           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND p.sequence IS NOT NULL
+           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
                          secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
-           END AS exhausted_in
+           END AS exhausted_in,
+           s.leased
       FROM hilo.stat_slots() st
-      JOIN hilo.readable s ON s.id = st.sequence
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = hilo.node_id()
-     -- The value that would be reserved next; null beyond the last value, and without a position.
+      JOIN hilo.reserved s ON s.id = st.sequence
      CROSS JOIN LATERAL (
-         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
-                              p.node, p.nodes, p.stripe)::double precision AS next_value,
-                s.min_value::double precision AS low,
-                s.max_value::double precision AS high,
+         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory,
                 pg_catalog.abs(s.increment::double precision) AS step,
-                p.nodes::double precision AS nodes,
-                (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory
+                CASE WHEN s.increment > 0 THEN s.max_value::double precision - s.next_value
+                     ELSE s.next_value - s.min_value::double precision
+                END AS span
      ) v
      CROSS JOIN LATERAL (
-         SELECT CASE WHEN p.sequence IS NULL THEN NULL
-                     WHEN v.next_value IS NULL THEN 1
-                     WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
-                     ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
-                END AS used_fraction,
-                CASE WHEN v.next_value IS NULL THEN v.in_memory
-                     WHEN s.increment > 0 THEN v.in_memory + pg_catalog.floor((v.high - v.next_value + v.step) / v.step / v.nodes)
-                     ELSE v.in_memory + pg_catalog.floor((v.next_value - v.low + v.step) / v.step / v.nodes)
+         SELECT CASE WHEN v.span IS NULL THEN v.in_memory
+                     ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
                 END AS values_left
      ) f;
 COMMENT ON VIEW hilo_stat_sequences IS
@@ -132,6 +158,19 @@ COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'Time until the last value is served, at the current rate; null without traffic and for a sequence that '
     'cycles';
+COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
+
+CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
+    SELECT s.name, i.since, i.until, i.rate
+      FROM hilo.stat_rates() st
+      JOIN hilo.readable s ON s.id = st.sequence
+     CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
+COMMENT ON VIEW hilo_stat_rates IS
+    'How the rate of each active sequence has changed: an eighth or so of hilo.window in each row';
+COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_rates.since IS 'When the rate was sampled first';
+COMMENT ON COLUMN hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';
+COMMENT ON COLUMN hilo_stat_rates.rate IS 'Values per second between the two';
 
 CREATE VIEW hilo_stat_backends WITH (security_barrier) AS
     SELECT st.pid, s.name, st.next_value, st.last_value, st.left_in_slice
@@ -263,4 +302,4 @@ COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE'
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
 -- database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps,
-    hilo_leases, hilo_privileges, hilo_default_privileges TO PUBLIC;
+    hilo_leases, hilo_privileges, hilo_default_privileges, hilo_stat_rates TO PUBLIC;

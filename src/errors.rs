@@ -15,6 +15,9 @@ use hilo_core::options::OptionError;
 use crate::{citus, gucs};
 
 const RENUMBER: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
+const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, and reload.";
+const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.";
+const JOIN_CITUS: &str = "Let this server join the cluster: SELECT citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for this server. A server without Citus needs a number in hilo.node_id.";
 const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
 /// What kind of error the worker has met, for the hint of the session that it tells.
@@ -25,6 +28,9 @@ pub enum FaultKind {
     Other,
     NotAmongNodes,
     NoPosition,
+    NodeUnset,
+    NotTheGroup,
+    NoGroup,
 }
 
 /// Messages are lower case without a full stop; details and hints are sentences.
@@ -91,8 +97,14 @@ pub enum HiloError {
     DirectoryFull(usize),
     #[error("cannot prepare a transaction that has created, altered, or set a hilo sequence")]
     Prepare,
-    #[error("cannot prepare a transaction that has dropped extension \"hilo\"")]
-    PrepareDrop,
+    #[error("hilo sequence \"{name}\" is numbered differently on this node")]
+    Numbered { name: String, here: String, there: String },
+    #[error("node {0} is another server")]
+    SameNode(i32),
+    #[error("could not create hilo sequence \"{name}\" on all nodes")]
+    NotOnAllNodes { name: String, failures: Vec<String> },
+    #[error("Citus is not in this database")]
+    NeedsCitus,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
     HasDependents { name: String, dependents: Vec<String> },
     #[error("role \"{role}\" cannot be dropped because some objects depend on it")]
@@ -105,6 +117,12 @@ pub enum HiloError {
     NeedsBlockSize(String),
     #[error("hilo.node_id = {id} must be less than hilo.node_count = {count}")]
     NodeId { id: i32, count: i32 },
+    #[error("hilo.node_id is not set")]
+    NodeUnset(i32),
+    #[error("it is not known which node this server is")]
+    NoGroup(NoGroup),
+    #[error("hilo.node_id = {id} is not the group of this node in Citus, which is {group}")]
+    NotTheGroup { id: i32, group: i32 },
     #[error(
         "hilo sequence \"{name}\" is numbered for hilo.node_count = {count}, which does not include hilo.node_id = {id}"
     )]
@@ -219,6 +237,17 @@ pub enum Closed {
     Expired(String),
 }
 
+/// Why Citus does not say which node this server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGroup {
+    /// The database has no Citus.
+    NoCitus,
+    /// `pg_dist_local_group` is empty.
+    Unknown,
+    /// The group is not among those of the cluster.
+    NoMember(i32),
+}
+
 /// What the caller may have meant by a name that no sequence has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meant {
@@ -325,7 +354,7 @@ impl HiloError {
             | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
             Self::Timeout { .. } => Code::ERRCODE_LOCK_NOT_AVAILABLE,
             Self::DirectoryFull(_) => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            Self::Prepare | Self::PrepareDrop | Self::Cycles(_) => {
+            Self::Prepare | Self::NeedsCitus | Self::Cycles(_) => {
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED
             }
             Self::NoSuchRelation(_) => Code::ERRCODE_UNDEFINED_TABLE,
@@ -351,7 +380,13 @@ impl HiloError {
             | Self::PruneHasDependents(_)
             | Self::RoleHasDependents { .. }
             | Self::OwnedHasDependents(_) => Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            Self::NodeId { .. } => Code::ERRCODE_CONFIG_FILE_ERROR,
+            Self::NodeId { .. } | Self::NodeUnset(_) | Self::NotTheGroup { .. } => {
+                Code::ERRCODE_CONFIG_FILE_ERROR
+            }
+            Self::NoGroup(_)
+            | Self::Numbered { .. }
+            | Self::SameNode(_)
+            | Self::NotOnAllNodes { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NotAmongNodes { .. }
             | Self::NoPosition(_)
             | Self::NodesRestart(_)
@@ -366,7 +401,7 @@ impl HiloError {
         self.code() as i32
     }
 
-    fn detail(&self) -> Option<String> {
+    pub fn detail(&self) -> Option<String> {
         match self {
             Self::OutOfMemory => Some("The operating system does not give this process more memory.".into()),
             Self::Option(error) => error.detail(),
@@ -429,6 +464,11 @@ impl HiloError {
             Self::At { path, error } => Some(located(error.detail(), path)),
             Self::RangeTooLarge { .. } => Some("A range cannot cross the bounds of the sequence or run from one stripe into another.".into()),
             Self::DirectoryFull(_) => Some("Each slot is in use or waits to be flushed to the catalog.".into()),
+            Self::NodeUnset(nodes) => Some(format!("Each of the {nodes} nodes that share a sequence needs an id of its own.")),
+            Self::NoGroup(NoGroup::NoCitus) => Some("hilo.node_id is citus, and this database has no Citus.".into()),
+            Self::NoGroup(NoGroup::Unknown) => Some("The table pg_dist_local_group of Citus is empty.".into()),
+            Self::NoGroup(NoGroup::NoMember(group)) => Some(format!("Its group is {group}, which is not in the table pg_dist_node of Citus: it has not joined a cluster, or has left it.")),
+            Self::NotTheGroup { .. } => Some("Another node may have this id and serve the same values.".into()),
             Self::NoPosition(_) => Some("It is not known which values that server has served.".into()),
             Self::NodesRestart(_) => {
                 Some("Each node is at a different place in the sequence; all of them must renumber it from the same value.".into())
@@ -453,9 +493,10 @@ impl HiloError {
             }),
             Self::LeaseDenied(_) => Some("Only the role that took a lease, the owner of its sequence, and superusers may return, renew or revoke it.".into()),
             Self::LeaseValue { first, last, increment, .. } => Some(format!("The lease has the values {first} to {last} in steps of {increment}.")),
-            Self::PrepareDrop => {
-                Some("The sequences of the extension are removed from shared memory when the session that drops the extension commits.".into())
-            }
+            Self::Numbered { here, there, .. } => Some(format!("Here it is numbered {here}, there {there}.")),
+            Self::SameNode(_) => Some("The summary is of a server that has the hilo.node_id of this one.".into()),
+            Self::NotOnAllNodes { failures, .. } => Some(some_of(failures)),
+            Self::NeedsCitus => Some("It says which nodes there are.".into()),
             Self::Prepare => {
                 Some("What the transaction has reserved for itself is kept in this session's memory until the transaction commits.".into())
             }
@@ -463,7 +504,7 @@ impl HiloError {
         }
     }
 
-    fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Option(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
@@ -503,6 +544,9 @@ impl HiloError {
             Self::Argument(_, hint) => (*hint).into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With synchronous replication, a reservation waits for the standby.".into(),
+            Self::NodeUnset(_) | Self::Fault { kind: FaultKind::NodeUnset, .. } => SET_NODE_ID.into(),
+            Self::NotTheGroup { .. } | Self::Fault { kind: FaultKind::NotTheGroup, .. } => FOLLOW_CITUS.into(),
+            Self::NoGroup(_) | Self::Fault { kind: FaultKind::NoGroup, .. } => JOIN_CITUS.into(),
             Self::Fault { kind: FaultKind::NotAmongNodes, .. } => RENUMBER.into(),
             Self::Fault { kind: FaultKind::NoPosition, .. } => NOT_ARRIVED.into(),
             Self::NoPosition(_) => NOT_ARRIVED.into(),
@@ -518,7 +562,10 @@ impl HiloError {
             Self::LeaseDenied(_) => "Return it as the role that took it.".into(),
             Self::LeaseValue { .. } => "Pass the first value that was not used, the one behind the last if all were used, or null if none was.".into(),
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
-            Self::PrepareDrop => "Drop the extension in a transaction that is not prepared. With Citus, run on every node: SET citus.enable_ddl_propagation = off; DROP EXTENSION hilo.".into(),
+            Self::Numbered { .. } => "Run hilo_alter(name, restart_with => ...) on every node, with the same value beyond all that any node has reserved.".into(),
+            Self::SameNode(_) => "Give each server its own hilo.node_id.".into(),
+            Self::NotOnAllNodes { .. } => "Remove the cause and call it again: nodes that have the sequence keep it as it is.".into(),
+            Self::NeedsCitus => "On each of the other servers, pass what hilo_node_summary() returns here to hilo_apply().".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
             Self::NoSuchColumn { .. } => "Specify one of its columns, by its name.".into(),
             Self::NoSuchRelation(_) => "Specify a table that exists, by its name.".into(),
@@ -557,6 +604,9 @@ impl HiloError {
         match self {
             Self::NotAmongNodes { .. } => FaultKind::NotAmongNodes,
             Self::NoPosition(_) => FaultKind::NoPosition,
+            Self::NodeUnset(_) => FaultKind::NodeUnset,
+            Self::NotTheGroup { .. } => FaultKind::NotTheGroup,
+            Self::NoGroup(_) => FaultKind::NoGroup,
             _ => FaultKind::Other,
         }
     }
@@ -597,9 +647,9 @@ pub fn located(detail: Option<String>, path: &str) -> String {
 /// create one of its own: they would serve the same values.
 fn where_to_create() -> &'static str {
     if citus::is_here() {
-        "Create it with hilo_create on every node of Citus. Each node needs its own hilo.node_id."
-    } else if gucs::node().1 > 1 {
-        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server with the same options."
+        "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it."
+    } else if gucs::node_count() > 1 {
+        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server, by passing what hilo_node_summary() returns on the first one to hilo_apply() on the others."
     } else {
         "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
     }

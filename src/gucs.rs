@@ -7,6 +7,7 @@ use std::time::Duration;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 
+use hilo_core::node_id::NodeId;
 use hilo_core::policy;
 
 /// Postgres's check hook for a string setting.
@@ -34,7 +35,8 @@ static RESERVE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 /// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
 static WORKER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(2_000);
 static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
-static NODE_ID: GucSetting<i32> = GucSetting::<i32>::new(0);
+/// Text, because Citus can be what says it; see [`NodeId`].
+static NODE_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
 static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
 /// -1: as many values as may have been reserved ahead within a minute of lag; see [`policy::failover_skip`].
@@ -83,9 +85,6 @@ fn integers() -> Vec<Int> {
               why: c"", setting: &RESERVE_TIMEOUT, range: (1, i32::MAX), context: Userset, flags: ms },
         Int { name: c"hilo.worker_idle_timeout", what: c"Sets how long the worker of a database keeps running after the last session of the database has ended.",
               why: c"", setting: &WORKER_IDLE_TIMEOUT, range: (0, 3_600_000), context: Sighup, flags: ms },
-        Int { name: c"hilo.node_id", what: c"Sets the number of this server among the servers that share sequences.",
-              why: c"It ranges from 0 to hilo.node_count - 1 and is different on each server.",
-              setting: &NODE_ID, range: (0, 1023), context: Sighup, flags: none },
         Int { name: c"hilo.node_count", what: c"Sets how many servers serve values of the same sequences.",
               why: c"", setting: &NODE_COUNT, range: (1, 1024), context: Sighup, flags: none },
         Int { name: c"hilo.failover_skip", what: c"Sets the number of values skipped after a promotion that may have lost reservations.",
@@ -169,7 +168,7 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         GucContext::Userset,
         none,
     );
-    // SAFETY: pgrx guards the check hook, so no panic unwinds into Postgres.
+    // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
             c"hilo.server_prefix",
@@ -179,6 +178,17 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
             GucContext::Suset,
             none,
             Some(check_prefix),
+            None,
+            None,
+        );
+        GucRegistry::define_string_guc_with_hooks(
+            c"hilo.node_id",
+            c"Sets the number of this server among the servers that share sequences.",
+            c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the number of the server's group in Citus.",
+            &NODE_ID,
+            GucContext::Sighup,
+            none,
+            Some(check_node_id),
             None,
             None,
         );
@@ -229,9 +239,50 @@ pub fn refill(block_size: Option<i64>) -> policy::Settings {
     }
 }
 
-/// `(node_id, node_count)`, as set; the caller checks whether they fit together.
-pub fn node() -> (i32, i32) {
-    (NODE_ID.get(), NODE_COUNT.get())
+/// Who this server is, as set.
+pub fn node_id() -> NodeId {
+    let id = NODE_ID.as_ptr();
+    // SAFETY: as in `server_prefix_bytes`.
+    let text = unsafe { if (*id).is_null() { c"" } else { CStr::from_ptr(*id) } };
+    // The check hook has accepted it.
+    text.to_str().ok().and_then(NodeId::parse).unwrap_or(NodeId::Unset)
+}
+
+/// The check hook of hilo.node_id.
+///
+/// # Safety
+/// `value` must be what Postgres passes to a check hook.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn check_node_id(
+    value: *mut *mut c_char,
+    _extra: *mut *mut c_void,
+    _source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the call.
+    let text = unsafe { if (*value).is_null() { c"" } else { CStr::from_ptr(*value) } };
+    let valid = text.to_str().is_ok_and(|text| NodeId::parse(text).is_some());
+    if !valid {
+        refuse_value(
+            "It must be a number from 0 to 1023, or citus, or empty if the server shares no sequences.",
+        );
+    }
+    valid
+}
+
+/// Says in the DETAIL why a check hook refuses a value.
+pub fn refuse_value(reason: &str) {
+    let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
+    // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the memory context of
+    // errors, as there.
+    unsafe {
+        pg_sys::GUC_check_errdetail_string =
+            pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
+    }
+}
+
+/// How many servers serve values of a sequence that is numbered now.
+pub fn node_count() -> i32 {
+    NODE_COUNT.get()
 }
 
 /// The prefix, where Postgres keeps it; valid until the setting changes.

@@ -17,6 +17,7 @@ mod session;
 mod shared;
 mod sql;
 mod subtransaction;
+mod time_limit;
 mod worker;
 
 pgrx::pg_module_magic!(name, version);

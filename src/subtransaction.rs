@@ -55,6 +55,15 @@ fn ended<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<Caugh
     }
 }
 
+/// The message of an error that was caught.
+pub fn message(error: &CaughtError) -> String {
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report.message().to_string(),
+    }
+}
+
 /// The SQLSTATE of an error that was caught.
 pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
     match error {

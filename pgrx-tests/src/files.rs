@@ -79,6 +79,12 @@ fn guard(root: &Path) -> ChildStdin {
             tries=100
             while running "$pid" "$data" && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
         done
+        # What is left was stopped by a signal, or hangs.
+        for process in /proc/[0-9]*; do
+            case $(readlink "$process/cwd") in
+                "$0"/*) kill -KILL "${process#/proc/}" ;;
+            esac
+        done
         for disk in "$0"/*/small; do umount --lazy "$disk" 2> /dev/null; done
         rm -rf "$0"
     "#;

@@ -6,10 +6,12 @@
 
 mod accounting;
 pub mod bench;
+pub mod browser;
 mod client;
 mod clock;
 mod cluster;
 pub mod example;
+pub mod exporter;
 pub mod extension;
 mod faults;
 mod files;
@@ -39,4 +41,5 @@ pub use markdown::{anchors, blocks, links};
 pub use oracle::{Order, Seen, Session, Way};
 pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
+pub use server::{SERVER, has_library};
 pub use wait::{LONG, wait_until};

@@ -67,6 +67,11 @@ impl Server {
         PathBuf::from(ask(&self.pg_config, "--sharedir"))
     }
 
+    /// The installation's directory for libraries.
+    fn library_directory(&self) -> PathBuf {
+        PathBuf::from(ask(&self.pg_config, "--pkglibdir"))
+    }
+
     /// One of the installation's programs, run by the account that may run a server.
     pub fn command(&self, program: &str) -> Command {
         self.command_at(&self.bindir.join(program))
@@ -88,6 +93,18 @@ impl Server {
                 .unwrap_or_else(|error| panic!("cannot give away {}: {error}", path.display()));
         }
     }
+}
+
+/// Whether the installation under test has a library of core's contrib. Where it is missing, that is printed, and fails
+/// the test if the environment says `CI`.
+#[track_caller]
+pub fn has_library(name: &str) -> bool {
+    let there = SERVER.library_directory().join(name).with_extension("so").exists();
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "the server has no {name}");
+        println!("skipped: the server has no {name}");
+    }
+    there
 }
 
 /// Makes a command independent of the caller's PG… variables and of its working directory, which the

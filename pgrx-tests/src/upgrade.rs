@@ -1,4 +1,4 @@
-//! pg_upgrade, from an older server's cluster to one of the server under test.
+//! pg_upgrade and pg_dump, from an older server's cluster to one of the server under test.
 
 use crate::cluster::{Builder, Cluster};
 use crate::files::new_directory;
@@ -42,5 +42,11 @@ impl Cluster {
             .arg("--socketdir")
             .arg(self.socket_directory());
         run(&mut upgrade);
+    }
+
+    /// A dump of `database` of another server, made by this server's pg_dump.
+    #[track_caller]
+    pub fn pg_dump_of(&self, other: &Cluster, database: &str) -> String {
+        run(self.tool("pg_dump", database).env("PGHOST", other.socket_directory()))
     }
 }

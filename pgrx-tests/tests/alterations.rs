@@ -113,7 +113,7 @@ fn rolled_back_where_no_worker_was() {
 /// Promise 1: on one node of several, whose numbers are disjoint.
 #[test]
 fn rolled_back_on_a_node_of_several() {
-    let cluster = Cluster::builder().config("hilo.node_count", "2").start_with_hilo();
+    let cluster = Cluster::builder().node(0, 2).start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s'), hilo_create('other')");
     client.draw("other", 1);

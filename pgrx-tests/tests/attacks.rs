@@ -60,8 +60,14 @@ fn stepped_into(admin: &mut Client) -> Vec<String> {
     found
 }
 
-const VIEWS: [&str; 5] =
-    ["hilo_sequences", "hilo_stat_sequences", "hilo_stat_backends", "hilo_blocks", "hilo_gaps"];
+const VIEWS: [&str; 6] = [
+    "hilo_sequences",
+    "hilo_stat_sequences",
+    "hilo_stat_rates",
+    "hilo_stat_backends",
+    "hilo_blocks",
+    "hilo_gaps",
+];
 
 /// Operators and functions that lie in the extension's schema before it is created, with better matching
 /// arguments than Postgres's own, are not taken up by it.
@@ -77,7 +83,7 @@ fn traps_laid_before_the_extension_is_created() {
     for view in VIEWS {
         admin.run(&format!("SELECT * FROM {view}"));
     }
-    admin.run("SELECT * FROM hilo_check()");
+    admin.run("SELECT * FROM hilo_check(); SELECT hilo_report()");
     cluster.finish();
 }
 

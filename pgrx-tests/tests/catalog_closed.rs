@@ -85,6 +85,7 @@ fn the_catalog_is_closed() {
         "SELECT hilo.stat_slots()",
         "SELECT hilo.node_id()",
         "SELECT * FROM hilo.readable",
+        "SELECT * FROM hilo.reserved",
         "SELECT 'x'::hilo.role",
         "CREATE TABLE hilo.mine ()",
         "CREATE FUNCTION hilo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use yaml_rust2::YamlLoader;
+
 /// The system's own, which are not set for hilo.
 const FOREIGN: [&str; 4] = ["BASH_SOURCE", "PATH", "PGHOST", "VERSION_CODENAME"];
 
@@ -98,4 +100,58 @@ fn an_unknown_test_is_answered_with_the_known_ones() {
         assert!(unknown.contains(said), "{unknown}");
     }
     assert!(run(&[("CASE", "kill")]).contains("set that too"));
+}
+
+/// What `make test` repeats on other versions of the server exists, and each test that asks for the version is in it.
+#[test]
+fn what_depends_on_the_version_is_repeated() {
+    let script = read("scripts/test");
+    let (_, list) = script.split_once("depends_on_version=(\n").expect("there is a list");
+    let (list, _) = list.split_once("\n)").expect("it ends");
+    let lines = list.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let listed: BTreeSet<&str> = lines.flat_map(str::split_whitespace).collect();
+    let tests = root().join("pgrx-tests/tests");
+    for name in &listed {
+        let exists = tests.join(format!("{name}.rs")).exists() || tests.join(name).exists();
+        assert!(exists, "there is no test {name}");
+    }
+    let question = concat!(".version", "()");
+    let mut asking = 0;
+    for entry in fs::read_dir(&tests).expect("cannot read the tests") {
+        let path = entry.expect("cannot read an entry").path();
+        let name =
+            path.file_stem().and_then(|name| name.to_str()).expect("it has a name").to_owned();
+        let asks = match path.is_dir() {
+            true => texts(&path),
+            false => vec![fs::read_to_string(&path).expect("it is text")],
+        };
+        if asks.iter().any(|text| text.contains(question)) {
+            asking += 1;
+            assert!(listed.contains(name.as_str()), "{name} asks for the version");
+        }
+    }
+    assert!(asking > 5, "only {asking} tests");
+}
+
+/// The workflow runs what `.ci/run` runs, and what it looks for exists.
+#[test]
+fn the_workflow_runs_the_tests() {
+    let text = read(".github/workflows/ci.yml");
+    let workflow = &YamlLoader::load_from_str(&text).expect("it is YAML")[0];
+    let steps = workflow["jobs"]["test"]["steps"].as_vec().expect("it has steps");
+    assert!(steps.iter().any(|step| step["run"].as_str() == Some(".ci/run")));
+    assert!(read(".ci/run").lines().any(|line| line == "exec make test"));
+    let key = steps.iter().find_map(|step| step["with"]["key"].as_str()).expect("it has a cache");
+    let paths: Vec<&str> = key.split('\'').skip(1).step_by(2).collect();
+    assert!(paths.len() > 2, "{paths:?}");
+    for path in paths {
+        let (folder, file) = path.split_once("/*/").unwrap_or((path, ""));
+        let found = match file {
+            "" => root().join(path).exists(),
+            file => fs::read_dir(root().join(folder))
+                .expect("cannot read a folder")
+                .any(|entry| entry.expect("cannot read an entry").path().join(file).exists()),
+        };
+        assert!(found, "there is no {path}");
+    }
 }

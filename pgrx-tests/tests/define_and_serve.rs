@@ -168,12 +168,6 @@ fn a_transaction_that_defined_cannot_be_prepared() {
         client.refusal("PREPARE TRANSACTION 'refused'").is("0A000").helps();
         client.run("ROLLBACK");
     }
-    for dropped in ["DROP EXTENSION hilo", "DROP EXTENSION hilo CASCADE"] {
-        client.run(&format!("BEGIN; {dropped}"));
-        let refusal = client.refusal("PREPARE TRANSACTION 'refused'");
-        refusal.is("0A000").says("has dropped extension \"hilo\"").hints("citus");
-        client.run("ROLLBACK");
-    }
     client.run("BEGIN");
     let used = client.draw("there", 3);
     client.run("PREPARE TRANSACTION 'served'");

@@ -1,5 +1,9 @@
 //! The harness itself, on clusters without hilo.
 
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -157,4 +161,73 @@ fn runs_tools_and_reads_errors() {
         wait_until("what never happens", Duration::from_millis(20), || false);
     });
     assert!(waited.is_err());
+}
+
+/// Whether process `pid` runs, or could if it were not stopped.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+}
+
+/// Runs a program as `make test` runs programs of tests.
+fn bounded(program: &Path, arguments: &[&str], seconds: &str) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/bounded");
+    let mut command = Command::new(script);
+    command.env("TEST_TIMEOUT", seconds).arg(program).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("cannot run bounded")
+}
+
+/// The first line with `mark` that a child prints, from there on.
+fn said(child: &mut Child, mark: &str) -> String {
+    let lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
+    let found = lines.map_while(Result::ok).find_map(|line| Some(line.split_once(mark)?.1.into()));
+    found.unwrap_or_else(|| panic!("it does not say {mark}"))
+}
+
+/// A program that takes too long fails, and what it has started ends with it.
+#[test]
+fn a_program_that_hangs_is_ended() {
+    let hang = ["-c", "sleep 1000 & echo pid $!; wait"];
+    let mut hanging = bounded(Path::new("sh"), &hang, "1");
+    let sleep: i32 = said(&mut hanging, "pid ").parse().expect("a pid");
+    assert_eq!(hanging.wait().expect("it ends").code(), Some(124));
+    wait_until("the program's child has ended", LONG, || !is_alive(sleep));
+    let fails = bounded(Path::new("sh"), &["-c", "exit 3"], "900").wait();
+    assert_eq!(fails.expect("it ends").code(), Some(3));
+}
+
+/// Not a test, but a program that the next one kills.
+#[test]
+#[ignore = "it hangs, for a_killed_program_leaves_no_server"]
+fn hangs_with_two_servers() {
+    let [whole, torn] = [(), ()].map(|()| Cluster::builder().start());
+    let mut client = torn.connect("postgres");
+    let deaf = client.backend_pid();
+    for (pid, signal) in [(deaf, Signal::SIGSTOP), (torn.postmaster_pid(), Signal::SIGKILL)] {
+        kill(Pid::from_raw(pid), signal).expect("it runs");
+    }
+    println!("servers {} {deaf} {}", whole.postmaster_pid(), whole.socket_directory().display());
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Servers run in process groups of their own, and end nevertheless when their program is ended: also what is left of a
+/// server that was torn, and was stopped meanwhile.
+#[test]
+fn a_killed_program_leaves_no_server() {
+    let this = std::env::current_exe().expect("it has a name");
+    let arguments = ["--ignored", "--exact", "hangs_with_two_servers", "--nocapture"];
+    let mut program = bounded(&this, &arguments, "900");
+    let line = said(&mut program, "servers ");
+    let words: Vec<&str> = line.split(' ').collect();
+    let [listens, deaf] = [words[0], words[1]].map(|pid| pid.parse::<i32>().expect("a pid"));
+    let directory = PathBuf::from(words[2]);
+    assert!(is_alive(listens) && is_alive(deaf) && directory.exists());
+    // As an interrupt from the terminal would, or the end of the time.
+    kill(Pid::from_raw(program.id() as i32), Signal::SIGTERM).expect("it runs");
+    assert!(!program.wait().expect("it ends").success());
+    wait_until("no server is left", LONG, || {
+        !is_alive(listens) && !is_alive(deaf) && !directory.exists()
+    });
 }

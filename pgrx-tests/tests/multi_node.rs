@@ -54,6 +54,17 @@ fn servers_that_replicate_to_each_other() {
     }
 }
 
+/// A sequence that a client carries from one server to the other is numbered by both alike.
+#[test]
+fn sequences_that_are_not_replicated() {
+    let mut servers = Servers::default();
+    servers.run(blocks("Sequences that are not replicated"));
+    let draw = "SELECT hilo_nextval('customer')";
+    assert_eq!(servers.all::<i64>("two", draw), [1025]);
+    assert_eq!(servers.all::<i64>("one", draw), [1]);
+    servers.0.into_values().for_each(|cluster| cluster.finish());
+}
+
 /// The failover of the document, with the primary killed before it, and the way back.
 #[test]
 fn a_replica_takes_over() {

@@ -73,6 +73,7 @@ fn usage_of_schema_hilo_shows_no_more_than_the_views() {
         clerk.refusal(&format!("SELECT * FROM hilo.{table}")).is("42501");
         clerk.refusal(&format!("DELETE FROM hilo.{table}")).is("42501");
     }
+    clerk.refusal("SELECT * FROM hilo.reserved").is("42501");
     clerk.refusal("DROP TABLE hilo.position").is("42501");
     clerk.refusal("ALTER SCHEMA hilo RENAME TO taken").is("42501");
     cluster.finish();

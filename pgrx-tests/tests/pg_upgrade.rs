@@ -1,4 +1,5 @@
-//! pg_upgrade with hilo in use on both sides. It needs two servers: `make test` runs it on the newer one.
+//! pg_upgrade, and the newer server's pg_dump, with hilo in use on both sides. They need two servers: `make test` runs them on
+//! the newer one.
 
 use std::collections::BTreeSet;
 
@@ -89,6 +90,50 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         );
         new.finish();
     }
+}
+
+/// What the newer pg_dump makes of a running older server, as core recommends it, restores into the newer server: the same
+/// definitions, privileges, owners and defaults. Nothing that was served before is served again, and what the old server
+/// had in memory, and what it had leased out, is in hilo_gaps or still open.
+#[test]
+fn a_dump_by_the_newer_pg_dump_is_restored() {
+    let Some(old) = Cluster::builder().start_older() else {
+        println!("skipped: there is no older server");
+        return;
+    };
+    let mut seen = BTreeSet::new();
+    let mut client = old.connect("postgres");
+    client.run(SEQUENCES);
+    client.run("RESET ROLE");
+    draw_from_each(&mut client, &mut seen);
+    client.run("INSERT INTO orders SELECT FROM generate_series(1, 10)");
+    seen.extend(client.all("SELECT id FROM orders").into_iter().map(|id| ("orders", id)));
+    client.run("SELECT hilo_lease('falling', 10, 'sorter')");
+    let (first, last): (i64, i64) = {
+        let row = client.query_one("SELECT first, last FROM hilo_leases", &[]).unwrap();
+        (row.get(0), row.get(1))
+    };
+    let defined: Vec<String> = client.all(DEFINED);
+
+    let new = Cluster::builder().preload(true).start();
+    new.connect("postgres").run("CREATE ROLE keeper; CREATE ROLE clerk");
+    let dump = new.pg_dump_of(&old, "postgres");
+    new.restore("postgres", &dump);
+    let mut client = new.connect("postgres");
+    assert_eq!(client.all::<String>(DEFINED), defined);
+    assert_eq!(client.all::<String>("SELECT holder FROM hilo_leases"), ["sorter"]);
+    let next: i64 = client.one("INSERT INTO orders DEFAULT VALUES RETURNING id");
+    assert!(seen.insert(("orders", next)), "{next} twice");
+    draw_from_each(&mut client, &mut seen);
+    let leased =
+        |(name, value): &&(&str, i64)| *name == "falling" && (last..=first).contains(value);
+    assert_eq!(seen.iter().filter(leased).count(), 0, "leased, and served by another server");
+    let lost = "SELECT count(*) FROM hilo_gaps WHERE reason = 'discarded'";
+    assert!(client.one::<i64>(lost) > 0, "what was in memory");
+    let columns = "SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%'";
+    assert_eq!(client.one::<i64>(columns), 0);
+    new.finish();
+    old.finish();
 }
 
 /// The same cluster on its second timeline.

@@ -45,7 +45,7 @@ const ACTORS: [(&str, &str, u8); 19] = [
 
 /// What is done, on core's sequence where it has that, on ours, and what of the rights it takes. `{s}` is
 /// the sequence; a SELECT that finds no row, or false, is a refusal.
-const ACTIONS: [(Option<&str>, &str, u8); 26] = [
+const ACTIONS: [(Option<&str>, &str, u8); 28] = [
     (Some("SELECT nextval('{s}')"), "SELECT hilo_nextval('{s}')", USAGE | UPDATE),
     (Some("SELECT currval('{s}')"), "SELECT hilo_currval('{s}')", USAGE | SELECT),
     (Some("SELECT lastval()"), "SELECT hilo_lastval()", USAGE | SELECT),
@@ -76,10 +76,12 @@ const ACTIONS: [(Option<&str>, &str, u8); 26] = [
     (None, "SELECT hilo_stat_reset('{s}')", OWNER),
     (None, "SELECT hilo_stat_reset()", SUPERUSER),
     (None, "SELECT 1 FROM hilo_stat_sequences WHERE name = '{s}'", ANY | STATS),
+    (None, "SELECT 1 FROM hilo_stat_rates WHERE name = '{s}'", ANY | STATS),
     (None, "SELECT 1 FROM hilo_stat_backends WHERE name = '{s}'", ANY | STATS),
     (None, "SELECT 1 FROM hilo_blocks WHERE name = '{s}'", ANY | STATS),
     (None, "SELECT 1 FROM hilo_gaps WHERE name = '{s}'", ANY | STATS),
     (None, "SELECT 1 FROM hilo_check() HAVING count(*) >= 0", u8::MAX),
+    (None, "SELECT 1 WHERE hilo_report() LIKE '%<bdi>{s}</bdi>%'", ANY | STATS),
 ];
 
 /// The roles of [`ACTORS`], the sequences `core.s_…` and `s_…` for each, drawn from, with a gap.

@@ -162,10 +162,12 @@ fn views_answer_at_once_with_ten_thousand_sequences() {
     for view in [
         "hilo_sequences",
         "hilo_stat_sequences",
+        "hilo_stat_rates",
         "hilo_stat_backends",
         "hilo_blocks",
         "hilo_gaps",
         "hilo_check()",
+        "hilo_report()",
     ] {
         let began = Instant::now();
         client.run(&format!("SELECT * FROM {view}"));
@@ -428,7 +430,7 @@ fn a_standby_can_be_inspected() {
     assert_eq!(reader.one::<i64>(first), 7);
     let wrong = "SELECT object FROM hilo_check() WHERE object !~ 'fsync|full_page_writes'";
     assert_eq!(reader.all::<String>(wrong), Vec::<String>::new());
-    for view in ["hilo_stat_sequences", "hilo_stat_backends", "hilo_blocks"] {
+    for view in ["hilo_stat_sequences", "hilo_stat_rates", "hilo_stat_backends", "hilo_blocks"] {
         assert_eq!(reader.one::<i64>(&format!("SELECT count(*) FROM {view}")), 0, "{view}");
     }
 }

@@ -15,7 +15,7 @@ use super::definitions::{self, Sequence};
 use super::positions::{Position, keys, server, written};
 use super::scan::Snapshot;
 use super::table::{LockWait, Row, RowLock, Table};
-use super::{CatalogOids, catalog_oids, numbering};
+use super::{CatalogOids, catalog_oids, node};
 use crate::errors::HiloError;
 
 /// A position that this transaction has locked.
@@ -49,7 +49,7 @@ pub fn lock(
     known: Epoch,
     root: Option<pg_sys::ItemPointerData>,
 ) -> Result<Option<Locked>, HiloError> {
-    let node = numbering::node()?;
+    let node = node::Here::read()?.id;
     let table = Table::write(ids.position)?;
     let (sequence, root) = (Cell::new(None), Cell::new(root));
     let in_chain = || {

@@ -21,6 +21,7 @@ pub mod gaps;
 pub mod leases;
 pub mod missing;
 pub mod name;
+pub mod node;
 pub mod numbering;
 pub mod positions;
 pub mod privileges;
@@ -40,6 +41,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
+use crate::citus;
 use crate::errors::HiloError;
 
 /// The OIDs of the extension, of its schema and tables and their indexes, and of its type `hilo.role`.
@@ -207,6 +209,9 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
     // Every table counts: REINDEX CONCURRENTLY replaces a table's indexes with others, whose OIDs differ.
+    if citus::is_local_group(relation) {
+        crate::backend::forget_names();
+    }
     if let Some(ids) = IDS.get()
         && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
     {

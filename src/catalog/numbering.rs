@@ -11,7 +11,7 @@ use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
 use super::positions::{self, Position};
-use super::{CatalogOids, catalog_oids};
+use super::{CatalogOids, catalog_oids, node};
 use crate::errors::HiloError;
 use crate::gucs;
 
@@ -52,24 +52,15 @@ impl Position {
     }
 }
 
-/// This server's node id.
-///
-/// # Errors
-/// `NodeId` if it does not fit `hilo.node_count`.
-pub fn node() -> Result<i32, HiloError> {
-    let (id, count) = gucs::node();
-    if id < count { Ok(id) } else { Err(HiloError::NodeId { id, count }) }
-}
-
-/// The position at which a node begins that has none yet. It joins the others: it adopts the numbering with
+/// The position at which `node`, this server, begins if it has none yet. It joins the others: it adopts the numbering with
 /// the furthest base. The session that creates a sequence gives it a position, so another one exists, unless
 /// the definition came by replication without positions, or before them.
 ///
 /// # Errors
-/// `NoPosition` if no other position is known, `NotAmongNodes` if the numbering has no stripe for this node,
+/// `NodeUnset`, `NoPosition` if no other position is known, `NotAmongNodes` if the numbering has no stripe for this node,
 /// `Reserved` if a node has reserved beyond the base under another numbering.
-pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloError> {
-    let first = Position::first(sequence);
+pub fn joined(ids: &CatalogOids, sequence: &Sequence, node: i32) -> Result<Position, HiloError> {
+    let first = Position::first(sequence, node);
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(ids, sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
@@ -89,6 +80,7 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloEr
             count: nodes,
         });
     }
+    node::check_set(nodes)?;
     check_others(sequence, &others, Numbering { base, nodes, stripe }, direction)?;
     Ok(Position { base, nodes, stripe, ..first })
 }
@@ -98,19 +90,21 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence) -> Result<Position, HiloEr
 /// reserved, except for nodes that already have this numbering.
 ///
 /// # Errors
-/// `NodeId`, `Reserved`.
+/// Those of [`node::serves`], `NodeUnset`, `Reserved`.
 pub fn starting_at(
     sequence: &Sequence,
     own: &Position,
     new: &Definition,
     base: i64,
 ) -> Result<Numbering, HiloError> {
-    let node = node()?;
-    let nodes = gucs::node().1;
+    let here = node::Here::read()?;
+    here.check(new)?;
+    let nodes = gucs::node_count();
+    node::check_set(nodes)?;
     if new.gapless && nodes > 1 {
         return Err(HiloError::GaplessNodes { name: sequence.name.to_string(), nodes });
     }
-    let others = positions::of_other_nodes(&catalog_oids()?, sequence.id, node)?;
+    let others = positions::of_other_nodes(&catalog_oids()?, sequence.id, here.id)?;
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
     let numbering = Numbering { base, nodes, stripe };

@@ -66,9 +66,8 @@ impl Position {
         }
     }
 
-    /// The position at which a new sequence begins on this node.
-    pub fn first(sequence: &Sequence) -> Position {
-        let (node, nodes) = gucs::node();
+    /// The position at which a new sequence begins on `node`.
+    pub fn first(sequence: &Sequence, node: i32) -> Position {
         let (system_id, timeline) = server();
         Position {
             sequence: sequence.id,
@@ -78,7 +77,7 @@ impl Position {
             next_index: Index::ZERO,
             settled_index: Index::ZERO,
             incarnation: 0,
-            nodes,
+            nodes: gucs::node_count(),
             stripe: stripe(sequence.definition.block_size),
             system_id,
             timeline,

@@ -128,7 +128,7 @@ impl Drop for Sight {
 
 impl Table {
     /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
-    /// are attribute numbers, and the first columns of `index`.
+    /// are attribute numbers, and the first columns of `index`; without an index, all rows are visited.
     pub fn scan(
         &self,
         index: pg_sys::Oid,
@@ -145,7 +145,7 @@ impl Table {
             let scan = pg_sys::systable_beginscan(
                 self.relation(),
                 index,
-                true,
+                index != pg_sys::InvalidOid,
                 sight.given,
                 scan_keys.len() as i32,
                 scan_keys.as_mut_ptr(),

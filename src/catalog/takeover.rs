@@ -9,11 +9,11 @@ use hilo_core::numbers::Index;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
-use super::CatalogOids;
 use super::definitions::Sequence;
 use super::gaps::{self, Reason};
 use super::positions::{self, Position};
 use super::ranges;
+use super::{CatalogOids, node};
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -22,7 +22,7 @@ use crate::gucs;
 /// written off; what another server may have reserved beyond the position is skipped.
 ///
 /// # Errors
-/// Those of writing to the catalog.
+/// `NodeUnset`, and those of writing to the catalog.
 pub fn take_over(
     ids: &CatalogOids,
     incarnation: i64,
@@ -30,6 +30,9 @@ pub fn take_over(
     position: &mut Position,
 ) -> Result<(), HiloError> {
     let (system_id, timeline) = positions::server();
+    if !position.is_ours() {
+        node::check_set(position.nodes)?;
+    }
     if position.incarnation != incarnation {
         let mapping = position.mapping(&sequence.definition);
         if position.incarnation != 0 {

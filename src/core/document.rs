@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::key_format;
+use crate::node_id;
 use crate::options::{DataType, Definition, Options};
 
 /// The only version of the form.
@@ -22,8 +23,39 @@ pub const VERSION: u32 = 1;
 pub struct Document {
     #[serde(deserialize_with = "known_version")]
     pub hilo: u32,
+    /// Of a node's summary: which node it is of
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_object"
+    )]
+    pub node: Option<Node>,
     #[serde(deserialize_with = "list")]
     pub sequences: Vec<Described>,
+}
+
+/// Who a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// `None`: it is not known
+    pub id: Option<i32>,
+    /// Its `hilo.node_count`
+    pub count: i32,
+    /// What tells it from other servers, as long as it runs
+    pub server: String,
+}
+
+/// Which numbers the nodes of a sequence serve, and how far one of them has reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numbering {
+    pub base: i64,
+    pub nodes: i32,
+    pub stripe: i64,
+    /// `None`: nothing is reserved
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_to: Option<i64>,
 }
 
 /// A sequence as a document describes it.
@@ -62,6 +94,13 @@ pub struct Described {
     /// `None`: those that a new sequence has; unchanged for one that exists
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_list")]
     pub privileges: Option<Vec<Grant>>,
+    /// Of a node's summary. A new sequence is numbered like this; one that exists must be
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_object"
+    )]
+    pub numbering: Option<Numbering>,
 }
 
 /// The privileges of one role, or of `public`.
@@ -137,11 +176,11 @@ impl Document {
                 what: plain(error.inner()),
                 path: error.path().to_string(),
             })?;
-        document.check_duplicates()?;
+        document.check()?;
         Ok(document)
     }
 
-    fn check_duplicates(&self) -> Result<(), DocumentError> {
+    fn check(&self) -> Result<(), DocumentError> {
         let mut names = HashMap::new();
         for (at, described) in self.sequences.iter().enumerate() {
             if let Some(first) = names.insert(described.name.as_str(), at) {
@@ -150,9 +189,44 @@ impl Document {
                     path: format!("sequences[{at}].name"),
                 });
             }
-            described.check_duplicates(&format!("sequences[{at}]"))?;
+            let path = format!("sequences[{at}]");
+            described.check_duplicates(&path)?;
+            described.numbering.map_or(Ok(()), |numbering| numbering.check(&path))?;
         }
         Ok(())
+    }
+}
+
+impl Numbering {
+    fn check(&self, path: &str) -> Result<(), DocumentError> {
+        let fault = |field: &str, what: String| {
+            Err(DocumentError { what, path: format!("{path}.numbering.{field}") })
+        };
+        match self {
+            Numbering { nodes, .. } if !(1..=node_id::HIGHEST + 1).contains(nodes) => fault(
+                "nodes",
+                format!("the number of nodes is {nodes}, and must be from 1 to 1024"),
+            ),
+            Numbering { stripe: ..=0, .. } => {
+                fault("stripe", "a stripe has at least one value".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have come.
+    pub fn is_as(&self, other: &Numbering) -> bool {
+        (self.base, self.nodes, self.stripe) == (other.base, other.nodes, other.stripe)
+    }
+}
+
+impl fmt::Display for Numbering {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "from {} with node count {} and stripes of {}",
+            self.base, self.nodes, self.stripe
+        )
     }
 }
 
@@ -187,6 +261,7 @@ impl Described {
             owned_by: None,
             owner: None,
             privileges: None,
+            numbering: None,
         }
     }
 
@@ -319,6 +394,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
         }
         from.deserialize_map(Fields(PhantomData))
     }
+}
+
+fn optional_object<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let object: Option<Object<T>> = Option::deserialize(from)?;
+    Ok(object.map(|Object(inner)| inner))
 }
 
 /// A list of objects. A lack of memory is an error, and does not end the process.

@@ -101,6 +101,17 @@ impl Rate {
         per_second(taken.saturating_sub(until), span)
     }
 
+    /// How the count has risen, oldest first and with the present last: moments an eighth of the window apart or so, each
+    /// with what had been taken by then. Empty before the first sample.
+    pub fn course(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
+        let end = Mark { at: now.0, taken: taken.max(self.last.taken) };
+        let newest = self.marks().last().map(|mark| mark.at);
+        let last = Some(self.last).filter(|last| newest.is_some_and(|newest| last.at > newest));
+        let end = Some(end).filter(|end| newest.is_some() && end.at > self.last.at);
+        let marks = self.marks().iter().copied().chain(last).chain(end);
+        marks.map(|mark| (Timestamp(mark.at), mark.taken))
+    }
+
     fn marks(&self) -> &[Mark] {
         // Torn or foreign memory must not cause a read outside of the array.
         &self.marks[..(self.len as usize).min(MARKS)]

@@ -127,7 +127,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
     if !entry.has_own_slice() {
         slice_table::return_slice(entry);
         // Where the numbering begins is read when the position is locked.
-        entry.terms.set(Position::first(sequence).terms(sequence));
+        entry.terms.set(Position::first(sequence, 0).terms(sequence));
     }
     entry.slot.set(None);
     entry.gapless.set(true);
@@ -175,7 +175,7 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let Some(Locked { counter, sequence, root }) = locked else {
         let found = definitions::by_id(&ids, entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
-            return Err(match gucs::node().1 {
+            return Err(match gucs::node_count() {
                 1 => HiloError::NoPosition(memo.name()),
                 nodes => HiloError::GaplessNodes { name: memo.name(), nodes },
             });

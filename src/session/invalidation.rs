@@ -41,6 +41,8 @@ struct Noted {
 static NOTED: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
 /// The extension that this transaction has dropped, and the nesting level at which it did.
 static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None));
+/// This transaction has defined something since it dropped the extension.
+static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 /// Notes that this transaction drops the extension: its slots serve nothing from the moment that the commit
@@ -52,6 +54,7 @@ pub fn extension_dropped(extension: pg_sys::Oid) {
         unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
     let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
     EXTENSION.set(Some((key, level)));
+    SINCE_DROP.set(false);
 }
 
 /// Registers the callbacks. Called once per process.
@@ -72,6 +75,7 @@ pub fn in_progress() -> bool {
 pub fn begin() {
     super::prepare();
     DEFINED.set(true);
+    SINCE_DROP.set(true);
     forget_names();
 }
 
@@ -92,9 +96,13 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         return;
     }
     match event {
-        // Any session could commit it, even after a restart, and that commit would end no slot.
-        XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() => HiloError::PrepareDrop.raise(),
+        // Citus drops an extension like this. What the transaction has defined before is dropped with it.
+        XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
+        XACT_EVENT_PREPARE => {
+            prepare_drop();
+            end();
+        }
         XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
         XACT_EVENT_COMMIT => {
             publish();
@@ -165,8 +173,22 @@ fn publish() {
     }
 }
 
+/// Lets nothing be served of the extension any more without a look at its tables, which the prepared transaction has
+/// locked. Any session can commit it, even after a restart, and no process of ours takes part in that. If it is
+/// committed, the tables are gone, and the worker frees the slots when it flushes them; if it is rolled back, all is as
+/// it was.
+fn prepare_drop() {
+    let (Ok(shared), Some((key, _))) = (shared::get(), EXTENSION.get()) else { return };
+    shared.control.definitions.fetch_add(1, SeqCst);
+    each_of(shared, &key, |locked| locked.outdate());
+}
+
 /// Ends all slots of the extension.
 fn drop_all(shared: &'static Shared, key: &Key) {
+    each_of(shared, key, |locked| locked.end());
+}
+
+fn each_of(shared: &'static Shared, key: &Key, change: impl Fn(&mut Locked)) {
     for (number, slot) in shared.slots.iter().enumerate() {
         if slot.database.load(Acquire) != key.database {
             continue;
@@ -174,11 +196,14 @@ fn drop_all(shared: &'static Shared, key: &Key) {
         let mut locked = shared.lock_slot(number);
         let ours = locked.key.database == key.database && locked.key.extension == key.extension;
         if ours {
-            locked.end();
+            change(&mut locked);
         }
+        let dropped = locked.epoch == DROPPED;
         drop(locked);
         if ours {
             slot.refilled.broadcast();
+        }
+        if ours && dropped {
             shared.free(number);
         }
     }

@@ -16,7 +16,9 @@ use super::{auto_create, gapless, invalidation, slice_table, uncommitted, wait};
 use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
+use crate::catalog::node;
 use crate::catalog::privileges::{self, Held, Privileges};
+use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
@@ -85,6 +87,7 @@ fn resolve(
         if held.privileges == Privileges::NONE {
             return Err(privileges::denied(&sequence.name, needs, held.privileges));
         }
+        let node = node::serves(&sequence)?;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let mut attached = None;
         let (version_at, version, narrowed) = if sequence.definition.gapless {
@@ -96,7 +99,7 @@ fn resolve(
         } else if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
             (&raw const OWN_VERSION, 0, false)
         } else {
-            let Some(found) = attach(entry, &sequence)? else { continue };
+            let Some(found) = attach(entry, &sequence, node)? else { continue };
             let Attached { slot, version, narrowed } = found;
             attached = Some(found);
             (&raw const slot.version, version, narrowed)
@@ -147,7 +150,8 @@ fn my_database() -> u32 {
 fn nameplate_of(sequence: &Sequence, attached: &Attached, held: &Held) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
-    if wrote || attached.narrowed || invalidation::in_progress() {
+    // Where Citus can make this server another node, sessions look that up.
+    if wrote || attached.narrowed || invalidation::in_progress() || citus::is_here() {
         return None;
     }
     // The owner has not read what others may do; a session of theirs will.
@@ -210,16 +214,28 @@ struct Attached {
 
 /// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry. `None`: the
 /// worker no longer serves the sequence, which has been dropped or become gapless.
-fn attach(entry: &'static Entry, sequence: &Sequence) -> Result<Option<Attached>, HiloError> {
+/// What the slot holds of another node than `node`, which this server is now, is given back first.
+fn attach(
+    entry: &'static Entry,
+    sequence: &Sequence,
+    node: i32,
+) -> Result<Option<Attached>, HiloError> {
     let shared = shared::get()?;
     slice_table::register_session(shared);
     wait::ensure_worker(shared);
     let (slot, pin) = wait::for_slot(shared, &key_of(sequence.id)?)?;
     let name = sequence.name.to_string();
+    let number = shared.number_of(slot);
+    let mut locked = shared.lock_slot(number);
+    if locked.node >= 0 && locked.node != node {
+        // The worker decides. It may know of a later change than this session.
+        locked.forget_terms();
+    }
+    drop(locked);
     let mut learned = match wait::for_terms(shared, slot, &name) {
         Err(HiloError::NoSuchSequence { .. }) => {
             drop(pin);
-            shared.free(shared.number_of(slot));
+            shared.free(number);
             return Ok(None);
         }
         learned => learned?,

@@ -23,9 +23,9 @@ use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps::{self, Reason};
+use crate::catalog::node;
 use crate::catalog::positions::{self, Version};
 use crate::errors::HiloError;
-use crate::gucs;
 use crate::memory::Grow;
 use crate::shared::slices::Slice;
 
@@ -138,7 +138,7 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
 /// # Errors
 /// `Renumbered` if the version continues the numbers that all sessions share.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
-    let found = positions::find_written(sequence.id, gucs::node().0)?;
+    let found = positions::find_written(sequence.id, node::id()?)?;
     let Some((position, version)) = found else {
         if entry.slot.get().is_none() {
             entry.slice.set(Slice::empty());
@@ -183,7 +183,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 /// # Errors
 /// `Renumbered`
 pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
-    let Some((_, version)) = positions::find_written(sequence.id, gucs::node().0)? else {
+    let Some((_, version)) = positions::find_written(sequence.id, node::id()?)? else {
         return Ok(());
     };
     let state = STATE.borrow();

@@ -172,7 +172,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     }
     let options = Options { data_type: Some(data_type(&kinds, furthest)), ..Options::default() };
     let definition = Definition::create(&options)?;
-    let created = ddl::create(name.clone(), definition, None, Duplicate::Refuse)
+    let created = ddl::create(name.clone(), definition, None, None, Duplicate::Refuse)
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))?;
     let next = match furthest.filter(|last| *last >= created.definition.min_value) {
         None => Some(created.definition.start_value),

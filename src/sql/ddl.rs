@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::document::Numbering;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
@@ -17,7 +18,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
-use crate::catalog::numbering;
+use crate::catalog::node;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::next_command;
 use crate::catalog::{column_defaults, creation, privileges};
@@ -96,18 +97,20 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         _ => Duplicate::Refuse,
     };
     let owned_by = args.optional(13).and_then(|_| owned_by::parse(args.bytes(13)).or_raise());
-    if create(name.clone(), definition, owned_by, duplicate).is_none() {
+    if create(name.clone(), definition, owned_by, None, duplicate).is_none() {
         exists(name, duplicate);
     }
     result
 }
 
-/// Creates a sequence that the current user owns. `None`: the name is taken; if another transaction is taking
+/// Creates a sequence that the current user owns. `numbering`: that of the other nodes, if they have the sequence.
+/// `None`: the name is taken; if another transaction is taking
 /// it, [`insert`] decides.
 pub(super) fn create(
     name: Name,
     definition: Definition,
     owned_by: Option<ColumnRef>,
+    numbering: Option<Numbering>,
     duplicate: Duplicate,
 ) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
@@ -115,8 +118,13 @@ pub(super) fn create(
     if let Some(column) = owned_by {
         owned_by::check(column, ffi::current_user()).or_raise();
     }
-    numbering::node().or_raise();
-    let nodes = gucs::node().1;
+    let here = node::Here::read().or_raise();
+    here.check(&definition).or_raise();
+    let nodes = numbering.map_or(gucs::node_count(), |numbering| numbering.nodes);
+    node::check_set(nodes).or_raise();
+    if here.id >= nodes {
+        HiloError::NotAmongNodes { name: name.to_string(), id: here.id, count: nodes }.raise();
+    }
     if definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
     }
@@ -131,7 +139,12 @@ pub(super) fn create(
         owned_by,
         definition,
     };
-    if !insert(&sequence, duplicate) {
+    let first = Position::first(&sequence, here.id);
+    let first = match numbering {
+        Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
+        None => first,
+    };
+    if !insert(&sequence, &first, duplicate) {
         return None;
     }
     invalidation::begin();
@@ -151,10 +164,10 @@ fn exists(name: Name, duplicate: Duplicate) {
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
 /// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
-pub(super) fn insert(sequence: &Sequence, duplicate: Duplicate) -> bool {
+pub(super) fn insert(sequence: &Sequence, first: &Position, duplicate: Duplicate) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
-        positions::insert(&Position::first(sequence)).or_raise();
+        positions::insert(first).or_raise();
         next_command();
     };
     if matches!(duplicate, Duplicate::Refuse) {

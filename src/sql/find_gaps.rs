@@ -23,9 +23,8 @@ use crate::catalog::gaps::GapRow;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, missing};
+use crate::catalog::{catalog_oids, missing, node};
 use crate::errors::{HiloError, OrRaise};
-use crate::gucs;
 use crate::memory::Grow;
 
 sql_functions!(hilo_find_gaps);
@@ -139,7 +138,7 @@ struct Grid {
 /// gaps that do not lie on the grid.
 fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let ids = catalog_oids()?;
-    let node = gucs::node().0;
+    let node = node::id()?;
     // A range may move between memory and the catalog meanwhile. Memory is read before and after, so that one
     // of the readings sees it.
     let before = positions::find(&ids, sequence.id, node)?;
@@ -150,7 +149,7 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
         in_memory(sequence.id, position.epoch, &mut indexes)?;
     }
     let gaps = gaps(&ids, sequence, before.as_ref(), node)?;
-    lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence)), indexes, gaps)
+    lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
 }
 
 /// Chooses the grid so that it covers the sequence from its start to its position, and those gaps recorded

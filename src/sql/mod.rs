@@ -1,6 +1,7 @@
 //! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
 
 pub mod advance;
+mod all_nodes;
 pub mod args;
 pub mod check;
 pub mod column_ref_type;
@@ -25,6 +26,7 @@ pub mod prefix;
 pub mod raw_function;
 pub mod renumber;
 pub mod replication_triggers;
+pub mod report;
 pub mod restore_triggers;
 pub mod role_type;
 pub mod sequence_type;
@@ -32,6 +34,7 @@ mod served_again;
 mod sight;
 pub mod spi;
 pub mod stat;
+pub mod stat_rates;
 pub mod stored_rows;
 mod trigger;
 mod unserved;

@@ -3,12 +3,12 @@
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::{self, Lease};
 use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{catalog_oids, numbering, positions};
+use crate::catalog::{catalog_oids, node, positions};
 use crate::errors::HiloError;
 
 pub(super) fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     let ids = catalog_oids()?;
-    match positions::find(&ids, sequence.id, numbering::node()?)? {
+    match positions::find(&ids, sequence.id, node::Here::read()?.id)? {
         Some(position) => leases::open_of(&ids, &position),
         None => Ok(Vec::new()),
     }

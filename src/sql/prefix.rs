@@ -5,13 +5,14 @@
 //! could not look up the sequences, and all sessions are to have the same value. Then each sequence that it is
 //! not compatible with refuses to make keys.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use pgrx::prelude::*;
 
 use hilo_core::key_format::{KeyFormat, PrefixError};
 
 use crate::catalog::definitions;
+use crate::gucs;
 
 /// The check hook of the setting.
 ///
@@ -35,13 +36,7 @@ pub unsafe extern "C-unwind" fn check(
         wanted.then(|| conflict(prefix)).flatten()
     });
     if let Some(reason) = &refusal {
-        let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
-        // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the memory
-        // context of errors, as there.
-        unsafe {
-            pg_sys::GUC_check_errdetail_string =
-                pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
-        }
+        gucs::refuse_value(reason);
     }
     refusal.is_none()
 }

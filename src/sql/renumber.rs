@@ -14,6 +14,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::gaps::Reason;
 use crate::catalog::missing;
+use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
@@ -42,14 +43,14 @@ enum Start {
 /// numbering or, if the sequence restarts, begins like that of a new one, because the caller renumbers it at once.
 fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
     let ids = catalog_oids().or_raise();
-    let node = numbering::node().or_raise();
+    let node = node::serves(sequence).or_raise();
     loop {
         match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
                 let first = match start {
-                    Start::Restarts => Position::first(sequence),
-                    Start::Continues => numbering::joined(&ids, sequence).or_raise(),
+                    Start::Restarts => Position::first(sequence, node),
+                    Start::Continues => numbering::joined(&ids, sequence, node).or_raise(),
                 };
                 positions::insert(&first).or_raise();
                 next_command();
@@ -184,7 +185,7 @@ pub(super) fn alter(
     }
     // An error in the options is raised before the pool is frozen.
     old.definition.alter(options, None, restart).or_raise();
-    let nodes = gucs::node().1;
+    let nodes = gucs::node_count();
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
     }
@@ -218,7 +219,8 @@ pub(super) fn alter(
 /// from the pool as every other session does, and its rollback returns nothing.
 fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
     let old = &locked.sequence;
-    let position = positions::find(&catalog_oids().or_raise(), old.id, gucs::node().0).or_raise();
+    let position =
+        positions::find(&catalog_oids().or_raise(), old.id, node::id().or_raise()).or_raise();
     let current = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
@@ -383,7 +385,7 @@ fn after(
 ) -> Result<(Numbering, Index), HiloError> {
     let definition = &sequence.definition;
     let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
-    if gucs::node().1 == 1 {
+    if gucs::node_count() == 1 {
         return Ok((starting_at(value)?, Index(1)));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must not skip

@@ -26,13 +26,14 @@ use crate::backend::Global;
 use crate::catalog::columns::{self, sequence as column};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
+use crate::catalog::node;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
 use crate::catalog::table::{LockWait, Row, RowLock};
 use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
-use crate::{ffi, gucs, shared};
+use crate::{ffi, shared};
 
 raw_functions!(
     hilo_replicated_sequence,
@@ -212,11 +213,13 @@ fn warn(message: String, detail: &str, hint: &str) {
 /// A row of `hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     let ids = catalog_oids()?;
-    let here = gucs::node().0;
+    let here = node::known();
+    // If it is not known which node this server is, it keeps what it has reserved as any.
+    let is_here = |node| here.is_none_or(|here| here == node);
     if fired.event == Event::Delete {
         let old = Position::from_row(&fired.old());
         // A position of this server is deleted with its sequence: see `sequence`.
-        let keep = old.node == here && old.is_ours();
+        let keep = is_here(old.node) && old.is_ours();
         return Ok(if keep { Verdict::KeepOut } else { Verdict::Accept });
     }
     let new = Position::from_row(&fired.new_row());
@@ -225,11 +228,11 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
         _ => positions::find(&ids, new.sequence, new.node)?,
     };
     if let Some(known) = known {
-        if new.node == here && known.is_ours() {
+        if is_here(new.node) && known.is_ours() {
             meet_twin(&new);
             return Ok(Verdict::KeepOut);
         }
-        if new.node != here
+        if !is_here(new.node)
             && known.system_id != 0
             && new.system_id != 0
             && known.system_id != new.system_id
@@ -237,7 +240,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
             node_moved(new.node);
         }
         if fired.event == Event::Insert {
-            replace(&ids, &new, here)?;
+            replace(&ids, &new, is_here(new.node))?;
             return Ok(Verdict::KeepOut);
         }
     }
@@ -246,10 +249,10 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
 
 /// Replaces the existing row with one that arrived, unless the existing row became this server's during the
 /// wait for its lock.
-fn replace(ids: &CatalogOids, new: &Position, here: i32) -> Result<(), HiloError> {
+fn replace(ids: &CatalogOids, new: &Position, here: bool) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
     match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
-        RowLock::Locked(locked) if new.node == here && locked.position.is_ours() => meet_twin(new),
+        RowLock::Locked(locked) if here && locked.position.is_ours() => meet_twin(new),
         RowLock::Locked(locked) => {
             locked.update(&arrived);
         }
@@ -304,8 +307,12 @@ fn node_moved(node: i32) {
 
 /// Whether this server has reserved from a sequence, or made its position.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
-    let own = positions::find(&catalog_oids()?, id, gucs::node().0)?;
-    Ok(own.is_some_and(|own| own.is_ours()))
+    let ids = catalog_oids()?;
+    let own = match node::known() {
+        Some(node) => positions::find(&ids, id, node)?.into_iter().collect(),
+        None => positions::of_all_nodes(&ids, id)?,
+    };
+    Ok(own.iter().any(Position::is_ours))
 }
 
 /// What the numbers are made of: columns 3 to 9, in this order, and `gapless`.

@@ -35,6 +35,11 @@ impl Row {
         self.datum(number).map(|datum| datum.value() as i32)
     }
 
+    /// Column `number`, of type double precision.
+    pub fn float8(&self, number: i32) -> Option<f64> {
+        self.datum(number).map(|datum| f64::from_bits(datum.value() as u64))
+    }
+
     /// Column `number`, of type oid.
     pub fn oid(&self, number: i32) -> pg_sys::Oid {
         pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
@@ -60,17 +65,17 @@ impl Row {
 
 /// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
 /// starts, as far as the transaction's isolation level allows.
-pub fn rows<T>(sql: &str, mut each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn rows<T>(sql: impl AsRef<[u8]>, mut each: impl FnMut(Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for_each(sql, |row| found.grow(each(row)).or_raise());
     found
 }
 
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: &str, mut each: impl FnMut(Row)) {
+pub fn for_each(sql: impl AsRef<[u8]>, mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
-    let text = CString::new(sql).unwrap_or_default();
+    let text = CString::new(sql.as_ref()).unwrap_or_default();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
     // used after its batch is freed. The query is not marked as read-only, because then it would use the
     // older snapshot of the caller's statement; what the callers pass only reads.

@@ -14,7 +14,7 @@ use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::sight::Sight;
-use crate::catalog::{catalog_oids, definitions, missing, positions, privileges};
+use crate::catalog::{catalog_oids, definitions, missing, node, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
@@ -30,7 +30,7 @@ sql_functions!(hilo_stat_reset);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate memory,
 /// because an allocation could fail under the lock.
-fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
+pub(super) fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
@@ -362,10 +362,10 @@ pub fn failing() -> Vec<i64> {
     each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
 
-/// `hilo.node_id()`: this server's node.
+/// `hilo.node_id()`: this server's node; NULL if it is not known.
 #[pg_extern(sql = false)]
-fn node_id() -> i32 {
-    gucs::node().0
+fn node_id() -> Option<i32> {
+    node::known()
 }
 
 /// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every sequence of

@@ -52,7 +52,7 @@ impl Unserved {
 pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let ids = catalog_oids().or_raise();
     let found = positions::find(&ids, sequence.id, node).or_raise();
-    let position = found.unwrap_or_else(|| Position::first(sequence));
+    let position = found.unwrap_or_else(|| Position::first(sequence, node));
     let of = |position: Position, next_index, held| Unserved {
         mapping: position.mapping(&sequence.definition),
         position,

@@ -9,11 +9,13 @@ use super::Worker;
 use super::reserve::{self, Outcome, Plan};
 use super::transaction::{self, BRIEFLY, Failure};
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::node::{self, Here};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::next_command;
-use crate::catalog::{CatalogOids, catalog_oids, creation, numbering};
+use crate::catalog::{CatalogOids, catalog_oids, creation};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::gucs;
 use crate::shared::key::Key;
 use crate::shared::random_id;
 use crate::shared::slot::Fault;
@@ -52,7 +54,7 @@ impl Worker {
             let ids = catalog_oids()?;
             plan = self.plan_first(&ids, id);
             match &plan {
-                Some(plan) => reserve::reserve(&ids, self.shared, plan),
+                Some(plan) => reserve::reserve(&ids, self.shared, &Here::read()?, plan),
                 None => Ok(Outcome::Gone),
             }
         });
@@ -77,7 +79,8 @@ impl Worker {
 }
 
 fn insert(id: SequenceId, name: &[u8], owner: pg_sys::Oid) -> Result<(), HiloError> {
-    numbering::node()?;
+    let here = Here::read()?;
+    node::check_set(gucs::node_count())?;
     let sequence = Sequence {
         id,
         name: name.into(),
@@ -87,5 +90,6 @@ fn insert(id: SequenceId, name: &[u8], owner: pg_sys::Oid) -> Result<(), HiloErr
         definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
     };
     creation::insert(&sequence)?;
-    positions::insert(&Position::first(&sequence))
+    here.check(&sequence.definition)?;
+    positions::insert(&Position::first(&sequence, here.id))
 }

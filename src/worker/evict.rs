@@ -137,7 +137,13 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
-            let ids = catalog::catalog_oids()?;
+            let ids = match catalog::catalog_oids() {
+                // It was dropped by a transaction that was prepared: see `session::invalidation`.
+                Err(HiloError::NotInstalled) => {
+                    return Ok(frozen.iter().map(|_| Outcome::Outdated).collect());
+                }
+                found => found?,
+            };
             frozen
                 .iter()
                 .map(|frozen| write(&ids, shared, &frozen.index_space, &frozen.ranges, From::Pool))

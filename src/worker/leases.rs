@@ -16,13 +16,13 @@ use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
 use crate::catalog::leases::{self, Lease, LeaseId};
+use crate::catalog::node;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
@@ -188,7 +188,7 @@ fn file(
 
 /// Whether another server serves as this position's node now, which this server was before.
 fn is_elsewhere(position: &Position) -> bool {
-    position.is_replicated() && position.node != gucs::node().0
+    position.is_replicated() && node::known() != Some(position.node)
 }
 
 /// Whether two leases belong to one position.

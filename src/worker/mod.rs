@@ -37,6 +37,9 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
+    /// Which node this server is; `None`: Citus does not say it now. What is reserved does not depend on it: see
+    /// [`reserve`].
+    node: Option<i32>,
     retries: refill::Retries,
     first_uses: read_ahead::FirstUses,
     came_at: Instant,
@@ -139,6 +142,7 @@ impl Worker {
             shared,
             database,
             place,
+            node: None,
             retries: refill::Retries::default(),
             first_uses: read_ahead::FirstUses::default(),
             came_at: now,
@@ -155,6 +159,7 @@ impl Worker {
     }
 
     fn run(mut self) {
+        self.learn_node();
         loop {
             self.interrupts();
             if transaction::is_ending() {

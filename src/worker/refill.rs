@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
+use hilo_core::node_id::NodeId;
 use hilo_core::numbers::{Index, Micros, Serial};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
-use super::transaction::{self, Failure, LOCKED};
+use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use super::{Worker, exhaustion_warning};
 use crate::catalog;
-use crate::errors::FaultKind;
+use crate::catalog::node::{self, Here};
+use crate::errors::{FaultKind, HiloError};
 use crate::ffi;
 use crate::gucs;
 use crate::shared::pin::Pinned;
@@ -216,13 +218,28 @@ impl Worker {
         Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
     }
 
-    /// Flushes what a slot holds for another node than this server is now (`hilo.node_id` has changed), as
-    /// that node's. Returns whether nothing is held for it any more.
+    /// Reads which node this server is. If that cannot be read now, it is what it was.
+    pub(super) fn learn_node(&mut self) {
+        let read = || match node::id() {
+            Err(HiloError::NoGroup(_)) => Ok(None),
+            id => id.map(Some),
+        };
+        self.node = match gucs::node_id() {
+            NodeId::Unset => Some(0),
+            NodeId::Number(id) => Some(id),
+            NodeId::Citus => {
+                transaction::run_within(BRIEFLY, c"hilo: asking Citus which node this is", read)
+                    .unwrap_or(self.node)
+            }
+        };
+    }
+
+    /// Flushes what a slot holds for another node than this server is now, as that node's. Returns whether nothing is
+    /// held for it any more.
     pub(super) fn leave_node(&mut self, number: usize) -> bool {
-        let here = gucs::node().0;
-        let database = self.database.to_u32();
+        let (here, database) = (self.node, self.database.to_u32());
         let is_other = |locked: &Locked| {
-            locked.key.database == database && locked.node >= 0 && locked.node != here
+            locked.key.database == database && locked.node >= 0 && Some(locked.node) != here
         };
         if !is_other(&self.shared.lock_slot(number)) {
             return true;
@@ -260,7 +277,8 @@ impl Worker {
             if !ids.lock_for_reservation() {
                 return Ok(plans.iter().map(|_| Outcome::Locked).collect());
             }
-            plans.iter().map(|plan| reserve::reserve(&ids, shared, plan)).collect()
+            let here = Here::read()?;
+            plans.iter().map(|plan| reserve::reserve(&ids, shared, &here, plan)).collect()
         })
     }
 
@@ -287,6 +305,11 @@ impl Worker {
                         message: "its row in hilo.position, or the table, is locked by another transaction".into(),
                     },
                 ),
+                Outcome::OtherNode => {
+                    self.learn_node();
+                    self.retries.failed(plan.number, plan.serial, Obstacle::Passing);
+                    self.shared.want(plan.number);
+                }
                 // Who has begun to wait meanwhile asks again.
                 Outcome::NotOurs => {
                     self.shared.slots[plan.number].refilled.broadcast();

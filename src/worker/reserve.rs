@@ -8,6 +8,7 @@ use hilo_core::rate::Demand;
 use super::account::{self, LentRows, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases;
+use crate::catalog::node::Here;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
@@ -62,6 +63,8 @@ pub enum Outcome {
     Locked,
     /// There is no such sequence, or it is gapless.
     Gone,
+    /// What the slot holds is another node's than this server is now.
+    OtherNode,
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or restored.
     NotOurs,
     Reserved(Reserved),
@@ -94,13 +97,17 @@ pub struct Reserved {
 pub fn reserve(
     ids: &CatalogOids,
     shared: &'static Shared,
+    here: &Here,
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
     let id = plan.index_space.key.sequence;
-    let locked = match positions::lock(ids, id, numbering::node()?, LockWait::Skip)? {
+    if plan.index_space.node >= 0 && plan.index_space.node != here.id {
+        return Ok(Outcome::OtherNode);
+    }
+    let locked = match positions::lock(ids, id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => return first_on_node(ids, shared, plan),
+        RowLock::Missing => return first_on_node(ids, shared, here, plan),
         RowLock::Locked(locked) => locked,
     };
     // What another server serves is taken over by those who use it, and by nobody else.
@@ -121,6 +128,7 @@ pub fn reserve(
     let Some(sequence) = sequence.filter(|sequence| !sequence.definition.gapless) else {
         return Ok(Outcome::Gone);
     };
+    here.check(&sequence.definition)?;
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
     }
@@ -176,15 +184,16 @@ pub fn reserve(
 fn first_on_node(
     ids: &CatalogOids,
     shared: &'static Shared,
+    here: &Here,
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
     match definitions::lock(ids, plan.index_space.key.sequence, LockWait::Skip)? {
         RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
         RowLock::Locked(locked) => {
-            positions::insert(&numbering::joined(ids, &locked.sequence)?)?;
+            positions::insert(&numbering::joined(ids, &locked.sequence, here.id)?)?;
             table::next_command();
-            reserve(ids, shared, plan)
+            reserve(ids, shared, here, plan)
         }
     }
 }

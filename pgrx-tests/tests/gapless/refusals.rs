@@ -107,6 +107,7 @@ fn several_nodes() {
     let cluster = with_invoices();
     let mut client = cluster.connect("postgres");
     client.run(&format!("{INSERT}; SELECT hilo_create('plain')"));
+    cluster.configure("hilo.node_id", "0");
     cluster.configure("hilo.node_count", "2");
     cluster.reload();
     let mut client = cluster.connect("postgres");

@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn a_description_makes_the_definition_again(definition in definitions()) {
         let described = Described::of("a".into(), &definition);
-        let json = serde_json::to_string(&Document { hilo: 1, sequences: vec![described] }).unwrap();
+        let json = serde_json::to_string(&Document { hilo: 1, node: None, sequences: vec![described] }).unwrap();
         let read = Document::parse(&json).unwrap();
         let made = Definition::create(&read.sequences[0].options()).unwrap();
         prop_assert_eq!(made, meaning(definition));
@@ -171,5 +171,29 @@ proptest! {
                 prop_assert_eq!(difference(&altered, &new), None);
             }
         }
+    }
+}
+
+/// A numbering that no node can have is refused with its place.
+#[test]
+fn numberings() {
+    let document = |numbering: &str| {
+        Document::parse(&format!(
+            r#"{{"hilo": 1, "sequences": [{{"name": "a", "numbering": {numbering}}}]}}"#
+        ))
+    };
+    let good = document(r#"{"base": -7, "nodes": 1024, "stripe": 1}"#).unwrap();
+    assert_eq!(good.sequences[0].numbering.map(|numbering| numbering.base), Some(-7));
+    assert!(document("null").unwrap().sequences[0].numbering.is_none());
+    for (bad, path) in [
+        (r#"{"base": 1, "nodes": 0, "stripe": 1}"#, "sequences[0].numbering.nodes"),
+        (r#"{"base": 1, "nodes": 1025, "stripe": 1}"#, "sequences[0].numbering.nodes"),
+        (r#"{"base": 1, "nodes": 2, "stripe": 0}"#, "sequences[0].numbering.stripe"),
+        (r#"{"base": 1, "nodes": 2}"#, "sequences[0]"),
+        (r#"[1, 2, 3]"#, "sequences[0]"),
+        (r#"{"base": 1, "nodes": 2, "stripe": 5, "epoch": 1}"#, "sequences[0]"),
+    ] {
+        let error = document(bad).unwrap_err();
+        assert!(error.path.starts_with(path), "{bad}: {error:?}");
     }
 }

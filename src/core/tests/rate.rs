@@ -35,6 +35,22 @@ fn one_value_at_once_is_not_a_million_a_second() {
 }
 
 #[test]
+fn its_course_is_what_was_seen() {
+    let nothing = Rate::new();
+    assert_eq!(nothing.course(Timestamp(5 * SECOND), 7).count(), 0);
+    let rate = sampled((0..=60).map(|s| s * SECOND), |time| time / SECOND * 100);
+    let course: Vec<(Timestamp, i64)> = rate.course(Timestamp(61 * SECOND), 6_150).collect();
+    assert_eq!(course.last(), Some(&(Timestamp(61 * SECOND), 6_150)));
+    assert_eq!(course[course.len() - 2], (Timestamp(60 * SECOND), 6_000));
+    assert!(course.len() <= 11, "{course:?}");
+    assert!(course.is_sorted(), "{course:?}");
+    assert!(course.iter().all(|(at, taken)| *taken >= at.0 / SECOND * 100));
+    // A clock that went back adds nothing.
+    let back: Vec<(Timestamp, i64)> = rate.course(Timestamp(0), 6_150).collect();
+    assert_eq!(back[..], course[..course.len() - 1]);
+}
+
+#[test]
 fn it_fades_without_samples() {
     let rate = sampled((0..60).map(|s| s * SECOND), |time| time / SECOND * 100);
     let taken = 59 * 100;

@@ -5,17 +5,18 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::finding::{Finding, Severity, finding, readable};
+use super::finding::{Finding, Severity, finding, readable, reads_all};
 use crate::catalog::catalog_oids;
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
+use crate::catalog::node;
+use crate::catalog::positions::{self, Position};
 use crate::errors::OrRaise;
-use crate::gucs;
 use crate::memory;
 use crate::session::invalidation;
 use crate::sql::owners;
@@ -40,7 +41,12 @@ pub(super) struct Column {
     pub sequence: Option<(i64, i64, i64)>,
     /// Whether it is a table's, and no view's.
     pub in_table: bool,
-    /// Whether the caller may read all of its rows, and they are on this server.
+    /// Whether the caller may know of it. A role that may read every sequence is told how much there is to find
+    /// about the other columns too.
+    pub shown: bool,
+    /// Whether all of its rows are on this server, and are the concern of this caller.
+    checked: bool,
+    /// Whether the caller may read all of its rows.
     readable: bool,
 }
 
@@ -49,7 +55,7 @@ pub(super) fn defaults() -> Defaults {
     column_defaults::all(owners::name_type().or_raise())
 }
 
-/// The columns of these defaults, as far as `caller` may know of them and of their sequences.
+/// The columns of these defaults, as far as they are the concern of `caller`.
 pub(super) fn columns(caller: pg_sys::Oid, named: &Defaults) -> Vec<Column> {
     if named.is_empty() {
         return Vec::new();
@@ -65,31 +71,36 @@ pub(super) fn columns(caller: pg_sys::Oid, named: &Defaults) -> Vec<Column> {
         "SELECT d.relation, format('%I.%I', n.nspname, c.relname), a.attname::text, d.name,
                 CASE a.atttypid WHEN 21 THEN 2 WHEN 23 THEN 4 WHEN 20 THEN 8 ELSE 0 END,
                 s.id, s.min_value, s.max_value,
-                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity
-                AND has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
-                AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT'),
-                a.attnum::integer, c.relkind IN ('r', 'p', 'f')
+                a.attnum::integer, c.relkind IN ('r', 'p', 'f'),
+                v.shown, c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR {reads_all}), v.readable
            FROM unnest(ARRAY[{relations}]::oid[], ARRAY[{numbers}]::smallint[], ARRAY[{names}]::text[]) AS d (relation, number, name)
            JOIN pg_class c ON c.oid = d.relation
            JOIN pg_namespace n ON n.oid = c.relnamespace
            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
            LEFT JOIN hilo.sequence s ON s.name = d.name
-          WHERE has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES')
+          CROSS JOIN LATERAL (
+               SELECT has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES') AS shown,
+                      has_schema_privilege({caller_id}::oid, n.oid, 'USAGE')
+                      AND has_column_privilege({caller_id}::oid, c.oid, a.attnum, 'SELECT') AS readable) v
+          WHERE (v.shown OR {reads_all})
             AND (s.id IS NULL OR EXISTS (SELECT FROM ({readable}) r WHERE r.id = s.id))",
         relations = list(&|(default, _)| default.relid.to_u32().to_string()),
         numbers = list(&|(default, _)| default.attnum.to_string()),
         readable = readable(caller),
+        reads_all = reads_all(caller),
     );
     spi::rows(&sql, |row| Column {
         relation: row.oid(1),
-        number: row.int4(10).unwrap_or(0) as i16,
+        number: row.int4(9).unwrap_or(0) as i16,
         table: row.text(2),
         column: row.text(3),
         name: row.text(4),
         bounds: bounds(&row),
         sequence: row.int8(6).map(|id| (id, row.int8(7).unwrap_or(0), row.int8(8).unwrap_or(0))),
-        in_table: row.bool(11),
-        readable: row.bool(9),
+        in_table: row.bool(10),
+        shown: row.bool(11),
+        checked: row.bool(12),
+        readable: row.bool(13),
     })
 }
 
@@ -118,6 +129,11 @@ impl Column {
     }
 
     pub(super) fn check_definition(&self) -> Option<Finding> {
+        let found = self.wrong_definition()?;
+        Some(if self.shown { found } else { found.hidden() })
+    }
+
+    fn wrong_definition(&self) -> Option<Finding> {
         let name = &self.name;
         let Some((_, min, max)) = self.sequence else {
             return Some(finding(
@@ -140,9 +156,14 @@ impl Column {
     /// among those that this node is yet to serve. Checks that only if an index shows it at once; never waits
     /// for a lock, and never runs anything that a user has put into an index.
     pub(super) fn check_rows(&self) -> Option<Finding> {
+        let found = self.wrong_rows()?;
+        Some(if self.readable { found } else { found.hidden() })
+    }
+
+    fn wrong_rows(&self) -> Option<Finding> {
         let (id, ..) = self.sequence?;
         self.bounds?;
-        if !self.readable || invalidation::in_progress() {
+        if !self.checked || invalidation::in_progress() {
             return None;
         }
         let ids = catalog_oids().or_raise();
@@ -151,7 +172,8 @@ impl Column {
         if definition.cycle {
             return None;
         }
-        let look = || unserved(&sequence, gucs::node().0);
+        let node = node::known()?;
+        let look = || unserved(&sequence, node);
         let before = look();
         let ranges = before.ranges();
         // Values beyond the bounds are never served.
@@ -170,6 +192,52 @@ impl Column {
             && after.position.epoch == before.position.epoch;
         let wanted = || matches!(judge(&after.mapping, &after.ranges(), value), Judged::Wanted);
         (same && wanted()).then(|| self.behind(&sequence, &after, value))
+    }
+
+    /// Whether the table holds a value that another node is yet to serve, as far as it is known how far that has come.
+    /// `reach` is called again after the look at the rows, since the node has gone on meanwhile.
+    pub(super) fn check_rows_of(&self, reach: &dyn Fn(&Sequence) -> Vec<Reach>) -> Option<Finding> {
+        let (id, ..) = self.sequence?;
+        self.bounds?;
+        if !self.readable || invalidation::in_progress() {
+            return None;
+        }
+        let ids = catalog_oids().or_raise();
+        let sequence = definitions::by_id(&ids, SequenceId(id)).or_raise()?;
+        if sequence.definition.cycle {
+            return None;
+        }
+        for before in reach(&sequence) {
+            // A fault was reported when this node's own values were looked for.
+            let Some(value) = self.furthest_unserved(&sequence, &before) else { continue };
+            let after = reach(&sequence).into_iter().find(|after| after.node == before.node);
+            if after.is_some_and(|after| after.is_to_serve(value)) {
+                let (node, name) = (before.node, &sequence.name);
+                return Some(finding(
+                    self.object(),
+                    Severity::Warning,
+                    format!(
+                        "its value {value} is yet to be served by node {node} of hilo sequence \"{name}\": inserts will fail or repeat it"
+                    ),
+                    format!(
+                        "If that row was not just replicated, run SELECT hilo_alter({}, restart_with => ...) on every node, with a value beyond all that the column holds and any node has reserved.",
+                        pgrx::spi::quote_literal(name.to_string())
+                    ),
+                ));
+            }
+        }
+        None
+    }
+
+    fn furthest_unserved(&self, sequence: &Sequence, reach: &Reach) -> Option<i64> {
+        let definition = &sequence.definition;
+        let ranges = [Range::new(reach.next_index, reach.mapping.limit())];
+        let judge = |value| judge(&reach.mapping, &ranges, value);
+        let (direction, bound) = (definition.direction(), definition.last_bound());
+        subtransaction::run(|| {
+            column_values::search(self.relation, self.number, direction, bound, judge).or_raise()
+        })
+        .ok()?
     }
 
     fn behind(&self, sequence: &Sequence, unserved: &Unserved, value: i64) -> Finding {
@@ -219,6 +287,40 @@ impl Column {
             ),
             _ => error.rethrow(),
         }
+    }
+}
+
+/// How far another node has come.
+pub(super) struct Reach {
+    pub node: i32,
+    pub mapping: Mapping,
+    pub next_index: Index,
+}
+
+impl Reach {
+    fn is_to_serve(&self, value: i64) -> bool {
+        self.mapping.index_of(value).is_some_and(|index| index >= self.next_index)
+    }
+}
+
+/// How far the other nodes have come whose positions replication has brought, if they number the sequence as this one.
+pub(super) fn replicated(sequence: &Sequence) -> Vec<Reach> {
+    let ids = catalog_oids().or_raise();
+    let Some(here) = node::known() else { return Vec::new() };
+    let Some(own) = positions::find(&ids, sequence.id, here).or_raise() else { return Vec::new() };
+    // While tables are being copied, one may be ahead of another.
+    let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srsubstate OPERATOR(pg_catalog.<>) 'r' LIMIT 1";
+    let others = positions::of_other_nodes(&ids, sequence.id, here).or_raise();
+    let alike = |other: &Position| other.is_replicated() && other.numbering() == own.numbering();
+    let reaches = others.into_iter().filter(alike).map(|other| Reach {
+        node: other.node,
+        mapping: other.mapping(&sequence.definition),
+        next_index: other.next_index,
+    });
+    let reaches: Vec<Reach> = memory::collected(reaches).or_raise();
+    match reaches.is_empty() || spi::look_up(copying, |_| ()).is_empty() {
+        true => reaches,
+        false => Vec::new(),
     }
 }
 

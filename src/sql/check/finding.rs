@@ -45,14 +45,35 @@ pub(super) fn finding(
     Finding { object: object.into(), severity, what: what.into(), what_to_do: to_do.into() }
 }
 
+impl Finding {
+    /// What is left of it for a role that watches everything and may not see this.
+    pub(super) fn hidden(self) -> Finding {
+        finding(
+            "a column",
+            self.severity,
+            "this role may not see which column has this finding, nor what it is",
+            "Run hilo_check as a superuser, or grant the role pg_read_all_data.",
+        )
+    }
+}
+
+/// A condition: `caller` may read every sequence, as those who watch a server may.
+pub(super) fn reads_all(caller: pg_sys::Oid) -> String {
+    let caller = caller.to_u32();
+    format!(
+        "(SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
+              OR pg_has_role({caller}::oid, 'pg_write_all_data'::name, 'USAGE')
+              OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))"
+    )
+}
+
 /// A query for the sequences that `caller` may read, with the conditions of `hilo.readable`.
 pub(super) fn readable(caller: pg_sys::Oid) -> String {
+    let reads_all = reads_all(caller);
     let caller = caller.to_u32();
     format!(
         "SELECT s.* FROM hilo.sequence s
-          WHERE (SELECT pg_has_role({caller}::oid, 'pg_read_all_data'::name, 'USAGE')
-                     OR pg_has_role({caller}::oid, 'pg_write_all_data'::name, 'USAGE')
-                     OR pg_has_role({caller}::oid, 'pg_read_all_stats'::name, 'USAGE'))
+          WHERE {reads_all}
              OR pg_has_role({caller}::oid, s.owner::oid, 'USAGE')
              OR EXISTS (SELECT FROM hilo.privilege p
                          WHERE p.sequence = s.id

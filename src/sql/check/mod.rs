@@ -3,12 +3,14 @@
 //! It reads the catalog with the rights of the extension's owner. It shows what it finds about a sequence
 //! only if the caller may read the sequence, and about a column only if the caller also has a privilege on
 //! the column. It reads the furthest values of a table only if the caller may read all of its rows, and
-//! without a statement (`catalog::column_values`).
+//! without a statement (`catalog::column_values`). A role that may read every sequence watches the server: of what
+//! it may not see about columns, it is told that there is something, and how bad it is.
 
 mod columns;
 mod finding;
 mod nodes;
 mod notes;
+mod other_nodes;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -19,8 +21,8 @@ use hilo_core::numbers::Monotonic;
 use finding::{Finding, Findings, HOUR, SECOND, Severity, finding, readable, sequence};
 
 use super::{spi, stat};
-use crate::catalog::catalog_oids;
-use crate::errors::OrRaise;
+use crate::catalog::{catalog_oids, node};
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
@@ -43,6 +45,8 @@ fn hilo_check() -> TableIterator<
     let columns = spi::with_rights_of(owner(), || columns(caller, &defaults));
     let mut findings: Findings =
         memory::collected(columns.iter().filter_map(Column::check_rows)).or_raise();
+    let beyond = columns.iter().filter_map(|column| column.check_rows_of(&columns::replicated));
+    findings.grow_by(beyond).or_raise();
     findings.grow_by(columns.iter().filter_map(Column::check_definition)).or_raise();
     let others = spi::with_rights_of(owner(), || {
         let mut all = settings();
@@ -53,6 +57,7 @@ fn hilo_check() -> TableIterator<
         all
     });
     findings.grow_by(others).or_raise();
+    findings.grow_by(other_nodes::all(&columns)).or_raise();
     // An unstable sort needs no buffer.
     findings.sort_unstable_by(|a, b| {
         (a.severity, &a.object, &a.what).cmp(&(b.severity, &b.object, &b.what))
@@ -79,8 +84,17 @@ fn settings() -> Findings {
     let mut add = |object: &str, severity, what: String, to_do: &str| {
         found.push(finding(object, severity, what, to_do))
     };
-    let (node, nodes) = gucs::node();
-    if node >= nodes {
+    if let Err(error @ HiloError::NoGroup(_)) = node::id() {
+        let what = format!("{error}, so nothing is served. {}", error.detail().unwrap_or_default());
+        add(
+            "setting hilo.node_id",
+            Severity::Error,
+            what.trim_end_matches('.').into(),
+            &error.hint().unwrap_or_default(),
+        );
+    }
+    let nodes = gucs::node_count();
+    if let Some(node) = node::known().filter(|node| *node >= nodes) {
         let what = format!(
             "hilo.node_id = {node} is not less than hilo.node_count = {nodes}: nothing can be reserved"
         );

@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::Timestamp;
 
 use super::finding::{Findings, HOUR, SECOND, Severity, finding, readable, sequence};
+use crate::catalog::node::{self, Here};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
 use crate::memory::Grow;
@@ -50,7 +51,7 @@ fn twin() -> Findings {
         return Vec::new();
     }
     vec![finding(
-        format!("node {}", gucs::node().0),
+        format!("node {}", node::known().unwrap_or_default()),
         Severity::Error,
         format!(
             "{} s ago a position of this node arrived by replication from another server, which serves the same values",
@@ -115,46 +116,40 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Citus runs `hilo_nextval` on its workers too, where each node serves by its own definition.
+/// On Citus any node may be asked to serve a sequence.
 fn citus(caller: pg_sys::Oid) -> Findings {
-    if !crate::citus::is_here() {
-        return Vec::new();
-    }
-    let several = "SELECT l.groupid FROM pg_dist_local_group l
-                    WHERE (SELECT count(DISTINCT n.groupid) FROM pg_dist_node n) > 1";
-    let Some(group) = spi::rows(several, |row| row.int4(1).unwrap_or(0)).first().copied() else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    if group != 0 && gucs::node().0 == 0 {
-        found.push(finding(
+    // That it is not known which node this is, or that its id is too high, is found with the settings.
+    let Ok(Here { id, group: Some(group), .. }) = Here::read() else { return Vec::new() };
+    if id != group {
+        return vec![finding(
             "setting hilo.node_id",
-            Severity::Warning,
-            format!("hilo.node_id is 0 on a worker of Citus (group {group}), as it is on the coordinator"),
-            format!("Set hilo.node_id = {group} here, set hilo.node_count to more than there will ever be groups, and renumber the sequences of this node."),
-        ));
+            Severity::Error,
+            format!(
+                "hilo.node_id is {id}, which is not the group of this node in Citus ({group}): only sequences with bounds of this node's own are served here"
+            ),
+            "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.",
+        )];
     }
     // Separate ranges of values for each node, like those of Citus's own sequences, are as good as stripes.
     let sql = format!(
         "SELECT count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
-          WHERE p.node = hilo.node_id() AND p.nodes = 1
+          WHERE p.node = {id} AND p.nodes = 1
             AND NOT (s.min_value > {group}::bigint << 48 AND s.max_value <= ({group} + 1)::bigint << 48)
          HAVING count(*) > 0",
         readable(caller)
     );
-    found.extend(spi::rows(&sql, |row| {
+    spi::rows(&sql, |row| {
         finding(
             format!("group {group} of Citus"),
             Severity::Warning,
             format!(
-                "{} sequences, such as \"{}\", are served as if this node were alone: another node that has them serves the same values",
+                "{} sequences, such as \"{}\", are served by this node alone: the other nodes refuse to serve them",
                 row.int8(1).unwrap_or(0),
                 row.text(2)
             ),
-            "If distributed tables use them, give each node its own hilo.node_id and a hilo.node_count above all of them, then run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.",
+            "If distributed tables use them, set hilo.node_id = 'citus' and hilo.node_count above all groups on every node, run hilo_alter(..., restart_with => ...) here, with a value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.",
         )
-    }));
-    found
+    })
 }
 
 /// Nodes that number a sequence differently from this one.
@@ -200,7 +195,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
 
 /// Sequences that are numbered for another number of nodes than is set.
 fn other_counts(caller: pg_sys::Oid) -> Findings {
-    let count = gucs::node().1;
+    let count = gucs::node_count();
     let sql = format!(
         "SELECT p.nodes, count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
           WHERE p.node = hilo.node_id() AND p.nodes <> {count} AND NOT s.gapless GROUP BY p.nodes",

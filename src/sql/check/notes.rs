@@ -17,7 +17,7 @@ const NAMED: usize = 10;
 
 /// The sequences that feed several columns. A column and those that inherit it, as in partitions, count as one.
 pub(super) fn shared(columns: &[Column]) -> Findings {
-    let feeds = |column: &&Column| column.in_table && column.sequence.is_some();
+    let feeds = |column: &&Column| column.shown && column.in_table && column.sequence.is_some();
     let mut fed: Vec<&Column> = memory::collected(columns.iter().filter(feeds)).or_raise();
     fed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let groups = || fed.chunk_by(|a, b| a.name == b.name).filter(|group| group.len() > 1);

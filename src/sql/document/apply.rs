@@ -13,15 +13,16 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use hilo_core::document::{changes, difference};
+use hilo_core::document::{Node, changes, difference};
 use hilo_core::options::Options;
 
-use super::export::{column_name, described, listed, role_name};
+use super::export::{self, column_name, described, listed, role_name};
 use super::json::{read, write};
 use super::wanted::{Wanted, at_path, wanted};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::Name;
+use crate::catalog::node;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults};
@@ -44,6 +45,9 @@ fn hilo_apply(args: Args) {
     let document = read(definer::required(args, 0, "document")).or_raise();
     let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let wanted = wanted(&document).or_raise();
+    if let Some(node) = &document.node {
+        check_other(node).or_raise();
+    }
     let work = || apply(&wanted, prune).or_raise();
     let done = match dry_run {
         true => subtransaction::tried(work).unwrap_or_else(|error| error.rethrow()),
@@ -53,6 +57,16 @@ fn hilo_apply(args: Args) {
     for Done { action, name, detail } in done {
         // SAFETY: the function is declared to return two texts and a jsonb.
         unsafe { rows.add([text_datum(action.as_bytes()), text_datum(&name), detail]) };
+    }
+}
+
+/// Refuses the summary of a server that serves the numbers of this one.
+fn check_other(other: &Node) -> Result<(), HiloError> {
+    match other.id {
+        Some(id) if id == node::id()? && other.server != export::server() => {
+            Err(HiloError::SameNode(id))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -114,7 +128,10 @@ fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
 fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
     for one in wanted {
         let met = at_path(&one.path, || match definitions::by_name(&one.name).or_raise() {
-            Some(found) if one.is_met_by(&found).or_raise() => true,
+            Some(found) if one.is_met_by(&found).or_raise() => {
+                one.check_numbering(&found).or_raise();
+                true
+            }
             Some(found) if privileges::acts_as(ffi::current_user(), found.owner) => false,
             Some(found) => HiloError::NotOwner(found.name.to_string()).raise(),
             None => {
@@ -143,11 +160,12 @@ impl Wanted {
     fn apply(&self, done: &mut All) -> Result<(), HiloError> {
         let name = &self.name;
         match definitions::by_name(name)? {
-            Some(found) if self.is_met_by(&found)? => Ok(()),
+            Some(found) if self.is_met_by(&found)? => self.check_numbering(&found),
             Some(_) => self.change(definer::lock_owned(name), done),
             None => {
                 let (name, definition) = (name.clone(), self.definition.clone());
-                let created = ddl::create(name, definition, None, Duplicate::Refuse);
+                let created =
+                    ddl::create(name, definition, None, self.numbering, Duplicate::Refuse);
                 let taken = || HiloError::Duplicate(self.name.to_string());
                 self.complete(&created.ok_or_else(taken)?, done)
             }
@@ -162,6 +180,7 @@ impl Wanted {
 
     fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
         let old = before.sequence.clone();
+        self.check_numbering(&old)?;
         let options = difference(&old.definition, &self.definition);
         if options.is_some() || self.owned_by != old.owned_by {
             let mut changes = changes(&old.definition, &self.definition);

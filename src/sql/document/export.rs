@@ -4,20 +4,22 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use hilo_core::document::{Described, Document, Grant, Privilege, VERSION};
+use hilo_core::document::{Described, Document, Grant, Node, Numbering, Privilege, VERSION};
 
 use super::json::{utf8, write};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{missing, roles};
+use crate::catalog::{catalog_oids, missing, node, positions, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::gucs;
 use crate::memory::{self, Grow};
+use crate::shared;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::nextval;
 
-sql_functions!(hilo_export);
+sql_functions!(hilo_export, hilo_node_summary);
 
 /// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may read.
 fn hilo_export(args: Args) -> pg_sys::Datum {
@@ -27,7 +29,50 @@ fn hilo_export(args: Args) -> pg_sys::Datum {
     };
     sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let sequences = memory::collected(sequences.iter().map(described)).or_raise();
-    write(&Document { hilo: VERSION, sequences }).or_raise()
+    write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
+}
+
+/// `hilo_node_summary(name)`: the same, with which node this is and how it numbers each sequence. A sequence that does
+/// not exist is left out.
+fn hilo_node_summary(args: Args) -> pg_sys::Datum {
+    let mut sequences = match args.datum(0) {
+        Some(_) if definitions::by_name(args.name(0)).or_raise().is_none() => Vec::new(),
+        Some(_) => vec![named(args.name(0)).or_raise()],
+        None => readable().or_raise(),
+    };
+    sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    write(&summary(&sequences).or_raise()).or_raise()
+}
+
+/// What other nodes need to know of this one.
+pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
+    let id = node::known();
+    let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
+        let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
+        Ok(Described { numbering, ..described(sequence) })
+    };
+    let mut all = Vec::new();
+    for sequence in sequences {
+        all.grow(numbered(sequence)?)?;
+    }
+    let node = Node { id, count: gucs::node_count(), server: server() };
+    Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
+}
+
+/// What tells this server from all others, as long as it runs. Its system identifier would not: copies share that.
+pub fn server() -> String {
+    shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
+}
+
+/// How `node` numbers a sequence. `None`: it has not served the sequence.
+pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
+    let position = positions::find(&catalog_oids()?, sequence.id, node)?;
+    Ok(position.map(|position| Numbering {
+        base: position.base,
+        nodes: position.nodes,
+        stripe: position.stripe,
+        reserved_to: position.last_value(&sequence.definition),
+    }))
 }
 
 fn named(name: &[u8]) -> Result<Sequence, HiloError> {
@@ -39,7 +84,7 @@ fn named(name: &[u8]) -> Result<Sequence, HiloError> {
 }
 
 /// The sequences that view hilo_sequences shows to the current user.
-fn readable() -> Result<Vec<Sequence>, HiloError> {
+pub fn readable() -> Result<Vec<Sequence>, HiloError> {
     let user = ffi::current_user();
     let mut found = Vec::new();
     definitions::each(|sequence| {

@@ -46,13 +46,21 @@ pub fn in_encoding(text: &str) -> Vec<u8> {
 /// # Errors
 /// `Document` if it is not one, `OutOfMemory`.
 pub fn read(jsonb: pg_sys::Datum) -> Result<Document, HiloError> {
+    Document::parse(&text(jsonb)?).map_err(HiloError::Document)
+}
+
+/// The text of a datum of type jsonb.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn text(jsonb: pg_sys::Datum) -> Result<String, HiloError> {
     // What is made of a text is at most so many times its size.
     const TIMES: usize = 32;
     let output = pg_sys::Oid::from_u32(pg_sys::F_JSONB_OUT);
     // SAFETY: the datum is a jsonb, and the result is a C string in the current memory context.
     let text = unsafe { CStr::from_ptr(pg_sys::OidOutputFunctionCall(output, jsonb)) }.to_bytes();
     memory::room(text.len().saturating_mul(TIMES))?;
-    Document::parse(&utf8(text)).map_err(HiloError::Document)
+    Ok(utf8(text))
 }
 
 /// A datum of type jsonb.

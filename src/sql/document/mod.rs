@@ -1,6 +1,6 @@
 //! Definitions as a document: `hilo_export` describes the sequences, `hilo_apply` makes them as described.
 
 pub mod apply;
-mod export;
-mod json;
-mod wanted;
+pub mod export;
+pub mod json;
+pub mod wanted;

@@ -6,14 +6,16 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 
-use hilo_core::document::{Described, Document, difference};
+use hilo_core::document::{Described, Document, Numbering, difference};
 use hilo_core::name as names;
 use hilo_core::options::Definition;
 
+use super::export;
 use super::json::in_encoding;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
+use crate::catalog::node;
 use crate::catalog::privileges::{self, Privileges};
 use crate::errors::{HiloError, OrRaise, located};
 use crate::memory::Grow;
@@ -30,6 +32,7 @@ pub struct Wanted {
     pub owner: Option<pg_sys::Oid>,
     /// By grantee, and none of them without any.
     pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
+    pub numbering: Option<Numbering>,
 }
 
 /// What a document wants, checked as far as that needs no look at the sequences that exist.
@@ -75,10 +78,28 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     if described.privileges.is_some() {
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
     }
-    Ok(Wanted { path, name: name.as_slice().into(), definition, owned_by, owner, privileges })
+    let name = name.as_slice().into();
+    let numbering = described.numbering;
+    Ok(Wanted { path, name, definition, owned_by, owner, privileges, numbering })
 }
 
 impl Wanted {
+    /// Refuses a sequence that other nodes number differently: both could serve the same values.
+    ///
+    /// # Errors
+    /// `Numbered`
+    pub fn check_numbering(&self, found: &Sequence) -> Result<(), HiloError> {
+        let Some(there) = self.numbering else { return Ok(()) };
+        match export::numbering(found, node::id()?)? {
+            Some(here) if !here.is_as(&there) => Err(HiloError::Numbered {
+                name: found.name.to_string(),
+                here: here.to_string(),
+                there: there.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a sequence is already as wanted.
     pub fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
         let met = difference(&found.definition, &self.definition).is_none()

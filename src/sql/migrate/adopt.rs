@@ -14,11 +14,14 @@ use super::{alter_table, lock};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::node;
+use crate::catalog::positions::Position;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
 use crate::session::invalidation;
 use crate::shared;
 use crate::sql::args::{Args, sql_functions};
@@ -128,7 +131,9 @@ fn create(
         owned_by: Some(its_column).filter(|_| column.owns(old.oid)),
         definition,
     };
-    ddl::insert(&sequence, Duplicate::Refuse);
+    let here = node::serves(&sequence).or_raise();
+    node::check_set(gucs::node_count()).or_raise();
+    ddl::insert(&sequence, &Position::first(&sequence, here), Duplicate::Refuse);
     invalidation::begin();
     gaps::adopt(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
     if next != Some(sequence.definition.start_value) {

@@ -17,7 +17,7 @@ use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::Lease;
 use crate::catalog::missing;
-use crate::catalog::numbering;
+use crate::catalog::node;
 use crate::catalog::privileges::Privileges;
 use crate::errors::OrRaise;
 use crate::session::slice_table;
@@ -63,7 +63,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
 
 /// What the sequence is yet to serve here, after this session has returned what it holds.
 fn unserved(sequence: &Sequence) -> Unserved {
-    let node = numbering::node().or_raise();
+    let node = node::Here::read().or_raise().id;
     slice_table::return_slices(|entry| entry.id == sequence.id);
     unserved::unserved(sequence, node)
 }

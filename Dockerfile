@@ -1,0 +1,8 @@
+# PostgreSQL with hilo, from its image for Debian 12 and the package that `make package PG=18` makes.
+ARG PG=18
+FROM postgres:${PG}-bookworm
+COPY target/postgresql-${PG_MAJOR}-hilo_*.deb /tmp/
+RUN dpkg --install /tmp/postgresql-${PG_MAJOR}-hilo_*.deb \
+    && rm /tmp/postgresql-*.deb \
+    && echo 'CREATE EXTENSION hilo;' > /docker-entrypoint-initdb.d/hilo.sql
+CMD ["postgres", "-c", "shared_preload_libraries=hilo"]

@@ -1,0 +1,101 @@
+//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
+//! has no Citus: an extension of that name replaces it here, with the two tables that hilo reads and the function that
+//! it calls, which connects to the other clusters with psql.
+
+mod comparison;
+mod creation;
+mod identity;
+mod prepared;
+
+use hilo_tests::extension::install_script;
+use hilo_tests::{Client, ClientExt, Cluster, SERVER};
+
+/// As Citus does, a change of the group makes all processes forget what they know of its table.
+const STAND_IN: &str = r#"
+    SET LOCAL allow_system_table_mods = on;
+    CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
+    CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432);
+    CREATE FUNCTION pg_catalog.citus_forget() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN GRANT SELECT ON pg_catalog.pg_dist_local_group TO PUBLIC; RETURN NULL; END';
+    CREATE TRIGGER forget AFTER INSERT OR UPDATE OR DELETE ON pg_catalog.pg_dist_local_group
+        FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.citus_forget();
+    CREATE FUNCTION pg_catalog.run_command_on_all_nodes(
+        command text, parallel boolean DEFAULT true, give_warning_for_connection_errors boolean DEFAULT false,
+        OUT nodeid integer, OUT success boolean, OUT result text
+    ) RETURNS SETOF record LANGUAGE plpgsql AS $$
+    DECLARE
+        node record;
+        lines text[];
+    BEGIN
+        CREATE TEMP TABLE IF NOT EXISTS citus_answer (at serial, line text);
+        FOR node IN SELECT * FROM pg_catalog.pg_dist_node n ORDER BY n.nodeid LOOP
+            TRUNCATE citus_answer;
+            EXECUTE pg_catalog.format('COPY citus_answer (line) FROM PROGRAM %L WITH (FORMAT csv, DELIMITER E''\x01'', QUOTE E''\x02'')',
+                pg_catalog.format('echo %s | base64 -d | PGCONNECT_TIMEOUT=2 %s/psql -XAtq -v ON_ERROR_STOP=1 -h %s -p %s -U postgres -d postgres 2>&1; echo $?',
+                    pg_catalog.translate(pg_catalog.encode(pg_catalog.convert_to(command, 'UTF8'), 'base64'), E'\n', ''),
+                    'BINDIR', node.nodename, node.nodeport));
+            lines := ARRAY(SELECT a.line FROM citus_answer a ORDER BY a.at);
+            nodeid := node.nodeid;
+            success := lines[pg_catalog.cardinality(lines)] = '0';
+            result := pg_catalog.array_to_string(lines[1:pg_catalog.cardinality(lines) - 1], E'\n');
+            RETURN NEXT;
+        END LOOP;
+        DROP TABLE citus_answer;
+    END $$;
+"#;
+
+/// A server with the extension of that name, which has joined no cluster yet.
+fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
+    install_script("citus.control", "default_version = '0'\n");
+    let bindir = SERVER.bindir().display().to_string();
+    install_script("citus--0.sql", &STAND_IN.replace("BINDIR", &bindir));
+    let builder = Cluster::builder();
+    let cluster = settings
+        .iter()
+        .fold(builder, |builder, (name, value)| builder.config(name, value))
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE EXTENSION citus SCHEMA public; INSERT INTO pg_catalog.pg_dist_local_group VALUES (0)");
+    (cluster, client)
+}
+
+/// What `citus_add_node` leaves on a node: its group, and who else there is.
+fn join(client: &mut Client, group: i32, nodes: &[(i32, &Cluster)]) {
+    client.run("BEGIN; DELETE FROM pg_catalog.pg_dist_node");
+    for (other, cluster) in nodes {
+        let host = cluster.socket_directory().display();
+        client.run(&format!(
+            "INSERT INTO pg_catalog.pg_dist_node VALUES ({other} + 100, {other}, '{host}')"
+        ));
+    }
+    client.run(&format!("UPDATE pg_catalog.pg_dist_local_group SET groupid = {group}; COMMIT"));
+}
+
+/// Settings of a node that Citus says the id of.
+const FOLLOWS: [(&str, &str); 2] = [("hilo.node_id", "citus"), ("hilo.node_count", "8")];
+
+/// A Citus of three, which follow their groups.
+fn three() -> Vec<(Cluster, Client)> {
+    let mut nodes: Vec<_> = (0..3).map(|_| server(&FOLLOWS)).collect();
+    join_all(&mut nodes);
+    nodes
+}
+
+/// Lets all of these join, each as the group of its place.
+fn join_all(nodes: &mut [(Cluster, Client)]) {
+    for group in 0..nodes.len() {
+        let (clusters, mut clients): (Vec<_>, Vec<_>) =
+            nodes.iter_mut().map(|(cluster, client)| (&*cluster, client)).unzip();
+        let all: Vec<_> = (0..).zip(clusters).collect();
+        join(clients[group], group as i32, &all);
+    }
+}
+
+fn found(client: &mut Client) -> Vec<String> {
+    client.all(
+        "SELECT severity || ': ' || object || ': ' || what FROM hilo_check()
+          WHERE object NOT LIKE 'setting f%' AND severity <> 'note'",
+    )
+}
+
+const NOTHING: [&str; 0] = [];

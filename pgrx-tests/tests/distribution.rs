@@ -1,0 +1,239 @@
+//! What leaves this repository is complete: the distribution for PGXN, and the files for a container. What is installed can
+//! be uninstalled.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use yaml_rust2::{Yaml, YamlLoader};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn yaml(path: &str) -> Yaml {
+    let documents = YamlLoader::load_from_str(&read(path)).expect("it is YAML");
+    documents.into_iter().next().expect("it is not empty")
+}
+
+/// A directory that is removed with its owner.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        Directory(nix::unistd::mkdtemp("/tmp/hilo-dist-XXXXXX").expect("cannot create a directory"))
+    }
+
+    fn write(&self, path: &str, text: &str) -> PathBuf {
+        let file = self.0.join(path);
+        fs::create_dir_all(file.parent().expect("it is below")).expect("cannot create a directory");
+        fs::write(&file, text).expect("cannot write a file");
+        file
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One of scripts/, with an environment of its own and what it builds in `target`.
+fn script(name: &str, target: &Path, environment: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(root().join("scripts").join(name));
+    command.env_remove("PG").env_remove("PG_CONFIG").env("CARGO_TARGET_DIR", target);
+    command.envs(environment.iter().copied()).output().expect("cannot run a script")
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> String {
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// `make dist` makes what PGXN's clients take: one folder with the sources, the documents and a META.json that is true.
+#[test]
+fn the_distribution_is_complete() {
+    if !root().join(".git").exists() {
+        println!("skipped: this is no checkout");
+        return;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let name = format!("hilo-{version}");
+    let target = Directory::new();
+    succeeds(&script("dist", &target.0, &[]));
+    let zip = File::open(target.0.join(format!("{name}.zip"))).expect("there is a distribution");
+    zip::ZipArchive::new(zip).expect("it is a zip").extract(&target.0).expect("it unpacks");
+    let folder = target.0.join(&name);
+    let unpacked: BTreeSet<_> = fs::read_dir(&target.0)
+        .expect("cannot read it")
+        .map(|entry| entry.expect("cannot read an entry").file_name())
+        .collect();
+    assert_eq!(unpacked, [name.clone().into(), format!("{name}.zip").into()].into());
+    for path in
+        ["README.md", "LICENSE", "Makefile", "Cargo.lock", "hilo.control", "docs/install.md"]
+    {
+        assert!(folder.join(path).is_file(), "{path} is missing");
+    }
+    for path in [".git", ".ci", ".github", ".gitattributes", "target"] {
+        assert!(!folder.join(path).exists(), "{path} is for developers");
+    }
+    let mode = fs::metadata(folder.join("scripts/build")).expect("a script").permissions().mode();
+    assert_eq!(mode & 0o111, 0o111, "scripts can be executed");
+
+    let meta = fs::read_to_string(folder.join("META.json")).expect("it has META.json");
+    let meta: Value = serde_json::from_str(&meta).expect("META.json is JSON");
+    assert_accepted(&meta);
+    assert_eq!([&meta["name"], &meta["version"]], ["hilo", version]);
+    let hilo = &meta["provides"]["hilo"];
+    assert_eq!(hilo["version"], version);
+    for file in [&hilo["file"], &hilo["docfile"]] {
+        let path = file.as_str().expect("it names a file");
+        assert!(folder.join(path).is_file(), "there is no {path}");
+    }
+    let ignored = meta["no_index"]["directory"].as_array().expect("a list");
+    assert!(ignored.iter().all(|path| folder.join(path.as_str().unwrap()).is_dir()), "{ignored:?}");
+    let oldest = meta["prereqs"]["runtime"]["requires"]["PostgreSQL"].as_str().expect("a version");
+    let oldest = oldest.strip_suffix(".0.0").expect("any minor version");
+    let cargo = read("Cargo.toml");
+    let first = cargo.split("\npg").nth(1).expect("Cargo.toml has a feature for each version");
+    assert!(first.starts_with(&format!("{oldest} = ")), "{oldest}");
+    // What its clients call.
+    for goal in ["all", "install", "uninstall"] {
+        let mut make = Command::new("make");
+        let output = make.args(["--dry-run", "PG_CONFIG=/x", goal]).current_dir(&folder).output();
+        succeeds(&output.expect("cannot run make"));
+    }
+}
+
+/// What the PGXN Meta Spec 1.0.0 requires of the keys that we use; its validators check the same and more.
+fn assert_accepted(meta: &Value) {
+    let required =
+        ["name", "version", "abstract", "maintainer", "license", "provides", "meta-spec"];
+    let optional = ["description", "generated_by", "tags", "no_index", "prereqs", "release_status"];
+    let keys = meta.as_object().expect("an object");
+    for key in required {
+        assert!(keys.contains_key(key), "{key} is missing");
+    }
+    for key in keys.keys().map(String::as_str) {
+        assert!(required.contains(&key) || optional.contains(&key), "the spec does not know {key}");
+    }
+    for key in ["name", "abstract", "maintainer", "license", "description", "generated_by"] {
+        assert!(meta[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
+    }
+    let versions =
+        [&meta["version"], &meta["provides"]["hilo"]["version"], &meta["meta-spec"]["version"]];
+    for version in versions.map(|version| version.as_str().expect("a string")) {
+        let parts: Vec<_> = version.split('.').collect();
+        assert!(
+            parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok()),
+            "{version}"
+        );
+    }
+    assert_eq!(meta["meta-spec"]["version"], "1.0.0");
+    assert_eq!(meta["license"], "postgresql");
+    assert!(
+        ["stable", "testing", "unstable"].iter().any(|status| meta["release_status"] == *status)
+    );
+    let tags = meta["tags"].as_array().expect("a list");
+    let distinct: BTreeSet<_> = tags.iter().map(|tag| tag.as_str().expect("a string")).collect();
+    assert_eq!(distinct.len(), tags.len());
+    assert!(
+        distinct.iter().all(|tag| (1..=255).contains(&tag.len()) && !tag.contains(['/', '\\']))
+    );
+}
+
+/// The container's image takes the package by the name that `make package` gives it, and the composition builds it.
+#[test]
+fn the_image_takes_the_package() {
+    let dockerfile = read("Dockerfile");
+    let instruction = |name: &str| {
+        let line = dockerfile.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("there is no {name}")).trim()
+    };
+    let version = instruction("ARG PG=");
+    assert!(read("Cargo.toml").contains(&format!("\npg{version} = ")), "{version}");
+    assert_eq!(instruction("FROM"), "postgres:${PG}-bookworm");
+    // The image of each version says which one it is.
+    let copied =
+        instruction("COPY").split(' ').next().expect("it copies").replace("${PG_MAJOR}", version);
+    let (before, after) = copied.split_once('*').expect("it takes any release");
+    let said = Command::new("bash")
+        .args(["-c", ". scripts/common; PG=$1; debian_package", "bash", version])
+        .current_dir(root())
+        .env("CARGO_TARGET_DIR", "target")
+        .output()
+        .expect("cannot run bash");
+    let package = succeeds(&said);
+    let package = package.trim();
+    assert!(package.starts_with(before) && package.ends_with(after), "{package} is not {copied}");
+    let let_through = read(".dockerignore");
+    let let_through = let_through.lines().find_map(|line| line.strip_prefix('!')).expect("a line");
+    let mut at = 0;
+    for part in let_through.split('*') {
+        at += package[at..].find(part).unwrap_or_else(|| panic!("{let_through} is not {package}"));
+    }
+    let compose = yaml("compose.yaml");
+    let service = &compose["services"]["db"];
+    assert_eq!(service["build"].as_str(), Some("."));
+    let volume = service["volumes"][0].as_str().and_then(|volume| volume.split(':').next());
+    assert!(!compose["volumes"][volume.expect("a volume")].is_badvalue());
+}
+
+/// `make uninstall` removes what `make install` has put there, and nothing else. Root without Rust installs what has been
+/// built.
+#[test]
+fn what_is_installed_can_be_uninstalled() {
+    let here = Directory::new();
+    let place = here.0.display();
+    let asked = format!(
+        "#!/bin/sh\ncase $1 in\n--version) echo PostgreSQL 15.1 ;;\n--pkglibdir) echo {place}/lib ;;\n\
+         --sharedir) echo {place}/share ;;\n--bindir) echo {place} ;;\n--includedir-server) echo {place} ;;\nesac\n"
+    );
+    let pg_config = here.write("pg_config", &asked);
+    let postgres = here.write("postgres", "");
+    for program in [&pg_config, &postgres] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("cannot permit it");
+    }
+    here.write("postgres.h", "");
+    let others = [
+        "lib/hilo_other.so",
+        "share/extension/hilo_other.control",
+        "share/extension/hilo_other--1.sql",
+    ];
+    others.iter().for_each(|path| drop(here.write(path, "")));
+    // The tools of the system, and no Rust.
+    let path = Path::new("/usr/bin:/bin");
+    let target = here.0.join("target");
+    let run = |name: &str| {
+        script(name, &target, &[("PG_CONFIG", &pg_config), ("PATH", path), ("HOME", &here.0)])
+    };
+    let unbuilt = run("install");
+    assert!(!unbuilt.status.success());
+    assert!(String::from_utf8_lossy(&unbuilt.stderr).contains("hilo is not built"), "{unbuilt:?}");
+    let ours =
+        ["lib/hilo.so", "share/extension/hilo.control", "share/extension/hilo--0.1.0--0.2.0.sql"];
+    for path in ours {
+        here.write(&format!("target/package-pg15{place}/{path}"), path);
+    }
+    let said = succeeds(&run("install"));
+    assert!(said.contains("restart the server"), "{said}");
+    for path in ours {
+        assert_eq!(fs::read_to_string(here.0.join(path)).expect("it is installed"), path);
+    }
+    succeeds(&run("uninstall"));
+    assert!(ours.iter().all(|path| !here.0.join(path).exists()));
+    assert!(others.iter().all(|path| here.0.join(path).exists()));
+    let again = run("uninstall");
+    assert!(!again.status.success());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("hilo is not installed"), "{again:?}");
+}

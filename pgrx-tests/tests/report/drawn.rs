@@ -1,0 +1,402 @@
+//! What a browser makes of the page: what is drawn, for whom, and that nothing runs.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hilo_tests::browser::Browser;
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use serde_json::{Value, json};
+
+use super::{HOSTILE, page, quoted, shop};
+
+/// A cluster with something to see under hostile names, and a browser that has opened its page, 1280 pixels wide. None if
+/// there is no browser.
+fn drawn() -> Option<(Cluster, Browser)> {
+    let program = Browser::program()?;
+    let cluster = Cluster::builder()
+        .config("hilo.sample_interval", "100ms")
+        .config("hilo.window", "4s")
+        .config("hilo.server_prefix", "<script>document.title = 'owned'</script>")
+        .start_with_hilo();
+    let mut client = shop(&cluster);
+    for name in HOSTILE {
+        let name = quoted(name);
+        client.run(&format!("SELECT hilo_create({name}), hilo_lease({name}, 10, {name})"));
+        client.run(&format!("SELECT hilo_nextval({name}) FROM generate_series(1, 50)"));
+    }
+    // Beside the lease, so that a bar has shares of several kinds.
+    client.run("SELECT hilo_lease('orders', 40, 'sorter-9')");
+    wait_until("there are rates", LONG, || {
+        client.run("SELECT hilo_nextval('orders') FROM generate_series(1, 10)");
+        client.one::<i64>("SELECT count(*) FROM hilo_stat_rates WHERE name = 'orders'") >= 4
+    });
+    let browser = open(&program, &cluster, &mut client);
+    Some((cluster, browser))
+}
+
+fn open(program: &Path, cluster: &Cluster, client: &mut Client) -> Browser {
+    let file = cluster.file("report.html");
+    fs::write(&file, page(client)).expect("cannot write the page");
+    let mut browser = Browser::start(program, &cluster.file("browser"));
+    browser.open(&file, 1280);
+    browser
+}
+
+/// A list that an expression makes of the elements that match a selector.
+fn each(browser: &mut Browser, selector: &str, expression: &str) -> Vec<Value> {
+    let asked = format!("[...document.querySelectorAll({selector:?})].map(e => {expression})");
+    browser.evaluate(&asked).as_array().expect("it is a list").clone()
+}
+
+/// No script of a hostile name runs, no element comes out of it, and each name is drawn as it is.
+#[test]
+fn hostile_names_stay_text() {
+    let Some((cluster, mut browser)) = drawn() else { return };
+    assert_eq!(browser.evaluate("document.title"), "hilo: postgres");
+    assert_eq!(
+        browser
+            .evaluate("document.scripts.length + document.images.length + document.links.length"),
+        0
+    );
+    let attributes = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames())";
+    let names = browser.evaluate(&format!("[...new Set({attributes})].sort().join()"));
+    assert_eq!(
+        names,
+        "aria-hidden,aria-label,aria-labelledby,charset,class,content,d,data-label,height,http-equiv,id,lang,name,\
+         preserveAspectRatio,role,scope,viewBox,width,x,y"
+    );
+    let drawn = each(&mut browser, ".sequences tbody th > bdi", "e.textContent");
+    for name in HOSTILE {
+        let name = name.replace('\u{202E}', "[U+202E]").replace('\u{2066}', "[U+2066]");
+        assert!(drawn.iter().any(|drawn| *drawn == *name), "{name} is not among {drawn:?}");
+    }
+    // It asked for no file but the page, and its policy had nothing to prevent.
+    let told = |method: &str| browser.told.iter().filter(|(told, _)| told == method).count();
+    assert_eq!(told("Network.requestWillBeSent"), 1, "{:?}", browser.told);
+    for method in ["Log.entryAdded", "Runtime.exceptionThrown", "Page.javascriptDialogOpening"] {
+        assert_eq!(told(method), 0, "{:?}", browser.told);
+    }
+    cluster.finish();
+}
+
+/// Everything has its place at each width: nothing is wider than the page, and no picture or cell is empty of space.
+#[test]
+fn it_fits_at_each_width() {
+    let Some((cluster, mut browser)) = drawn() else { return };
+    for width in [1280, 768, 400, 320] {
+        browser.resize(width);
+        assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), width, "{width}");
+        let right = "Math.max(...[...document.querySelectorAll('body *')].map(e => e.getBoundingClientRect().right))";
+        let right = browser.evaluate(right).as_f64().expect("it is a number");
+        assert!(right <= f64::from(width), "{right} at {width}");
+        let sizes = each(
+            &mut browser,
+            "svg",
+            "[e.getBoundingClientRect().width, e.getBoundingClientRect().height]",
+        );
+        assert!(sizes.len() > 20, "{sizes:?}");
+        for size in sizes {
+            assert!(
+                size[0].as_f64() > Some(60.0) && size[1].as_f64() > Some(5.0),
+                "{size} at {width}"
+            );
+        }
+        let headings = each(&mut browser, "h1, h2", "e.innerText");
+        let expected = json!([
+            "hilo in postgres",
+            "What needs attention",
+            "Sequences",
+            "Gaps",
+            "Leases",
+            "Settings"
+        ]);
+        assert_eq!(json!(headings), expected);
+        // The names of the columns are beside the figures where the table has no heading.
+        let labels = "getComputedStyle(e, '::before').content";
+        let labels = each(&mut browser, ".sequences tbody tr:first-child td", labels);
+        assert_eq!(labels.contains(&json!("\"Waits\"")), width < 800, "{labels:?} at {width}");
+    }
+    cluster.finish();
+}
+
+/// The bar of a sequence has the shares that the views have, in the colours of the legend, and its line has a course.
+#[test]
+fn pictures_show_the_figures() {
+    let Some((cluster, mut browser)) = drawn() else { return };
+    let row = "[...document.querySelectorAll('.sequences tbody tr')].find(e => e.querySelector('bdi').textContent === 'orders')";
+    let label =
+        browser.evaluate(&format!("{row}.querySelector('td:nth-of-type(2) svg').ariaLabel"));
+    let label = label.as_str().expect("it has a label").replace(',', "");
+    let [mut sizes, mut widths] = [Vec::new(), Vec::new()];
+    for (class, what) in [
+        ("tier-slices", "in slices"),
+        ("tier-current", "in the current"),
+        ("tier-standby", "in standby"),
+        ("tier-returned", "returned"),
+        ("tier-leased", "leased"),
+    ] {
+        let Some((before, _)) = label.split_once(&format!(" {what}")) else { continue };
+        let size = before.split(' ').next_back().and_then(|size| size.parse::<f64>().ok());
+        sizes.push(size.unwrap_or_else(|| panic!("{what}: {label}")));
+        let share = format!("{row}.querySelector('rect.{class}')");
+        let width = browser.evaluate(&format!("{share}.getBoundingClientRect().width"));
+        widths.push(width.as_f64().expect("it is a number"));
+        let colours = format!(
+            "[getComputedStyle({share}).fill, getComputedStyle(document.querySelector('.legend .{class}')).backgroundColor]"
+        );
+        let colours = browser.evaluate(&colours);
+        assert_eq!(colours[0], colours[1], "{class}");
+    }
+    assert!(sizes.len() >= 3, "{label}");
+    let (whole, bar) = (sizes.iter().sum::<f64>(), widths.iter().sum::<f64>());
+    assert!((bar - 8.5 * 16.0).abs() < 10.0 || bar > 100.0, "{widths:?}");
+    for (size, width) in sizes.iter().zip(&widths) {
+        assert!((size / whole - width / bar).abs() < 0.08, "{sizes:?} are {widths:?}");
+    }
+    let line = browser.evaluate(&format!("{row}.querySelector('path.line').getTotalLength()"));
+    assert!(line.as_f64() > Some(5.0), "{line}");
+    let columns = each(&mut browser, ".columns g title", "e.textContent");
+    assert_eq!(
+        columns.last().and_then(Value::as_str).map(|last| last.ends_with("70 revoked")),
+        Some(true),
+        "{columns:?}"
+    );
+    cluster.finish();
+}
+
+/// Each text can be read in the dark and in the light: a contrast of at least 4.5, as WCAG asks for.
+#[test]
+fn it_can_be_read_in_the_dark_and_in_the_light() {
+    const CONTRASTS: &str = r#"(() => {
+        const number = text => (text.match(/[\d.]+/g) || []).map(Number);
+        const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+            .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+            .reduce((sum, c, at) => sum + c * [.2126, .7152, .0722][at], 0);
+        const behind = e => {
+            for (; e; e = e.parentElement) {
+                const colour = number(getComputedStyle(e).backgroundColor);
+                if (colour.length === 3 || colour[3] > 0) return colour;
+            }
+            return [255, 255, 255];
+        };
+        return [...document.querySelectorAll('body *')]
+            .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()))
+            .filter(e => !e.closest('svg'))
+            .map(e => {
+                const [a, b] = [light(number(getComputedStyle(e).color)), light(behind(e))].sort((a, b) => b - a);
+                return [(a + .05) / (b + .05), e.outerHTML.slice(0, 100)];
+            });
+    })()"#;
+    let Some((cluster, mut browser)) = drawn() else { return };
+    let mut pictures = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        let contrasts = browser.evaluate(CONTRASTS);
+        let contrasts = contrasts.as_array().expect("it is a list");
+        assert!(contrasts.len() > 100, "{contrasts:?}");
+        for contrast in contrasts {
+            assert!(contrast[0].as_f64() >= Some(4.5), "{scheme}: {contrast}");
+        }
+        pictures.push(picture(&mut browser));
+    }
+    let [light, dark] = &pictures[..] else { unreachable!() };
+    assert!(light["brightness"].as_f64() > Some(200.0), "{light}");
+    assert!(dark["brightness"].as_f64() < Some(70.0), "{dark}");
+    for picture in [light, dark] {
+        assert_eq!(picture["width"], 1280);
+        assert!(picture["height"].as_f64() > Some(900.0), "{picture}");
+        assert!(picture["colours"].as_f64() > Some(100.0), "not drawn: {picture}");
+    }
+    cluster.finish();
+}
+
+/// Size, colours and mean brightness of what is drawn.
+fn picture(browser: &mut Browser) -> Value {
+    let png = browser.screenshot();
+    browser.evaluate(&format!(
+        r#"(async () => {{
+            const bytes = Uint8Array.from(atob("{png}"), c => c.charCodeAt(0));
+            const image = await createImageBitmap(new Blob([bytes]));
+            const canvas = new OffscreenCanvas(image.width, image.height);
+            const context = canvas.getContext("2d");
+            context.drawImage(image, 0, 0);
+            const {{data}} = context.getImageData(0, 0, image.width, image.height);
+            const colours = new Set();
+            let sum = 0;
+            for (let at = 0; at < data.length; at += 4) {{
+                colours.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
+                sum += data[at] + data[at + 1] + data[at + 2];
+            }}
+            return {{width: image.width, height: image.height, colours: colours.size, brightness: sum / data.length * 4 / 3}};
+        }})()"#
+    ))
+}
+
+/// Printed it is black on white, whatever the screen prefers, with the headings of a table on each page.
+#[test]
+fn it_can_be_printed() {
+    let Some((cluster, mut browser)) = drawn() else { return };
+    let dark = json!([{"name": "prefers-color-scheme", "value": "dark"}]);
+    browser.call("Emulation.setEmulatedMedia", json!({"media": "print", "features": dark}));
+    assert_eq!(
+        browser.evaluate("getComputedStyle(document.body).backgroundColor"),
+        "rgb(255, 255, 255)"
+    );
+    assert_eq!(browser.evaluate("getComputedStyle(document.body).color"), "rgb(0, 0, 0)");
+    let heading = "getComputedStyle(document.querySelector('.sequences thead')).display";
+    assert_eq!(browser.evaluate(heading), "table-header-group");
+    let asked = json!({"printBackground": true, "preferCSSPageSize": true});
+    let printed = browser.call("Page.printToPDF", asked)["data"].clone();
+    let pdf = format!("atob({printed})");
+    assert_eq!(browser.evaluate(&format!("{pdf}.slice(0, 5)")), "%PDF-");
+    let pages = browser.evaluate(&format!("({pdf}.match(/\\/Type *\\/Page[^s]/g) || []).length"));
+    assert!(pages.as_i64() >= Some(1) && pages.as_i64() <= Some(6), "{pages} pages");
+    cluster.finish();
+}
+
+/// For those who do not see it: headings, named tables with rows and columns, and named pictures, on a narrow screen too.
+#[test]
+fn it_can_be_heard() {
+    let Some((cluster, mut browser)) = drawn() else { return };
+    for width in [1280, 400] {
+        browser.resize(width);
+        let tree = browser.call("Accessibility.getFullAXTree", json!({}));
+        let nodes = tree["nodes"].as_array().expect("it is a list").clone();
+        let role = |role: &str| -> Vec<&str> {
+            let of = nodes
+                .iter()
+                .filter(|node| node["ignored"] == false && node["role"]["value"] == role);
+            of.map(|node| node["name"]["value"].as_str().unwrap_or("")).collect()
+        };
+        assert_eq!(role("heading").len(), 6, "{:?}", role("heading"));
+        let regions = ["What needs attention", "Sequences", "Gaps", "Leases", "Settings"];
+        assert_eq!(role("region"), regions, "{width}");
+        let tables = role("table");
+        assert_eq!(tables.len(), 5, "{tables:?} at {width}");
+        assert!(tables.iter().all(|name| name.len() > 10), "{tables:?} at {width}");
+        assert!(role("rowheader").len() > 15, "{width}");
+        assert!(role("columnheader").len() > 20, "{:?} at {width}", role("columnheader"));
+        let pictures: Vec<&str> = ["image", "img"].into_iter().flat_map(role).collect();
+        assert!(pictures.len() > 20, "{pictures:?} at {width}");
+        assert!(pictures.iter().all(|name| name.len() > 8), "{pictures:?} at {width}");
+    }
+    cluster.finish();
+}
+
+/// The README shows a picture of it, which a page can afford. With UPDATE_PICTURE it is drawn again, from a cluster that has been
+/// under load for longer than the window.
+#[test]
+fn the_picture_of_the_readme() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images/report.png");
+    if std::env::var("UPDATE_PICTURE").is_ok() {
+        let program = Browser::program().expect("a picture needs a browser");
+        fs::write(&file, busy_shop(&program)).expect("cannot write the picture");
+    }
+    let picture = fs::read(&file).expect("there is a picture");
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() <= 200_000, "{} bytes", picture.len());
+}
+
+/// A picture of a shop in which tables fill, holders come and go, and little is wrong.
+fn busy_shop(program: &Path) -> Vec<u8> {
+    let cluster = Cluster::builder().config("hilo.max_slice_size", "512").start_with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE DATABASE shop");
+    let mut client = cluster.connect("shop");
+    client.run(
+        "CREATE EXTENSION hilo;
+         SELECT hilo_create(name) FROM unnest(ARRAY['orders', 'customers', 'parcels', 'events', 'tenants/42/orders']) AS name;
+         SELECT hilo_create('bills', gapless => true), hilo_create('returns', max_value => 9999999, block_size => 5000);
+         SELECT hilo_create('vouchers', data_type => 'smallint', block_size => 200), hilo_create('audit', ordered => true);
+         SELECT hilo_nextval('vouchers') FROM generate_series(1, 28500);
+         SELECT hilo_nextval('returns') FROM generate_series(1, 4200000)",
+    );
+    for name in
+        ["orders", "customers", "parcels", "events", "bills", "vouchers", "audit", "returns"]
+    {
+        client.run(&format!(
+            "CREATE TABLE {name} (id bigint PRIMARY KEY DEFAULT hilo_nextval('{name}'))"
+        ));
+    }
+    client.run("CREATE TABLE tenant_orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('tenants/42/orders'))");
+    client.run("INSERT INTO bills SELECT FROM generate_series(1, 1200)");
+    // What a crash, an alteration and holders that did not come back have left, over some weeks.
+    client.run(
+        "INSERT INTO hilo.gap SELECT id, 0, n, n + size - 1, size, reason, now() - days * interval '1 day'
+           FROM (VALUES ('orders', 500, 'crash', 26), ('events', 2100, 'crash', 26), ('parcels', 320, 'expired', 21),
+                        ('parcels', 640, 'expired', 17), ('orders', 1800, 'discarded', 12), ('parcels', 250, 'expired', 9),
+                        ('customers', 900, 'altered', 7), ('parcels', 410, 'revoked', 3), ('parcels', 180, 'expired', 1))
+                AS gap (name, size, reason, days)
+           JOIN hilo.sequence USING (name), LATERAL (SELECT days * 1000000 AS n) AS place",
+    );
+    for (holder, n) in
+        [("sorter-7 (Hamburg)", 4000), ("sorter-8 (Łódź)", 2500), ("importer", 60000)]
+    {
+        client.run(&format!("SELECT hilo_lease('parcels', {n}, '{holder}', '6 hours')"));
+    }
+    let over = AtomicBool::new(false);
+    let png = thread::scope(|scope| {
+        let _stop = Over(&over);
+        for (name, size, pause, wave) in [
+            ("orders", 40, 20, 9.0),
+            ("orders", 25, 30, 23.0),
+            ("events", 900, 25, 31.0),
+            ("events", 400, 60, 5.0),
+            ("customers", 3, 120, 17.0),
+            ("parcels", 60, 90, 13.0),
+            ("tenants/42/orders", 8, 200, 41.0),
+            ("audit", 12, 45, 27.0),
+            ("vouchers", 1, 4000, 10.0),
+            ("returns", 2, 400, 20.0),
+        ] {
+            let (cluster, over) = (&cluster, &over);
+            scope.spawn(move || {
+                let mut client = cluster.connect("shop");
+                let began = Instant::now();
+                while !over.load(Relaxed) {
+                    let now = began.elapsed().as_secs_f64();
+                    let count =
+                        f64::from(size) * (1.2 + (now / f64::from(wave) * 6.0).sin()).max(0.1);
+                    client.run(&format!(
+                        "SELECT hilo_nextval('{name}') FROM generate_series(1, {})",
+                        count as i64 + 1
+                    ));
+                    thread::sleep(Duration::from_millis(pause));
+                }
+            });
+        }
+        let seen = "SELECT count(*) FROM hilo_stat_rates WHERE name = 'orders' AND since < now() - interval '62 s'";
+        wait_until("the window is full", 3 * LONG, || client.one::<i64>(seen) > 0);
+        let mut browser = open(program, &cluster, &mut client);
+        let height =
+            browser.evaluate("document.querySelector('#gaps').getBoundingClientRect().bottom + 24");
+        let clip = json!({"x": 0, "y": 0, "width": 1280, "height": height, "scale": 1});
+        browser.call(
+            "Page.captureScreenshot",
+            json!({"format": "png", "captureBeyondViewport": true, "clip": clip}),
+        )
+    });
+    let png = png["data"].as_str().expect("it is base64").to_owned();
+    let mut decode = std::process::Command::new("base64");
+    decode.arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut decoding = decode.spawn().expect("cannot start base64");
+    let mut input = decoding.stdin.take().expect("it is piped");
+    let writer = thread::spawn(move || input.write_all(png.as_bytes()));
+    let output = decoding.wait_with_output().expect("cannot decode it");
+    writer.join().expect("it does not panic").expect("cannot decode it");
+    cluster.finish();
+    output.stdout
+}
+
+/// Ends the load, also if the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}

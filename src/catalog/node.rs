@@ -1,0 +1,159 @@
+//! Who this server is among those that share sequences: the setting `hilo.node_id` says it, or Citus does.
+//!
+//! Citus gives every node a group that no other node has had, in a table that its coordinator changes when a node joins
+//! or leaves. So the group is read anew by whoever creates, renumbers or reserves, in that transaction. A node that has
+//! left has an empty list of nodes: until it joins again, nobody knows who it is.
+
+use pgrx::pg_sys;
+
+use hilo_core::node_id::NodeId;
+use hilo_core::options::Definition;
+
+use super::definitions::Sequence;
+use super::scan::Snapshot;
+use super::table::Table;
+use crate::errors::{HiloError, NoGroup};
+use crate::memory::Grow;
+use crate::{citus, gucs};
+
+/// Who this server is, as of now.
+#[derive(Clone, Copy, Debug)]
+pub struct Here {
+    pub id: i32,
+    /// Its group, if it is one of several nodes of Citus.
+    pub group: Option<i32>,
+}
+
+/// This server's node.
+///
+/// # Errors
+/// `NoGroup` if Citus is to say it and does not.
+pub fn id() -> Result<i32, HiloError> {
+    match gucs::node_id() {
+        NodeId::Unset => Ok(0),
+        NodeId::Number(id) => Ok(id),
+        NodeId::Citus => Cluster::read()?.member(),
+    }
+}
+
+/// The same; `None`: it is not known.
+pub fn known() -> Option<i32> {
+    id().ok()
+}
+
+/// The group of this node in Citus, if it has one.
+pub fn group() -> Option<i32> {
+    Cluster::read().ok()?.group
+}
+
+/// Refuses a server without an id of its own to take a place among several.
+///
+/// # Errors
+/// `NodeUnset`
+pub fn check_set(nodes: i32) -> Result<(), HiloError> {
+    match gucs::node_id() {
+        NodeId::Unset if nodes > 1 => Err(HiloError::NodeUnset(nodes)),
+        _ => Ok(()),
+    }
+}
+
+impl Here {
+    /// # Errors
+    /// `NoGroup`, and `NodeId` if the id does not fit `hilo.node_count`.
+    pub fn read() -> Result<Here, HiloError> {
+        let cluster = match citus::is_here() {
+            true => Some(Cluster::read()?),
+            false => None,
+        };
+        let id = match (gucs::node_id(), &cluster) {
+            (NodeId::Citus, Some(cluster)) => cluster.member()?,
+            _ => id()?,
+        };
+        let count = gucs::node_count();
+        if id >= count {
+            return Err(HiloError::NodeId { id, count });
+        }
+        let group = match cluster.filter(Cluster::has_several) {
+            Some(cluster) => Some(cluster.group.ok_or(HiloError::NoGroup(NoGroup::Unknown))?),
+            None => None,
+        };
+        Ok(Here { id, group })
+    }
+
+    /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values of each must be its
+    /// own: by its id, which is its group, or by the bounds of the sequence.
+    ///
+    /// # Errors
+    /// `NotTheGroup`
+    pub fn check(&self, definition: &Definition) -> Result<(), HiloError> {
+        match self.group {
+            Some(group) if group != self.id && !is_apart(definition, group) => {
+                Err(HiloError::NotTheGroup { id: self.id, group })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether this server may serve a sequence.
+///
+/// # Errors
+/// Those of [`Here::read`] and [`Here::check`].
+pub fn serves(sequence: &Sequence) -> Result<i32, HiloError> {
+    let here = Here::read()?;
+    here.check(&sequence.definition)?;
+    Ok(here.id)
+}
+
+/// Whether the bounds are those that Citus gives a sequence of core's on this node.
+fn is_apart(definition: &Definition, group: i32) -> bool {
+    let range = |group: i128| group << 48;
+    let group = i128::from(group);
+    i128::from(definition.min_value) > range(group)
+        && i128::from(definition.max_value) <= range(group + 1)
+}
+
+/// What this node of Citus knows of its cluster.
+struct Cluster {
+    group: Option<i32>,
+    groups: Vec<i32>,
+}
+
+impl Cluster {
+    fn read() -> Result<Cluster, HiloError> {
+        let (Some(local), Some(nodes)) = (citus::local_group(), citus::nodes()) else {
+            return Err(HiloError::NoGroup(NoGroup::NoCitus));
+        };
+        let group = groups(local)?.first().copied();
+        Ok(Cluster { group, groups: groups(nodes)? })
+    }
+
+    fn member(&self) -> Result<i32, HiloError> {
+        match self.group {
+            Some(group) if self.groups.contains(&group) => Ok(group),
+            Some(group) => Err(HiloError::NoGroup(NoGroup::NoMember(group))),
+            None => Err(HiloError::NoGroup(NoGroup::Unknown)),
+        }
+    }
+
+    fn has_several(&self) -> bool {
+        let first = self.group.or(self.groups.first().copied());
+        self.groups.iter().any(|group| Some(*group) != first)
+    }
+}
+
+/// What a table of Citus has in its column `groupid`.
+fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
+    // SAFETY: a look-up in a system cache, inside a transaction.
+    let column = unsafe { pg_sys::get_attnum(table, c"groupid".as_ptr()) };
+    if column <= 0 {
+        return Err(HiloError::NoGroup(NoGroup::NoCitus));
+    }
+    let mut groups = Vec::new();
+    let mut result = Ok(());
+    Table::read(table)?.scan(pg_sys::InvalidOid, &[], Snapshot::Catalog, |row| {
+        result = groups.grow(row.int4(column));
+        result.is_ok()
+    });
+    result.map(|()| groups)
+}

@@ -1,0 +1,108 @@
+//! What the report reads: the extension's own functions and views, with the caller's rights. A part that cannot be read is
+//! said to be so, and keeps nobody from the others.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use crate::catalog::name::{escape_for_message, utf8};
+use crate::catalog::{catalog_oids, privileges};
+use crate::errors::OrRaise;
+use crate::ffi;
+use crate::memory;
+use crate::sql::spi::{self, Row};
+use crate::subtransaction;
+
+/// A part of the report, or why it cannot be read.
+pub type Part<T> = Result<T, String>;
+
+pub struct Source {
+    /// The schema of the extension and a dot, in the database's encoding.
+    views: Vec<u8>,
+}
+
+impl Source {
+    pub fn new() -> Source {
+        let ids = catalog_oids().or_raise();
+        let schema = privileges::extension_schema(ids.extension).or_raise();
+        // SAFETY: catalog look-ups. The first result is null, which is checked, or a C string, as is the second.
+        let name = unsafe {
+            let name = pg_sys::get_namespace_name(schema);
+            match name.is_null() {
+                true => c"pg_catalog",
+                false => CStr::from_ptr(pg_sys::quote_identifier(name)),
+            }
+        };
+        Source { views: [name.to_bytes(), b"."].concat() }
+    }
+
+    /// The rows of a query, in which `@` stands before the names of the extension's functions and views. No user can
+    /// plant anything in its search_path.
+    pub fn rows<T>(&self, sql: &str, each: impl FnMut(Row) -> T) -> Part<Vec<T>> {
+        let sql =
+            sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&self.views[..]);
+        let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(sql, each));
+        subtransaction::run(read).map_err(|error| unreadable(*error))
+    }
+}
+
+/// Why a part cannot be read. What ends the session's statement or transaction ends the report too.
+fn unreadable(error: CaughtError) -> String {
+    use PgSqlErrorCode::*;
+    let class = |code: PgSqlErrorCode| code as i32 & 0xfff;
+    let final_ones = [
+        ERRCODE_OPERATOR_INTERVENTION,
+        ERRCODE_INSUFFICIENT_RESOURCES,
+        ERRCODE_TRANSACTION_ROLLBACK,
+    ];
+    match &error {
+        _ if final_ones.map(class).contains(&class(subtransaction::sqlstate(&error))) => {
+            error.rethrow()
+        }
+        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
+            match report.hint() {
+                Some(hint) => format!("{}. {hint}", report.message()),
+                None => report.message().to_owned(),
+            }
+        }
+        CaughtError::RustPanic { .. } => error.rethrow(),
+    }
+}
+
+/// Column `number` of a row, a text or name, in UTF-8; `None` if it is NULL.
+pub fn text(row: &Row, number: i32) -> Option<String> {
+    row.bytes(number).map(|bytes| in_utf8(&bytes))
+}
+
+/// Text of the database in UTF-8. Where there is no such text, each byte that is not ASCII appears as `\\xNN`.
+fn in_utf8(bytes: &[u8]) -> String {
+    match utf8(bytes) {
+        Some(text) => text.to_owned(),
+        None => converted(bytes).unwrap_or_else(|| escape_for_message(bytes)),
+    }
+}
+
+fn converted(bytes: &[u8]) -> Option<String> {
+    const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;
+    let size = bytes.len() * pg_sys::MAX_CONVERSION_GROWTH as usize + 1;
+    let mut into = memory::with_capacity::<u8>(size).or_raise();
+    into.resize(size, 0);
+    // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as there are, writes at most
+    // as many as there is room for, with a zero behind them, and raises no error for text that it cannot convert.
+    let read = unsafe {
+        let encoding = pg_sys::GetDatabaseEncoding();
+        let conversion = pg_sys::FindDefaultConversionProc(encoding, UTF8);
+        if conversion == pg_sys::InvalidOid {
+            return None;
+        }
+        let from = bytes.as_ptr().cast_mut();
+        let (length, size) = (bytes.len() as i32, size as i32);
+        let to = into.as_mut_ptr();
+        pg_sys::pg_do_encoding_conversion_buf(
+            conversion, encoding, UTF8, from, length, to, size, true,
+        )
+    };
+    let text = CStr::from_bytes_until_nul(&into).ok()?;
+    (read as usize == bytes.len()).then(|| text.to_string_lossy().into_owned())
+}
