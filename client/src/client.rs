@@ -10,6 +10,7 @@ use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::driver::Driver;
 use crate::engine::{self, Engine, Figures};
+use crate::fork::{self, only_here};
 use crate::sequence::Sequence;
 use crate::server::connector;
 use crate::shared::{Life, Options, Seat, Shared};
@@ -19,7 +20,7 @@ use crate::{Error, Unavailable};
 
 /// The shortest time until a lease expires: it must be longer than a round trip.
 const LEAST_TTL: Duration = Duration::from_secs(1);
-/// As long as anybody waits.
+/// As long as anybody waits, and any lease lives without a renewal.
 pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// How to make a [`Client`]; see [`Client::builder`].
@@ -46,7 +47,7 @@ impl Builder {
     }
 
     /// How long an outage of the server may last until a caller has to wait, at the rate of the last minute. Between
-    /// one and two buffers of values are in memory. Default: 30 s.
+    /// one and two buffers of values are in memory. At most a year. Default: 30 s.
     pub fn buffer(mut self, buffer: Duration) -> Builder {
         self.buffer = buffer;
         self
@@ -55,7 +56,8 @@ impl Builder {
     /// After this time without a renewal the server writes a lease off, so that those of a client that crashed need
     /// nobody to revoke them. The client renews when half of it has passed. It may serve an expired
     /// lease on, because nobody else gets its values; the rest can then no longer be returned. It is at least
-    /// a second, and should be several times [`timeout`](Self::timeout). Default: leases do not expire.
+    /// a second and at most a year, and should be several times [`timeout`](Self::timeout). Default: leases do not
+    /// expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
         self.ttl = Some(ttl);
         self
@@ -89,7 +91,7 @@ impl Builder {
     /// Connects without TLS. The runtime that this is awaited in does the client's work from then on.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if there is no connection, [`Error::NotInstalled`].
+    /// [`Error::Unreachable`] if there is no connection, [`Error::NotInstalled`], [`Error::Watch`].
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_with(NoTls).await
     }
@@ -105,15 +107,28 @@ impl Builder {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
+        let generation = fork::watch()?;
+        only_here(generation, self.connect_in(generation, tls)).await?
+    }
+
+    /// Does the same in the process of this generation.
+    async fn connect_in<T>(self, generation: u32, tls: T) -> Result<Client, Error>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
         let identity = uuid::Uuid::new_v4();
         let options = Options {
             holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl.map(|ttl| ttl.max(LEAST_TTL)),
+            ttl: self.ttl.map(|ttl| ttl.clamp(LEAST_TTL, FAR)),
             patience: self.patience,
             unavailable: self.unavailable,
             timeout: self.timeout,
         };
-        let mut settings = engine::Settings::new(self.buffer.into(), options.ttl.map(Into::into));
+        let mut settings =
+            engine::Settings::new(self.buffer.min(FAR).into(), options.ttl.map(Into::into));
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
         let mut config = self.config;
@@ -124,12 +139,13 @@ impl Builder {
         if config.get_application_name().is_none() {
             config.application_name(&self.name);
         }
-        let connector = connector(config, tls);
+        let connector = connector(config, tls, generation);
         let silent = |_| Error::Unreachable { source: None };
         let link = timeout(options.timeout, connector()).await.map_err(silent)??;
         let seed = identity.as_u128() as u64;
-        let shared = Arc::new(Shared::new(|now| Engine::new(settings, now, seed), options));
-        tokio::spawn(Driver::new(shared.clone(), connector, link).run());
+        let engine = |now| Engine::new(settings, now, seed);
+        let shared = Arc::new(Shared::new(engine, options, generation));
+        tokio::spawn(only_here(generation, Driver::new(shared.clone(), connector, link).run()));
         Ok(Client { handle: Arc::new(Handle { shared }) })
     }
 }
@@ -227,17 +243,19 @@ impl Client {
     /// [`Builder::patience`] says; they are then left open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
     pub async fn shutdown(&self) -> Result<Returned, Error> {
         let shared = self.shared();
-        shared.check_process()?;
-        let mut result = shared.result.subscribe();
-        shared.close(Life::Closing);
-        // The task keeps to patience itself, unless its runtime stands still.
-        let options = &shared.options;
-        let bound = options.patience.saturating_add(options.timeout).min(FAR);
-        match timeout(bound, result.wait_for(Option::is_some)).await {
-            Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
-            Ok(Err(_)) => Err(Error::Closed),
-            Err(_) => Err(Error::Unreachable { source: None }),
-        }
+        let closing = async {
+            let mut result = shared.result.subscribe();
+            shared.close(Life::Closing);
+            // The task keeps to patience itself, unless its runtime stands still.
+            let options = &shared.options;
+            let bound = options.patience.saturating_add(options.timeout).min(FAR);
+            match timeout(bound, result.wait_for(Option::is_some)).await {
+                Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
+                Ok(Err(_)) => Err(Error::Closed),
+                Err(_) => Err(Error::Unreachable { source: None }),
+            }
+        };
+        only_here(shared.generation, closing).await?
     }
 
     /// What the client has done so far; nothing in a fork of its process.
@@ -252,6 +270,7 @@ impl Client {
             sequences: core.seats.len() as u64,
             statements: core.counts.statements,
             failures: core.counts.failures,
+            overloads: core.counts.overloads,
             connects: core.counts.connects,
             connected: core.connected,
             ..Stats::default()

@@ -10,22 +10,23 @@ use tracing::Instrument;
 
 use crate::Error;
 use crate::client::FAR;
-use crate::engine::{Ask, NEVER, Plan};
-use crate::refusal::{is_gone, is_lack, is_refusal, is_transient};
+use crate::engine::{Ask, NEVER, Parts, Plan};
+use crate::refusal::{is_gone, is_lack, is_overload, is_refusal, is_transient};
 use crate::server::{Answer, Connector, Link, Terms};
 use crate::shared::{Core, Life, Shared};
 use crate::stats::Returned;
 
 /// How long after a statement of unknown outcome the server may still be at work on it.
 const UNKNOWN: Micros = Micros(60_000_000);
-/// How long the server may wait for a sequence that somebody holds, and for one of which that is known.
+/// How long the server may wait for a sequence that somebody holds, and where that is known.
 const RESERVE: Duration = Duration::from_secs(1);
-const TRIAL: Duration = Duration::from_millis(300);
+const TRIAL: Duration = Duration::from_millis(100);
 /// How long canceling a statement may take.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// How often a lack of the server is looked for in the parts of what a statement takes, and of what it ends.
-const LACKS: (u32, u32) = (1, 16);
+/// How often a lock is looked for in the parts of what a statement takes, which finds one of a thousand sequences, and of what
+/// it ends.
+const LACKS: (u32, u32) = (11, 16);
 
 pub struct Driver {
     pub shared: Arc<Shared>,
@@ -37,7 +38,24 @@ pub struct Driver {
     /// There may be open leases that only their holder's name can find.
     pub unsure: bool,
     pub returned: Returned,
+    /// What the server lacked last.
+    pub lack: Option<Arc<tokio_postgres::Error>>,
     _over: Over,
+}
+
+/// What was tried to carry out a plan that was refused.
+#[derive(Default)]
+struct Tries {
+    attempt: u32,
+    lacks: u32,
+    /// Which leases have ended was looked up.
+    looked: bool,
+}
+
+/// A part, and what is left to do after it.
+fn with_rest(mut part: Plan, mut parts: Parts) -> Plan {
+    part.extend(parts.rest());
+    part
 }
 
 /// What became of a part of a plan.
@@ -55,7 +73,8 @@ impl Driver {
         shared.lock().counts.connects += 1;
         let returned = Returned::default();
         let (link, _over) = (Some(link), Over(shared.clone()));
-        Driver { shared, connector, link, unknown: 0, look_at, unsure: false, returned, _over }
+        let (unknown, unsure, lack) = (0, false, None);
+        Driver { shared, connector, link, unknown, look_at, unsure, returned, lack, _over }
     }
 
     /// Works until the client is closed, and no longer than patience after that.
@@ -108,6 +127,8 @@ impl Driver {
     async fn return_all(&mut self) -> Result<Returned, Error> {
         // What was returned while it served does not count.
         self.returned = Returned::default();
+        // There may be leases of which nothing is known; all that is known goes back first.
+        self.unsure = true;
         for attempt in 0.. {
             let mut plan = {
                 let mut core = self.shared.lock();
@@ -115,7 +136,6 @@ impl Driver {
                 core.engine.plan_returns()
             };
             self.unsure |= std::mem::take(&mut self.unknown) > 0;
-            // All that is known goes back first.
             plan.sweep = plan.is_empty() && self.unsure;
             if plan.is_empty() {
                 break;
@@ -146,52 +166,72 @@ impl Driver {
             };
             return self.lost(plan, source);
         }
-        let mut parts = vec![plan];
-        let (mut attempt, mut lacks, mut looked) = (0, 0, false);
-        while let Some(part) = parts.pop() {
+        let mut parts = Parts::new(plan);
+        let mut tries = Tries::default();
+        while let Some(part) = parts.take() {
             let sent = self.shared.now();
-            let error = match self.send(&part).await {
+            match self.send(&part, tries.lacks > 0).await {
                 Outcome::Done(answer) => {
                     self.accept(part, answer, sent);
-                    continue;
+                    parts.accepted();
                 }
                 Outcome::Unknown(error) => {
-                    let mut rest = part;
-                    parts.into_iter().rev().for_each(|part| rest.extend(part));
-                    return self.cut_off(rest, error, sent);
+                    return self.cut_off(with_rest(part, parts), error, sent);
                 }
-                Outcome::Refused(error) => error,
-            };
-            lacks += u32::from(is_lack(&error));
-            let most = if part.asks.is_empty() { LACKS.1 } else { LACKS.0 };
-            if is_transient(&error) && attempt < backoff::ATTEMPTS {
-                tracing::debug!(%error, attempt, "trying again");
-                sleep(backoff::delay(attempt, self.random())).await;
-                attempt += 1;
-                parts.push(part);
-            } else if is_gone(&error) && part.asks.is_empty() && part.len() > 1 && !looked {
-                // Where one has ended, thousands may have.
-                looked = true;
-                match self.without_ended(part).await {
-                    Ok(part) => parts.push(part),
-                    Err((mut rest, error)) => {
-                        parts.into_iter().rev().for_each(|part| rest.extend(part));
-                        return self.cut_off(rest, error, sent);
+                Outcome::Refused(error) if self.has_no_room(&part, &error) => {
+                    return self.overloaded(with_rest(part, parts), error);
+                }
+                Outcome::Refused(error) => {
+                    if let Err((part, error)) = self.part(part, error, &mut parts, &mut tries).await
+                    {
+                        return self.cut_off(with_rest(part, parts), error, sent);
                     }
                 }
-            } else if part.len() <= 1 || is_lack(&error) && lacks > most {
-                self.refused(part, error, &mut parts);
-            } else {
-                let (first, second) = part.split();
-                parts.push(second);
-                parts.push(first);
             }
-            parts.retain(|part| !part.is_empty());
         }
         let mut core = self.shared.lock();
         core.engine.done();
         core.connected = true;
-        core.trouble = None;
+        core.trouble = self.lack.take();
+    }
+
+    /// Whether the server refuses a part because it has no room for all of it.
+    fn has_no_room(&self, part: &Plan, error: &tokio_postgres::Error) -> bool {
+        is_overload(error) && self.shared.lock().engine.can_take_fewer(part.asks.len())
+    }
+
+    /// The server refuses a part: tries it again, or halves of it, or takes no for an answer. Fails with what is left of the
+    /// part if the server was lost meanwhile.
+    async fn part(
+        &mut self,
+        mut part: Plan,
+        error: tokio_postgres::Error,
+        parts: &mut Parts,
+        tries: &mut Tries,
+    ) -> Result<(), (Plan, Option<tokio_postgres::Error>)> {
+        if is_transient(&error) && tries.attempt < backoff::ATTEMPTS {
+            tracing::debug!(%error, tries.attempt, "trying again");
+            sleep(backoff::delay(tries.attempt, self.random())).await;
+            tries.attempt += 1;
+            parts.again(part);
+            return Ok(());
+        }
+        if is_gone(&error) && part.asks.is_empty() && part.len() > 1 && !tries.looked {
+            // Where one has ended, thousands may have.
+            tries.looked = true;
+            part = self.without_ended(part).await?;
+            parts.again(part);
+            return Ok(());
+        }
+        tries.lacks += u32::from(is_lack(&error));
+        let most = if part.asks.is_empty() { LACKS.1 } else { LACKS.0 };
+        if part.len() > 1 && !(is_lack(&error) && tries.lacks > most) {
+            parts.halve(part);
+        } else {
+            self.refused(part, error, parts);
+            parts.found();
+        }
+        Ok(())
     }
 
     /// Nobody knows what the server has done of `rest`, which was sent at `sent` at the earliest.
@@ -266,14 +306,15 @@ impl Driver {
         Ok(())
     }
 
-    async fn send(&self, part: &Plan) -> Outcome {
+    async fn send(&self, part: &Plan, is_locked: bool) -> Outcome {
         let Some(link) = &self.link else { return Outcome::Unknown(None) };
         let options = &self.shared.options;
         let (names, is_trial): (Vec<Arc<str>>, bool) = {
             let mut core = self.shared.lock();
             core.counts.statements += 1;
             let seat = |ask: &Ask| &core.seats[ask.id.0 as usize];
-            let is_trial = part.asks.len() == 1 && seat(&part.asks[0]).lack.is_some();
+            let is_lone = part.asks.len() == 1 && seat(&part.asks[0]).lack.is_some();
+            let is_trial = is_locked || is_lone;
             (part.asks.iter().map(|ask| seat(ask).hot.name.clone()).collect(), is_trial)
         };
         let terms = Terms {
@@ -306,9 +347,9 @@ impl Drop for Over {
         self.0.close(Life::Over);
         let mut core = self.0.lock();
         core.life = Life::Over;
-        for seat in &core.seats {
-            seat.hot.changed.notify_waiters();
-        }
+        let hots: Vec<_> = core.seats.iter().map(|seat| seat.hot.clone()).collect();
+        drop(core);
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
         self.0.result.send_if_modified(|result| {
             let is_open = result.is_none();
             if is_open {

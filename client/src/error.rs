@@ -45,6 +45,12 @@ pub enum Error {
     /// This process is a fork of the one that made the client. Its values are the parent's.
     #[error("the client belongs to the parent of this process")]
     Forked,
+    /// The system does not tell this process of forks, in which values could come twice: it has no memory left for that.
+    #[error("cannot watch for forks of this process: error {code}")]
+    Watch {
+        /// The error of `pthread_atfork`.
+        code: i32,
+    },
     /// The database has no hilo with leases.
     #[error("the database has no extension hilo, or none with leases")]
     NotInstalled,

@@ -1,7 +1,12 @@
 //! Notices that the process is a fork of the one that made a client.
 
-use std::sync::Once;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::task::{Context, Poll};
+
+use crate::Error;
 
 /// How many forks lie between this process and the first one that watched.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -13,20 +18,57 @@ pub fn generation() -> u32 {
 }
 
 /// Counts forks from now on, and returns the generation.
-pub fn watch() -> u32 {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+///
+/// # Errors
+/// [`Error::Watch`] if the system does not tell of forks.
+pub fn watch() -> Result<u32, Error> {
+    static WATCHES: OnceLock<i32> = OnceLock::new();
+    let code = *WATCHES.get_or_init(|| {
         #[cfg(unix)]
         // SAFETY: the handler only changes an atomic, which is safe in a child of a process with many threads. It is
         // a function of this program, which stays where it is.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
+        return unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        #[cfg(not(unix))]
+        return 0;
     });
-    generation()
+    if code != 0 { Err(Error::Watch { code }) } else { Ok(generation()) }
 }
 
 #[cfg(unix)]
 unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
+}
+
+/// A future that belongs to the process of this generation. A fork that inherits it, perhaps with the runtime in which it
+/// was waiting, neither polls it, but gets [`Error::Forked`], nor drops it: it may hold sockets that the parent talks over,
+/// and wait for locks that threads of the parent held.
+pub fn only_here<F: Future>(generation: u32, future: F) -> OnlyHere<F> {
+    OnlyHere { generation, future: Some(Box::pin(future)) }
+}
+
+/// See [`only_here`].
+pub struct OnlyHere<F> {
+    generation: u32,
+    /// Always there, until it is dropped.
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for OnlyHere<F> {
+    type Output = Result<F::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let is_here = generation() == self.generation;
+        match &mut self.future {
+            Some(future) if is_here => future.as_mut().poll(context).map(Ok),
+            _ => Poll::Ready(Err(Error::Forked)),
+        }
+    }
+}
+
+impl<F> Drop for OnlyHere<F> {
+    fn drop(&mut self) {
+        if generation() != self.generation {
+            std::mem::forget(self.future.take());
+        }
+    }
 }

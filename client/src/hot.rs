@@ -1,22 +1,24 @@
 //! What a hit touches: the lanes of a sequence.
 //!
-//! A sequence begins with one lane. Threads that get into each other's way widen it to four lanes for each
-//! processor; each thread then has a lane of its own, with a lease of its own, so that no cache line is written by two
+//! A sequence begins with one lane. If its threads get into each other's way, the next refill takes several leases, and
+//! each thread has a lane of its own from then on, with a lease of its own: so no cache line is written by two
 //! of them, and what is not used can still be returned value by value.
 
-use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hilo_core::key_format::Frame;
-use hilo_core::lane::Lane;
+use hilo_core::lane::{Lane, Took};
 use tokio::sync::Notify;
 
 use crate::engine::Id;
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
-/// A sequence is widened when one of its lanes has seen this many lost races.
+/// The threads of a sequence are in each other's way when its only lane has seen this many lost races in one filling, and at
+/// least one for each so many values.
 const RACES: u32 = 64;
+const TAKEN: u32 = 64;
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Hot {
     lane: Padded<Lane>,
     /// Which part of a thread's number says which lane is its own.
     mask: AtomicU32,
+    /// Its threads have been in each other's way.
+    crowded: AtomicBool,
     /// The generation of the process that may take.
     pub generation: u32,
     pub id: Id,
@@ -35,8 +39,8 @@ pub struct Hot {
     pub name: Arc<str>,
     /// Values have come, or an error.
     pub changed: Notify,
-    /// How keys look; none until the first lease has said it.
-    keys: RwLock<Option<Arc<Keys>>>,
+    /// How keys look; none until the first lease has said it. Whoever holds the lock takes values of no other kind.
+    keys: RwLock<Option<Keys>>,
 }
 
 /// How keys of a sequence look, and from what that was made.
@@ -61,6 +65,7 @@ impl Hot {
         Hot {
             lane: Padded::default(),
             mask: AtomicU32::new(0),
+            crowded: AtomicBool::new(false),
             generation,
             id,
             more: OnceLock::new(),
@@ -88,13 +93,21 @@ impl Hot {
         }
     }
 
-    /// How keys look.
-    pub fn keys(&self) -> Option<Arc<Keys>> {
-        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    /// Takes from any lane, this thread's first; also says from which.
+    pub fn take(&self, count: u32) -> Option<(Took, usize)> {
+        let (own, lanes) = (self.own(), self.lanes());
+        let from = |number| self.lane(number).take(count).map(|took| (took, number));
+        (0..lanes).map(|step| (own + step) % lanes).find_map(from)
     }
 
-    pub fn set_keys(&self, keys: Keys) {
-        *self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Arc::new(keys));
+    /// How keys look, as long as the guard lives. Whoever has it must not wait for the lock of the client.
+    pub fn keys(&self) -> RwLockReadGuard<'_, Option<Keys>> {
+        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The same, to change it.
+    pub fn keys_mut(&self) -> RwLockWriteGuard<'_, Option<Keys>> {
+        self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub fn lanes(&self) -> usize {
@@ -117,17 +130,55 @@ impl Hot {
         }
     }
 
-    /// Widens the sequence if its threads are in each other's way. Returns how many lanes it has then, if it did.
-    pub fn widen(&self) -> Option<usize> {
-        if self.mask.load(Relaxed) != 0 || self.lane.0.lost() < RACES {
-            return None;
-        }
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        // More than processors, so that two threads that run at the same time seldom share one.
-        let lanes = (4 * processors).next_power_of_two().clamp(2, MOST_LANES);
-        let more = || (1..lanes).map(|_| Padded::default()).collect();
-        self.more.get_or_init(more);
+    /// Whether its threads are in each other's way in its only lane. Says so once.
+    pub fn is_crowded(&self) -> bool {
+        let (races, taken) = self.lane.0.races();
+        self.mask.load(Relaxed) == 0 && is_crowd(races, taken) && !self.crowded.swap(true, Relaxed)
+    }
+
+    /// Gives each thread a lane of its own, if it has none yet.
+    pub fn widen(&self) {
+        let lanes = most_lanes();
+        self.more.get_or_init(|| (1..lanes).map(|_| Padded::default()).collect());
         self.mask.store(lanes as u32 - 1, Release);
-        Some(lanes)
+    }
+}
+
+/// How many lanes a sequence has that is wide: more than processors, so that two threads that run at the same time seldom
+/// share one.
+pub fn most_lanes() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    (4 * processors).next_power_of_two().clamp(2, MOST_LANES)
+}
+
+fn is_crowd(races: u32, taken: u32) -> bool {
+    races >= RACES.max(taken / TAKEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A race now and then, over millions of values, is no reason to take more leases.
+    #[test]
+    fn a_crowd_is_measured_by_what_was_taken() {
+        assert!(!is_crowd(0, 0) && !is_crowd(63, 100), "too few to tell");
+        assert!(is_crowd(64, 100) && is_crowd(1_000, 64_000));
+        assert!(!is_crowd(999, 64_000) && !is_crowd(100_000, 16_000_000));
+    }
+
+    /// Leases for several lanes are asked for once, and threads keep to the one lane until they have come.
+    #[test]
+    fn a_sequence_is_widened_once() {
+        let hot = Hot::new(Id(0), "s".into(), 0);
+        assert!(!hot.is_crowded());
+        assert_eq!((hot.own(), hot.lanes()), (0, 1));
+        hot.widen();
+        hot.widen();
+        assert_eq!(hot.lanes(), most_lanes());
+        assert!(hot.own() < most_lanes());
+        hot.lane(hot.own()).fill(10, 1, 10);
+        assert_eq!(hot.take(3).map(|(took, number)| (took.first, number)), Some((1, hot.own())));
+        assert_eq!(hot.left(), 7);
     }
 }

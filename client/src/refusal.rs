@@ -19,10 +19,17 @@ pub fn is_transient(error: &tokio_postgres::Error) -> bool {
     code.starts_with("40") || code == "57014"
 }
 
-/// Whether the server would lease values if it could: callers wait on. A lock, or a lack of resources.
+/// Whether the server would do what it was asked for if it could: callers wait on. A lock, or a lack of resources.
 pub fn is_lack(error: &tokio_postgres::Error) -> bool {
     let code = error.code().map_or("", SqlState::code);
-    code.starts_with("53") || ["55P03", "54000", "57014"].contains(&code)
+    is_overload(error) || ["55P03", "57014"].contains(&code)
+}
+
+/// Whether the server has no room for a statement, whatever it is for: too many leases are in open transactions, or it
+/// lacks resources.
+pub fn is_overload(error: &tokio_postgres::Error) -> bool {
+    let code = error.code().map_or("", SqlState::code);
+    code.starts_with("53") || code == "54000"
 }
 
 /// Whether the lease has ended, or the sequence is no more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hilo_core::numbers::Monotonic;
 
 use crate::driver::Driver;
-use crate::engine::{Ask, Lease, Plan};
+use crate::engine::{Ask, Lease, Parts, Plan, Return};
 use crate::hot::{Hot, Keys};
 use crate::refusal::{is_gone, is_lack};
 use crate::sequence::keys;
@@ -45,74 +45,73 @@ impl Driver {
             core.engine.granted(ask, lease, granted.suggested);
             changed.push(hot);
         }
-        let serving = core.life == Life::Serving;
-        for hot in changed {
-            if serving {
-                core.fill(&hot, 0, now);
-                core.check(&hot, now);
+        if core.life == Life::Serving {
+            for hot in &changed {
+                if core.engine.is_spread(hot.id) {
+                    hot.widen();
+                }
+                core.fill(hot, 0, now);
+                core.check(hot, now);
             }
-            hot.changed.notify_waiters();
+        } else {
+            // Nobody may find it.
+            core.engine.give_back_all(now);
         }
+        drop(core);
+        changed.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
-    /// The server refuses a part: its one call, or what it lacks something for. What the other `parts` ask for the same
-    /// sequences is not asked for either.
-    pub fn refused(&mut self, part: Plan, source: tokio_postgres::Error, parts: &mut [Plan]) {
-        let now = self.shared.now();
+    /// The server refuses a part: its one call, or what it lacks something for. What is left of the plan asks for the same
+    /// sequences no more.
+    pub fn refused(&mut self, part: Plan, source: tokio_postgres::Error, parts: &mut Parts) {
         let (lack, gone) = (is_lack(&source), is_gone(&source));
-        let mut core = self.shared.lock();
-        for back in part.returns {
-            if gone && back.tried {
-                // It ended then, although the answer was lost.
-                continue;
-            }
+        // What has ended when it was sent before needs no word.
+        for back in part.returns.iter().filter(|back| !(gone && back.tried)) {
             tracing::warn!(lease = %back.token, error = %source, "a lease cannot be returned");
-            if !gone && !lack && core.life != Life::Serving {
-                self.returned.refused += 1;
-                self.unsure = true;
-            } else if !gone {
-                core.engine.return_later(back, now);
-            }
+        }
+        for (_, token) in &part.renewals {
+            tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
+        }
+        if part.sweep {
+            tracing::warn!(error = %source, "leases of which nothing is known cannot be revoked");
+            self.unsure = lack;
+        }
+        let now = self.shared.now();
+        let mut core = self.shared.lock();
+        let (later, ended): (Vec<Return>, Vec<Return>) =
+            part.returns.into_iter().partition(|_| !gone && (lack || core.life == Life::Serving));
+        core.engine.return_later(later, now);
+        if !gone && !ended.is_empty() {
+            self.returned.refused += ended.len() as u64;
+            self.unsure = true;
         }
         for (id, token) in part.renewals {
-            tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
             match gone {
                 true => core.engine.not_renewed(id, token),
                 false => core.engine.renew_later(now),
             }
         }
-        if part.sweep {
-            self.unsure = lack;
-        }
         let source = Arc::new(source);
-        let mut refused = HashSet::new();
-        for ask in part.asks {
-            if !refused.insert(ask.id) {
-                core.engine.ask_again(ask);
-                continue;
-            }
-            core.engine.refused(ask, now);
-            let name = core.seat(ask.id).hot.name.clone();
-            let error = Error::Refused { sequence: name, source: source.clone() };
+        if lack {
+            self.lack = Some(source.clone());
+        }
+        let refused = refuse(&mut core, part.asks, &source, parts, now);
+        drop(core);
+        for (hot, error) in refused {
             tracing::warn!(%error, source = %source, "no lease");
-            let seat = core.seat(ask.id);
-            seat.errors += 1;
-            seat.lack = lack.then(|| source.clone());
-            seat.refusal = (!lack).then_some(error);
-            seat.refusals += u64::from(!lack);
-        }
-        for part in parts {
-            let (of_refused, others) =
-                part.asks.drain(..).partition(|ask| refused.contains(&ask.id));
-            part.asks = others;
-            let of_refused: Vec<Ask> = of_refused;
-            of_refused.into_iter().for_each(|ask| core.engine.ask_again(ask));
-        }
-        for id in refused {
-            let hot = core.seat(id).hot.clone();
-            core.check(&hot, now);
             hot.changed.notify_waiters();
         }
+    }
+
+    /// The server has no room for a plan, and has done nothing of it.
+    pub fn overloaded(&mut self, plan: Plan, source: tokio_postgres::Error) {
+        tracing::warn!(error = %source, leases = plan.asks.len(), "the server has no room");
+        let now = self.shared.now();
+        let mut core = self.shared.lock();
+        core.connected = true;
+        core.trouble = Some(Arc::new(source));
+        core.counts.overloads += 1;
+        core.engine.overloaded(plan, now);
     }
 
     /// The server was not reached, or nobody knows what it did.
@@ -125,12 +124,47 @@ impl Driver {
         core.trouble = trouble.or(core.trouble.take());
         core.counts.failures += 1;
         core.engine.lost(plan, now);
-        if self.shared.options.unavailable == Unavailable::Fail {
-            for seat in &core.seats {
-                seat.hot.changed.notify_waiters();
-            }
-        }
+        let fails = self.shared.options.unavailable == Unavailable::Fail;
+        let hots = core.seats.iter().filter(|_| fails).map(|seat| seat.hot.clone());
+        let hots: Vec<Arc<Hot>> = hots.collect();
+        drop(core);
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
+}
+
+/// The server refuses the first lease of each sequence that is asked for. Returns these sequences.
+fn refuse(
+    core: &mut Core,
+    asks: Vec<Ask>,
+    source: &Arc<tokio_postgres::Error>,
+    parts: &mut Parts,
+    now: Monotonic,
+) -> Vec<(Arc<Hot>, Error)> {
+    let lack = is_lack(source);
+    let mut refused = HashSet::new();
+    let mut all = Vec::new();
+    for ask in asks {
+        if !refused.insert(ask.id) {
+            core.engine.ask_again(ask);
+            continue;
+        }
+        core.engine.refused(ask, now);
+        let seat = core.seat(ask.id);
+        let error = Error::Refused { sequence: seat.hot.name.clone(), source: source.clone() };
+        seat.errors += 1;
+        seat.lack = lack.then(|| source.clone());
+        seat.refusal = (!lack).then(|| error.clone());
+        seat.refusals += u64::from(!lack);
+        all.push((seat.hot.clone(), error));
+    }
+    for part in parts.plans_mut() {
+        let of_refused = part.asks.extract_if(.., |ask| refused.contains(&ask.id));
+        of_refused.for_each(|ask| core.engine.ask_again(ask));
+    }
+    for (hot, _) in &all {
+        core.check(hot, now);
+    }
+    all
 }
 
 /// Notes how keys look from this lease on, before it is served. What is left of leases whose keys look different goes
@@ -140,16 +174,17 @@ fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let first = hilo_core::lane::value(granted.last, granted.increment, granted.count as u32);
     // The bounds are the server's; a negative value among these says enough.
     let least = first.min(granted.last);
-    let known = hot.keys();
     let fits = |keys: &Keys| {
         let look = keys.format == *format && keys.prefix == *prefix;
         look && (least >= 0 || keys.least < 0)
     };
-    if known.as_deref().is_some_and(fits) {
+    if hot.keys().as_ref().is_some_and(fits) {
         return;
     }
+    // Nobody takes a value for a key of the old kind from now on, nor one of the new kind before it is known.
+    let mut known = hot.keys_mut();
     if known.is_some() {
         core.retire(hot, now);
     }
-    hot.set_keys(keys(&hot.name, format, prefix, least));
+    *known = Some(keys(&hot.name, format, prefix, least));
 }

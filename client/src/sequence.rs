@@ -7,11 +7,12 @@ use hilo_core::key_format::KeyFormat;
 use hilo_core::lane::Took;
 use tokio::time::timeout_at;
 
+use crate::Error;
 use crate::client::{FAR, Handle};
-use crate::hot::{Hot, Keys};
+use crate::fork::{self, only_here};
+use crate::hot::{self, Hot, Keys};
 use crate::shared::{Life, Shared};
 use crate::waiting::{Ticket, Waiter};
-use crate::{Error, fork};
 
 /// The most values of one lease.
 const MOST: i64 = 1_000_000_000;
@@ -88,9 +89,7 @@ impl Sequence {
         }
         let own = self.hot.own();
         let took = self.hot.lane(own).take(1)?;
-        if took.low | took.contended {
-            self.noticed(took, own);
-        }
+        self.look_after(took, own);
         Some(took.first)
     }
 
@@ -162,22 +161,26 @@ impl Sequence {
     /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's prefix.
     pub async fn next_key(&self) -> Result<String, Error> {
         self.shared().check_process()?;
-        loop {
-            let Some(keys) = self.hot.keys() else {
-                self.warm_up(Waiter::new(self)?).await?;
-                continue;
-            };
-            // If they cannot be made, no value is used up.
-            let frame = keys.frame.as_ref().map_err(Error::clone)?;
-            let value = self.next().await?;
-            // While they change, nobody knows of which kind the value is: it is not used.
-            if self.hot.keys().is_some_and(|now| Arc::ptr_eq(&now, &keys)) {
-                let mut buffer = [0; 20];
-                let bytes = frame.key(value, &mut buffer).concat();
-                return String::from_utf8(bytes)
-                    .map_err(|_| Error::Answer("a key that is not UTF-8"));
-            }
+        if let Some(key) = self.take_key()? {
+            return Ok(key);
         }
+        let waiter = Waiter::new(self)?;
+        self.until(|| waiter.look(|| self.take_key())).await
+    }
+
+    /// A value that is in memory, as a key. No lease whose keys look different is served before it has its value.
+    fn take_key(&self) -> Result<Option<String>, Error> {
+        self.fill_own();
+        let keys = self.hot.keys();
+        let Some(known) = keys.as_ref() else { return Ok(None) };
+        // If they cannot be made, no value is used up.
+        let frame = known.frame.as_ref().map_err(Error::clone)?;
+        let Some((took, number)) = self.hot.take(1) else { return Ok(None) };
+        let bytes = frame.key(took.first, &mut [0; 20]).concat();
+        drop(keys);
+        self.look_after(took, number);
+        let key = String::from_utf8(bytes);
+        key.map(Some).map_err(|_| Error::Answer("a key that is not UTF-8"))
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -196,40 +199,51 @@ impl Sequence {
         Error::Timeout { sequence: self.hot.name.clone(), waited, source }
     }
 
+    /// Does what there is to do after values were taken from a lane.
+    #[inline(always)]
+    fn look_after(&self, took: Took, number: usize) {
+        if took.low | took.contended {
+            self.noticed(took, number);
+        }
+    }
+
     /// A lane is low, or its threads get into each other's way.
     #[cold]
     fn noticed(&self, took: Took, number: usize) {
-        let widened = if took.contended { self.hot.widen() } else { None };
-        if !took.low && widened.is_none() {
+        let crowded = took.contended && self.hot.is_crowded();
+        if !took.low && !crowded {
             return;
         }
         let shared = self.shared();
         let mut core = shared.lock();
-        if let Some(lanes) = widened {
-            core.engine.set_lanes(self.hot.id, lanes as u16);
+        if crowded {
+            core.engine.set_lanes(self.hot.id, hot::most_lanes() as u16);
         }
         shared.turn(&mut core, &self.hot, number);
     }
 
     /// Takes from any lane, this thread's first.
     pub(crate) fn search_lanes(&self, count: u32) -> Option<Took> {
-        let (own, lanes) = (self.hot.own(), self.hot.lanes());
-        (0..lanes).map(|step| (own + step) % lanes).find_map(|number| {
-            let took = self.hot.lane(number).take(count)?;
-            if took.low | took.contended {
-                self.noticed(took, number);
-            }
-            Some(took)
-        })
+        let (took, number) = self.hot.take(count)?;
+        self.look_after(took, number);
+        Some(took)
+    }
+
+    /// Fills this thread's lane if it is empty, unless that means to wait.
+    fn fill_own(&self) {
+        let (shared, own) = (self.shared(), self.hot.own());
+        if self.hot.lane(own).left() == 0
+            && let Ok(mut core) = shared.core.try_lock()
+        {
+            shared.turn(&mut core, &self.hot, own);
+        }
     }
 
     /// This thread's lane is empty: fills it, or takes from another one.
     #[cold]
     fn search(&self, count: u32) -> Result<Option<Took>, Error> {
         let shared = self.shared();
-        if let Ok(mut core) = shared.core.try_lock() {
-            shared.turn(&mut core, &self.hot, self.hot.own());
-        }
+        self.fill_own();
         if let Some(took) = self.search_lanes(count) {
             return Ok(Some(took));
         }
@@ -251,7 +265,8 @@ impl Sequence {
             return Ok(value);
         }
         let waiter = Waiter::new(self)?;
-        self.until(|| waiter.look()).await
+        let value = || Ok(self.search_lanes(1).map(|took| took.first));
+        self.until(|| waiter.look(value)).await
     }
 
     /// Waits until a value is in memory, without taking it.
@@ -262,17 +277,24 @@ impl Sequence {
     /// Waits until `look` finds something; it looks again when something has come, or was refused.
     async fn until<T>(&self, look: impl Fn() -> Result<Option<T>, Error>) -> Result<T, Error> {
         let deadline = self.deadline();
-        loop {
-            let changed = self.hot.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = look()? {
-                return Ok(found);
+        let waiting = async {
+            let mut waits = false;
+            loop {
+                let changed = self.hot.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if let Some(found) = look()? {
+                    return Ok(found);
+                }
+                if !std::mem::replace(&mut waits, true) {
+                    self.shared().lock().seat(self.hot.id).waits += 1;
+                }
+                if timeout_at(deadline, changed).await.is_err() {
+                    return Err(self.timed_out());
+                }
             }
-            if timeout_at(deadline, changed).await.is_err() {
-                return Err(self.timed_out());
-            }
-        }
+        };
+        only_here(self.hot.generation, waiting).await?
     }
 }
 

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::engine::{End, Plan};
+use crate::fork::only_here;
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, Error>> + Send>>;
 
@@ -22,8 +23,8 @@ type Canceling = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> 
 /// Makes connections to the server that a client was built for.
 pub type Connector = Box<dyn Fn() -> Connecting + Send + Sync>;
 
-/// How to connect to `config` with `tls`.
-pub fn connector<T>(config: Config, tls: T) -> Connector
+/// How to connect to `config` with `tls`, in the process of this generation.
+pub fn connector<T>(config: Config, tls: T, generation: u32) -> Connector
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
     T::Stream: Send,
@@ -34,17 +35,18 @@ where
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
             let (client, connection) = config.connect(tls.clone()).await.map_err(unreachable)?;
-            let task = tokio::spawn(async move {
+            let talk = async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "the connection has ended");
                 }
-            });
+            };
+            let task = Guard(tokio::spawn(only_here(generation, talk)));
             let token = client.cancel_token();
             let cancel = move || -> Canceling {
                 let (token, tls) = (token.clone(), tls.clone());
                 Box::pin(async move { token.cancel_query(tls).await })
             };
-            Link::new(client, Guard(task), Box::new(cancel)).await
+            Link::new(client, task, Box::new(cancel)).await
         })
     })
 }
@@ -54,7 +56,7 @@ fn unreachable(source: tokio_postgres::Error) -> Error {
 }
 
 /// Ends the connection with its link.
-struct Guard(JoinHandle<()>);
+struct Guard(JoinHandle<Result<(), Error>>);
 
 impl Drop for Guard {
     fn drop(&mut self) {

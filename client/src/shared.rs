@@ -1,7 +1,8 @@
 //! What the handles of a client and its task share.
 //!
 //! One lock ([`Shared::core`]) guards the engine and the list of sequences. A hit takes no lock; whoever empties a lane, or
-//! goes below its mark, does. Nothing waits under it.
+//! goes below its mark, does. Under it nothing waits, and nobody else's code is called: callers are woken, and events
+//! reported, after it. The lock of a sequence's keys comes after it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -46,7 +47,7 @@ pub struct Core {
     pub by_name: HashMap<Arc<str>, Id>,
     pub life: Life,
     pub connected: bool,
-    /// Why the server cannot be reached.
+    /// Why the server cannot be reached, or has last not done what it was asked for.
     pub trouble: Option<Arc<tokio_postgres::Error>>,
     pub counts: Counts,
 }
@@ -77,11 +78,16 @@ pub enum Life {
 pub struct Counts {
     pub statements: u64,
     pub failures: u64,
+    pub overloads: u64,
     pub connects: u64,
 }
 
 impl Shared {
-    pub fn new(engine: impl FnOnce(Monotonic) -> Engine, options: Options) -> Shared {
+    pub fn new(
+        engine: impl FnOnce(Monotonic) -> Engine,
+        options: Options,
+        generation: u32,
+    ) -> Shared {
         let engine = engine(Monotonic(0));
         let core = Core {
             engine,
@@ -97,7 +103,7 @@ impl Shared {
             poke: Notify::new(),
             closed: Notify::new(),
             start: Instant::now(),
-            generation: fork::watch(),
+            generation,
             options,
             result: watch::Sender::new(None),
         }
@@ -184,12 +190,12 @@ impl Shared {
         }
         core.life = life;
         let hots: Vec<Arc<Hot>> = core.seats.iter().map(|seat| seat.hot.clone()).collect();
-        for hot in hots {
-            core.retire(&hot, now);
-            hot.changed.notify_waiters();
+        for hot in &hots {
+            core.retire(hot, now);
         }
         core.engine.give_back_all(now);
         drop(core);
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
         self.poke.notify_one();
         self.closed.notify_one();
     }

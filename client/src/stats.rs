@@ -48,6 +48,8 @@ pub struct Stats {
     pub statements: u64,
     /// How often the server could not be reached, or did not answer.
     pub failures: u64,
+    /// Statements for which the server had no room: they were sent again, in smaller parts.
+    pub overloads: u64,
     /// Connections made.
     pub connects: u64,
     /// Whether the last attempt to reach the server has succeeded.

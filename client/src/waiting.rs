@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::engine::Lease;
 use crate::sequence::Sequence;
-use crate::shared::Core;
+use crate::shared::{Core, Life};
 
 /// A caller who waits for a range. If it gives up, what has come for it is for others.
 pub struct Ticket<'a> {
@@ -20,9 +20,7 @@ impl<'a> Ticket<'a> {
             return Err(error);
         }
         let number = core.engine.wait_for_range(id, count, shared.now());
-        let seat = core.seat(id);
-        seat.waits += 1;
-        let refusals = seat.refusals;
+        let refusals = core.seat(id).refusals;
         drop(core);
         shared.poke.notify_one();
         Ok(Ticket { sequence, number, refusals })
@@ -40,9 +38,15 @@ impl<'a> Ticket<'a> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let shared = self.sequence.shared();
-        if shared.check_process().is_ok() {
-            shared.lock().engine.forget_range(self.number);
+        let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
+        if shared.check_process().is_err() {
+            return;
+        }
+        let mut core = shared.lock();
+        if core.engine.forget_range(self.number) {
+            shared.turn(&mut core, hot, hot.own());
+            drop(core);
+            hot.changed.notify_waiters();
         }
     }
 }
@@ -68,18 +72,16 @@ impl<'a> Waiter<'a> {
             return Err(error);
         }
         core.engine.wait(hot.id, true);
-        let seat = core.seat(hot.id);
-        seat.waits += 1;
-        let refusals = seat.refusals;
+        let refusals = core.seat(hot.id).refusals;
         shared.turn(core, hot, hot.own());
         Ok(Waiter { sequence, refusals })
     }
 
-    /// A value, if one has come. The refusal, if the server has refused since the caller began to wait.
-    pub fn look(&self) -> Result<Option<i64>, Error> {
+    /// What `take` finds, if something has come. The refusal, if the server has refused since the caller began to wait.
+    pub fn look<T>(&self, take: impl Fn() -> Result<Option<T>, Error>) -> Result<Option<T>, Error> {
         loop {
-            if let Some(took) = self.sequence.search_lanes(1) {
-                return Ok(Some(took.first));
+            if let Some(taken) = take()? {
+                return Ok(Some(taken));
             }
             if !self.is_served()? {
                 return Ok(None);
@@ -93,7 +95,7 @@ impl<'a> Waiter<'a> {
         let mut core = shared.lock();
         // Others may have been faster.
         shared.turn(&mut core, hot, hot.own());
-        if core.left(hot, shared.now()) > 0 {
+        if core.life == Life::Serving && core.left(hot, shared.now()) > 0 {
             return Ok(true);
         }
         shared.obstacle(&core, hot, self.refusals).map_or(Ok(false), Err)

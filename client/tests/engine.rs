@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Settings};
+use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Parts, Plan, Purpose, Settings};
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
@@ -446,7 +446,7 @@ fn a_return_that_is_blocked_holds_up_nothing() {
         // Housekeeping may have nothing to say.
         let Some(plan) = world.plan(now) else { continue };
         assert_eq!((plan.returns.len(), plan.len()), (1, 1), "{plan:?}");
-        world.engine.return_later(plan.returns[0], now);
+        world.engine.return_later(plan.returns, now);
         world.engine.done();
         tries.push(now.0 / SECOND);
     }
@@ -474,18 +474,128 @@ fn a_surplus_is_given_back() {
     assert_eq!(world.left(0, at(600.0)), 100_082);
 }
 
-/// A sequence with several lanes takes a lease for each.
+/// A sequence with several lanes takes a lease for each with its next refill, and none that is tiny.
 #[test]
 fn each_lane_has_a_lease() {
+    for (rate, leases) in [(1, 1..5), (1_000, 64..65)] {
+        let mut world = World::new(1, None);
+        world.begin(at(0.0));
+        world.engine.set_lanes(Id(0), 64);
+        world.engine.check(Id(0), at(1.0), world.lanes[0]);
+        assert!(world.engine.due() > at(2.0), "what is there is used first");
+        assert!(!world.engine.is_spread(Id(0)));
+        let mut asks = 0;
+        for step in 1..600 {
+            let now = at(step as f64);
+            let count = rate.min(world.left(0, now) - 1);
+            world.take(0, count, now);
+            if let Some(plan) = world.plan(now) {
+                assert!(
+                    plan.asks.len() < 2 || plan.asks.iter().all(|ask| ask.count >= 32),
+                    "{plan:?}"
+                );
+                asks = plan.asks.len().max(asks);
+                world.carry_out(&plan, now);
+            }
+        }
+        assert!(leases.contains(&asks), "{asks} at {rate}");
+    }
+}
+
+/// A server that has no room for a statement gets smaller ones, later and later, and larger ones again when it has. Nothing
+/// is asked for by itself, and nothing is forgotten.
+#[test]
+fn a_server_without_room_gets_smaller_statements() {
+    let mut world = World::new(1_000, None);
+    for number in 0..1_000 {
+        world.engine.want(Id(number));
+        world.engine.check(Id(number), at(0.0), 0);
+    }
+    let used_up = world.lease(10, NEVER);
+    world.engine.give_back(used_up, 0, at(0.0));
+    let mut now = at(0.0);
+    let mut sizes = Vec::new();
+    for attempt in 0..12 {
+        now = Monotonic(world.engine.due().0.max(now.0));
+        assert!(now <= at(f64::from(attempt)), "{now}");
+        let plan = world.plan(now).expect("they are wanted");
+        assert_eq!((plan.returns.len(), plan.returns[0].tried), (1, false), "it was not done");
+        sizes.push(plan.asks.len());
+        assert_eq!(world.engine.can_take_fewer(plan.asks.len()), plan.asks.len() > 2);
+        world.engine.overloaded(plan, now);
+    }
+    assert_eq!(sizes, [1_000, 500, 250, 125, 62, 31, 15, 7, 3, 2, 2, 2]);
+    let mut statements = 0;
+    while world.lanes.contains(&0) {
+        now = Monotonic(world.engine.due().0.max(now.0));
+        if let Some(plan) = world.plan(now) {
+            world.carry_out(&plan, now);
+            statements += 1;
+        }
+    }
+    assert!(statements <= 60, "{statements}");
+    assert_eq!(world.engine.plan_returns().returns, []);
+}
+
+/// Times that are longer than a clock can count are as long as it can.
+#[test]
+fn no_time_overflows() {
+    let settings = Settings::new(Micros(i64::MAX), Some(Micros(i64::MAX)));
     let mut world = World::new(1, None);
+    world.engine = Engine::new(settings, at(0.0), 1);
+    world.engine.register();
     world.begin(at(0.0));
-    world.engine.set_lanes(Id(0), 4);
-    world.engine.check(Id(0), at(1.0), world.lanes[0]);
-    let due = world.engine.due();
-    assert!(due <= at(1.1), "{due}");
-    let plan = world.plan(at(1.1)).expect("three lanes have none");
-    assert_eq!(plan.asks.len(), 4);
-    assert!(plan.asks.iter().all(|ask| ask.count >= 32), "{plan:?}");
+    for step in 1..100 {
+        let now = at(step as f64);
+        let count = world.left(0, now) / 2;
+        world.take(0, count, now);
+        if let Some(plan) = world.plan(now) {
+            world.carry_out(&plan, now);
+        }
+    }
+    assert!(world.left(0, at(100.0)) > 0);
+}
+
+/// Has a server that refuses these sequences carry out a plan in parts. Returns which were leased, which were found, and
+/// how many statements it took.
+fn search(plan: Plan, refused: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
+    let mut parts = Parts::new(plan);
+    let (mut leased, mut found, mut statements) = (Vec::new(), Vec::new(), 0);
+    while let Some(part) = parts.take() {
+        statements += 1;
+        let ids = part.asks.iter().map(|ask| ask.id.0);
+        if !ids.clone().any(|id| refused.contains(&id)) {
+            leased.extend(ids);
+            parts.accepted();
+        } else if part.len() > 1 {
+            parts.halve(part);
+        } else {
+            found.extend(ids);
+            parts.found();
+        }
+    }
+    leased.sort_unstable();
+    found.sort_unstable();
+    (leased, found, statements)
+}
+
+/// One call that the server refuses is found in the logarithm of their number; if it refuses them all, in two statements for
+/// each.
+#[test]
+fn what_is_refused_is_found_soon() {
+    let plan =
+        |count| Plan { asks: (0..count).map(|id| stock(id, 1)).collect(), ..Plan::default() };
+    for bad in [0, 1, 333, 499, 500, 998, 999] {
+        let (leased, found, statements) = search(plan(1_000), &[bad]);
+        assert_eq!((leased.len(), found), (999, vec![bad]));
+        assert!(statements <= 1 + 10 + 2, "{statements} for {bad}");
+    }
+    let all: Vec<u32> = (0..100).collect();
+    let (leased, found, statements) = search(plan(100), &all);
+    assert_eq!((leased.len(), found), (0, all));
+    assert!(statements <= 200 + 7, "{statements}");
+    let (leased, found, _) = search(plan(50), &[0, 7, 8, 49]);
+    assert_eq!((leased.len(), found), (46, vec![0, 7, 8, 49]));
 }
 
 /// A plan that is refused is done in parts: what it takes, and what it ends, and halves of these.

@@ -30,7 +30,8 @@ pub struct Lane {
     increment: AtomicI64,
     /// A taker that goes below this says so. Only a hint: it may belong to another filling.
     mark: AtomicU32,
-    /// How often a taker lost the race for the word.
+    /// How many values the filling had, and how often a taker of it lost the race for the word. Only hints, too.
+    filled: AtomicU32,
     lost: AtomicU32,
 }
 
@@ -54,6 +55,7 @@ impl Lane {
             last: AtomicI64::new(0),
             increment: AtomicI64::new(0),
             mark: AtomicU32::new(0),
+            filled: AtomicU32::new(0),
             lost: AtomicU32::new(0),
         }
     }
@@ -101,6 +103,8 @@ impl Lane {
         assert!((1..=MOST).contains(&count), "{count} values do not fit");
         self.last.store(last, Release);
         self.increment.store(increment, Release);
+        self.filled.store(count as u32, Relaxed);
+        self.lost.store(0, Relaxed);
         self.word.store((word & !LEFT).wrapping_add(FILLING) | count as u64, Release);
     }
 
@@ -120,9 +124,10 @@ impl Lane {
         self.mark.store(mark.clamp(0, MOST) as u32, Relaxed);
     }
 
-    /// How often a taker lost the race for the word, since the start; it wraps.
-    pub fn lost(&self) -> u32 {
-        self.lost.load(Relaxed)
+    /// How often takers of this filling lost a race for the word, and how many values they took.
+    pub fn races(&self) -> (u32, u32) {
+        let taken = self.filled.load(Relaxed).saturating_sub(self.left() as u32);
+        (self.lost.load(Relaxed), taken)
     }
 }
 

@@ -9,6 +9,7 @@
 //! paced, and each takes along the sequences that are near their threshold.
 
 mod outcome;
+mod parts;
 mod plan;
 mod supply;
 
@@ -20,6 +21,7 @@ use hilo_core::numbers::{Micros, Monotonic};
 use hilo_core::policy;
 use uuid::Uuid;
 
+pub use parts::Parts;
 pub use plan::{Ask, End, Plan, Purpose, Return};
 use supply::{Risk, Supply};
 
@@ -29,8 +31,11 @@ pub const NEVER: Monotonic = Monotonic(i64::MAX);
 /// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can not wait for its turn.
 const URGENT: i64 = SECOND / 50;
 /// The most leases that one statement takes: a server has room for 16,384 in open transactions, those of other clients
-/// included.
+/// included. It takes fewer after the server had no room for it, but at least so many.
 const MOST_ASKS: usize = 1_000;
+const LEAST_ASKS: usize = 2;
+/// The longest times that the engine counts with: a year.
+const LONGEST: i64 = 365 * 86_400 * SECOND;
 /// The most leases that one statement returns or renews.
 const MOST_ENDS: usize = 10_000;
 
@@ -83,6 +88,8 @@ pub struct Settings {
 impl Settings {
     /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five seconds.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
+        let buffer = Micros(buffer.0.min(LONGEST));
+        let ttl = ttl.map(|ttl| Micros(ttl.0.min(LONGEST)));
         let pace = (buffer.0 / 12).clamp(SECOND / 5, 5 * SECOND);
         let policy = policy::Settings { max_block: 1 << 24, ..policy::Settings::default() };
         Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
@@ -119,6 +126,8 @@ pub struct Engine {
     supplies: Vec<Supply>,
     /// Sequences below their threshold; a supply says whether it is here.
     low: Vec<Id>,
+    /// The most leases that the next statement takes.
+    most_asks: usize,
     /// Sequences near it, which come along.
     near: Vec<Id>,
     /// Ranges to ask for: of which sequence, how many values, and the caller's ticket.
@@ -156,6 +165,7 @@ impl Engine {
             settings,
             supplies: Vec::new(),
             low: Vec::new(),
+            most_asks: MOST_ASKS,
             near: Vec::new(),
             ranges: VecDeque::new(),
             tickets: HashMap::new(),
@@ -213,9 +223,14 @@ impl Engine {
         }
     }
 
-    /// Says how many lanes a sequence is served from.
+    /// Says how many lanes a sequence is to be served from. It takes a lease for each from now on.
     pub fn set_lanes(&mut self, id: Id, lanes: u16) {
         self.supply(id).lanes = lanes;
+    }
+
+    /// Whether leases for several lanes of a sequence have come.
+    pub fn is_spread(&self, id: Id) -> bool {
+        self.supplies[id.0 as usize].is_spread()
     }
 
     /// A caller waits for one value, or (`more` false) no longer does.
@@ -251,12 +266,19 @@ impl Engine {
         Some(lease)
     }
 
-    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for others.
-    pub fn forget_range(&mut self, ticket: u64) {
+    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for others. Says whether it
+    /// has come.
+    pub fn forget_range(&mut self, ticket: u64) -> bool {
         match self.tickets.remove(&ticket) {
-            Some(Some((id, lease))) => self.supply(id).stock(lease),
-            Some(None) => self.ranges.retain(|(_, _, waiting)| *waiting != ticket),
-            None => {}
+            Some(Some((id, lease))) => {
+                self.supply(id).stock(lease);
+                true
+            }
+            Some(None) => {
+                self.ranges.retain(|(_, _, waiting)| *waiting != ticket);
+                false
+            }
+            None => false,
         }
     }
 

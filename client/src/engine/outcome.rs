@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
-use super::{Ask, End, Engine, Id, Lease, NEVER, Plan, Purpose, Return, SECOND, after};
+use super::{
+    Ask, End, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return, SECOND, after,
+};
 
 impl Engine {
     /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the server's word on how many
@@ -82,14 +84,19 @@ impl Engine {
         self.renewal = self.renewal.min(after(now, Micros(ttl.0 / 12)));
     }
 
-    /// The server could not end a lease now.
-    pub fn return_later(&mut self, back: Return, now: Monotonic) {
+    /// The server could not end these leases now. If one of many is the reason, the others come first next time.
+    pub fn return_later(&mut self, mut ends: Vec<Return>, now: Monotonic) {
+        if ends.is_empty() {
+            return;
+        }
         if self.held.is_empty() || self.held_due <= now {
             let most = Micros(SECOND << self.held_attempt.min(6)).min(self.settings.window);
             self.held_due = after(now, most);
             self.held_attempt += 1;
         }
-        self.held.push(Return { tried: true, ..back });
+        ends.iter_mut().for_each(|back| back.tried = true);
+        let at = if ends.len() > 1 { 0 } else { self.held.len() };
+        self.held.splice(at..at, ends);
     }
 
     fn set_expiry(&mut self, id: Id, token: Uuid, expires: Monotonic) {
@@ -108,6 +115,8 @@ impl Engine {
     pub fn done(&mut self) {
         self.in_flight = false;
         self.attempt = 0;
+        // Less at a time than it was lowered by: a server that has no room loses what a statement has taken.
+        self.most_asks = (self.most_asks + self.most_asks / 8 + 1).min(MOST_ASKS);
         if self.held.is_empty() {
             self.held_attempt = 0;
         }
@@ -115,7 +124,26 @@ impl Engine {
 
     /// The server could not be reached, or nobody knows what it did. What was asked for is asked for again: whatever
     /// the server has leased out nevertheless is never served.
-    pub fn lost(&mut self, plan: Plan, now: Monotonic) {
+    pub fn lost(&mut self, mut plan: Plan, now: Monotonic) {
+        plan.returns.iter_mut().for_each(|back| back.tried = true);
+        self.put_back(plan, now);
+    }
+
+    /// The server has no room for a plan, and has changed nothing. It is asked again later, for less at a time.
+    pub fn overloaded(&mut self, plan: Plan, now: Monotonic) {
+        if !plan.asks.is_empty() {
+            self.most_asks = (self.most_asks.min(plan.asks.len()) / 2).max(LEAST_ASKS);
+        }
+        self.put_back(plan, now);
+    }
+
+    /// Whether a statement that takes so many leases, for which the server has no room, can be made smaller.
+    pub fn can_take_fewer(&self, asks: usize) -> bool {
+        asks == 0 || asks > LEAST_ASKS
+    }
+
+    /// What a plan was to do is done later.
+    fn put_back(&mut self, plan: Plan, now: Monotonic) {
         for ask in plan.asks.into_iter().rev() {
             self.ask_again(ask);
             let supply = self.supply(ask.id);
@@ -131,7 +159,7 @@ impl Engine {
         if !plan.returns.is_empty() {
             self.ends_due = now;
         }
-        self.returns.extend(plan.returns.into_iter().map(|back| Return { tried: true, ..back }));
+        self.returns.extend(plan.returns);
         let delay = self.delay(self.attempt);
         self.attempt = self.attempt.saturating_add(1);
         self.not_before = after(now, delay);

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use hilo_core::numbers::{Micros, Monotonic};
 
 use super::supply::Risk;
-use super::{Engine, Id, MOST_ASKS, MOST_ENDS, NEVER, after};
+use super::{Engine, Id, MOST_ENDS, NEVER, after};
 
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
 const LEAST_PART: i64 = 32;
@@ -194,7 +194,7 @@ impl Engine {
     /// Ranges never take all of a statement.
     fn plan_ranges(&mut self, risk: Risk, plan: &mut Plan) {
         for (id, count, ticket) in std::mem::take(&mut self.ranges) {
-            if self.risk(id) == risk && plan.asks.len() < MOST_ASKS / 2 {
+            if self.risk(id) == risk && plan.asks.len() < self.most_asks / 2 {
                 plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
             } else {
                 self.ranges.push_back((id, count, ticket));
@@ -213,7 +213,7 @@ impl Engine {
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
         for id in low {
-            if self.risk(id) != risk || plan.asks.len() >= MOST_ASKS {
+            if self.risk(id) != risk || plan.asks.len() >= self.most_asks {
                 self.low.push(id);
             } else {
                 self.supply(id).is_low = false;
@@ -225,7 +225,7 @@ impl Engine {
     /// Those that are near their threshold come along.
     fn plan_near(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         for id in std::mem::take(&mut self.near) {
-            if plan.asks.len() >= MOST_ASKS {
+            if plan.asks.len() >= self.most_asks {
                 self.near.push(id);
                 continue;
             }
@@ -262,16 +262,17 @@ impl Engine {
     /// Adds what a sequence needs.
     fn plan_one(&mut self, id: Id, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let (window, settings) = (self.settings.window, self.refill);
+        let room = self.most_asks.saturating_sub(plan.asks.len()) as i64;
         let in_lanes = in_lanes(id);
         let supply = self.supply(id);
         let seen = supply.look(now, in_lanes, window, &settings);
         if supply.asked > 0 || !(seen.low || seen.near) {
             return;
         }
+        let size = supply.size(now, in_lanes, window, &settings);
         // One lease shows whether it is refused again.
-        let lanes = if supply.refused > 0 { 1 } else { i64::from(supply.lanes.max(1)) };
-        let least = if lanes > 1 { lanes * LEAST_PART } else { 1 };
-        let size = supply.size(now, in_lanes, window, &settings).max(least);
+        let lanes = if supply.refused > 0 { 1 } else { i64::from(supply.lanes) };
+        let lanes = lanes.min(size / LEAST_PART).min(room).max(1);
         for lane in 0..lanes {
             let count = size / lanes + i64::from(lane < size % lanes);
             plan.asks.push(Ask { id, count, purpose: Purpose::Stock });

@@ -41,6 +41,7 @@ pub(super) struct Supply {
     seen: Option<(Monotonic, i64)>,
     /// The same at the last refill.
     refilled: Option<(Monotonic, i64)>,
+    /// How many lanes it is to be served from; 0 is 1.
     pub(super) lanes: u16,
     /// Leases that a plan asks for.
     pub(super) asked: u16,
@@ -136,6 +137,11 @@ impl Supply {
         Some((run, if used_up { self.queue.remove(at) } else { None }))
     }
 
+    /// Whether leases for several lanes have come.
+    pub fn is_spread(&self) -> bool {
+        self.lanes > 1 && self.queue.len() > 1
+    }
+
     /// Whether the server has never leased values of it.
     pub fn is_new(&self) -> bool {
         self.refills == 0
@@ -189,25 +195,17 @@ impl Supply {
         let mean = demand.per_second;
         let speed = if recent > 2.0 * mean { recent } else { mean };
         let lasts = Micros((left as f64 / speed.max(1e-6) * SECOND as f64) as i64);
-        // A lane without a lease of its own makes its threads take from the others.
-        let starved = self.lanes > 1 && self.serving.len() + self.queue.len() < self.lanes.into();
         // What nobody has used yet is not asked for of its own accord.
         let active = !self.is_new();
         let awaited = self.waiting > left || self.wanted && left == 0;
-        let low = awaited || active && (left < threshold || starved);
+        let low = awaited || active && left < threshold;
         let mark = match () {
             // What happens on the way down is looked at, too: the rate may have jumped.
             () if left < threshold => left / 2,
             () if left < near => threshold,
             () => near,
         };
-        Seen {
-            awaited,
-            low,
-            near: active && left < near,
-            lasts: if starved { Micros(0) } else { lasts },
-            mark,
-        }
+        Seen { awaited, low, near: active && left < near, lasts, mark }
     }
 
     /// The mean, and so much more that a buffer holds by chance what is taken of it.

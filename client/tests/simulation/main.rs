@@ -20,19 +20,42 @@ fn number(name: &str, default: usize) -> usize {
 
 fn print(phase: &Phase) {
     println!(
-        "| {} | {:.0} | {:.1} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {:.0} |",
+        "| {} | {:.0} | {:.1} | {:.1} | {:.1} | {} | {} | {} | {} | {} | {} | {} | {:.0} |",
         phase.name,
         phase.per_second(phase.drawn),
         phase.per_second(phase.refills),
         phase.per_second(phase.statements - phase.refills),
         phase.per_second(phase.worker),
         phase.peak,
+        phase.full,
+        phase.discarded,
         phase.leases,
         phase.lost,
         phase.first_uses,
         phase.waits,
         phase.longest_wait as f64 / 1000.0
     );
+}
+
+/// Processes that all begin at the same moment, for more leases than the server has places for, get them all: with statements
+/// of a size that it has room for, and not with one for each sequence.
+#[test]
+fn a_server_without_room_serves_everybody() {
+    let (processes, counters) = (20, 300);
+    let mut world = World::new(processes, counters, RATE, 60.0);
+    world.run("all started cold", 300.0);
+    world.set_places(400);
+    world.restart_all();
+    let pairs = world.pairs() as i64;
+    let restart = world.run("all restarted", 60.0);
+    print(&restart);
+    assert!(restart.full > 0, "there was room for all");
+    // Each is refused some times, with fewer leases each time, until one has room.
+    assert!(restart.full <= 10 * processes as u64, "{} refused statements", restart.full);
+    assert!(restart.statements <= pairs / 4, "{} for {pairs} leases", restart.statements);
+    assert!(world.pairs() as i64 >= pairs);
+    let after = world.run("the minute after it", 60.0);
+    assert_eq!((after.full, after.discarded, after.waits), (0, 0, 0));
 }
 
 /// A cold start, steady traffic, a deployment that restarts every process at once, a crash of every tenth, and an outage of half a
@@ -42,10 +65,12 @@ fn a_fleet_from_day_to_day() {
     let (processes, counters) = (number("PROCESSES", 20), number("COUNTERS", 300));
     let mut world = World::new(processes, counters, RATE, 60.0);
     println!(
-        "| {processes} processes × {counters} counters | numbers/s | refills/s | first leases/s | reservations/s | peak commits/s | leases | lost | \
+        "| {processes} processes × {counters} counters | numbers/s | refills/s | first leases/s | reservations/s | peak commits/s | no room | discarded | leases | lost | \
          first uses | other waits | longest, ms |"
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!(
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    );
     let start = world.run("all started cold, the first minute", 60.0);
     print(&start);
     let after = world.run("the four minutes after it", 240.0);

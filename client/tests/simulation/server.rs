@@ -10,6 +10,8 @@ const CALL: i64 = 25;
 /// µs until a commit is on disk, and its answer has arrived.
 const COMMIT: i64 = 2_000;
 const PROCESSORS: usize = 8;
+/// Leases that can be in open transactions.
+const PLACES: usize = 16_384;
 
 const WINDOW: Micros = Micros(60_000_000);
 const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
@@ -32,12 +34,22 @@ pub struct Granted {
     pub count: i64,
 }
 
+/// What became of a statement.
+pub enum Answer {
+    Done(Vec<Granted>),
+    /// There were no places left. So many values were lost.
+    Full(i64),
+}
+
 pub struct Server {
     sequences: Vec<Sequence>,
     processors: [i64; PROCESSORS],
     /// The next run of the worker, or the last one: from when to when.
     run: (i64, i64),
     pub up: bool,
+    /// The most leases in open transactions, and how many are until when.
+    pub places: usize,
+    open: Vec<(i64, usize)>,
     /// Commits of statements and of the worker, by second.
     pub statements: Vec<u32>,
     pub worker: Vec<u32>,
@@ -50,6 +62,8 @@ impl Server {
             processors: [0; PROCESSORS],
             run: (i64::MIN, i64::MIN),
             up: true,
+            places: PLACES,
+            open: Vec::new(),
             statements: Vec::new(),
             worker: Vec::new(),
         }
@@ -61,14 +75,22 @@ impl Server {
         now: Monotonic,
         asks: impl Iterator<Item = (u32, i64)>,
         others: usize,
-    ) -> (Monotonic, Vec<Granted>) {
+    ) -> (Monotonic, Answer) {
         let processor = self.processors.iter_mut().min().expect("there are some");
         let began = now.0.max(*processor);
         let mut at = began + STATEMENT + CALL * others as i64;
         let place = self.processors.iter().position(|until| *until <= began).unwrap_or(0);
+        self.open.retain(|(until, _)| *until > began);
+        let room = self.places - self.open.iter().map(|(_, leases)| leases).sum::<usize>();
         let mut granted = Vec::new();
         let mut busy = at;
         for (sequence, count) in asks {
+            if granted.len() == room {
+                self.processors[place] = busy;
+                self.open.push((at, room));
+                let lost = granted.iter().map(|lease: &Granted| lease.count).sum();
+                return (Monotonic(at), Answer::Full(lost));
+            }
             // Who waits for the worker leaves the processor to others.
             busy += CALL;
             at = self.take(sequence, count, at + CALL);
@@ -76,8 +98,9 @@ impl Server {
         }
         self.processors[place] = busy;
         let end = at + COMMIT;
+        self.open.push((end, granted.len()));
         count(&mut self.statements, end);
-        (Monotonic(end), granted)
+        (Monotonic(end), Answer::Done(granted))
     }
 
     /// Takes values from the pool. Returns when they are there.

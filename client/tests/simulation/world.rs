@@ -9,7 +9,7 @@ use hilo_core::numbers::Monotonic;
 use uuid::Uuid;
 
 use crate::process::{NONE, Process};
-use crate::server::Server;
+use crate::server::{Answer, Granted, Server};
 
 const SECOND: f64 = 1e6;
 /// By which power of its rank a counter is drawn less.
@@ -58,6 +58,9 @@ pub struct Phase {
     /// Callers who waited for the first value of a counter in a life of a process.
     pub first_uses: u64,
     pub waits: u64,
+    /// Statements for which the server had no room, and the values that they had taken before they were refused.
+    pub full: u64,
+    pub discarded: i64,
     /// µs
     pub longest_wait: i64,
 }
@@ -68,8 +71,8 @@ impl Phase {
     }
 }
 
-/// A statement that is on its way: its plan, and what the server leased out; `None`: it was lost.
-type Sent = (Plan, Option<Vec<(i64, i64)>>);
+/// A statement that is on its way, and what the server says to it; `None`: it was lost.
+type Sent = (Plan, Option<Answer>);
 
 pub struct World {
     processes: Vec<Process>,
@@ -247,30 +250,37 @@ impl World {
         of.statement += 1;
         let asks: Vec<(u32, i64)> =
             plan.asks.iter().map(|ask| (pairs[ask.id.0 as usize].counter, ask.count)).collect();
-        let (at, leases) = match self.server.up {
+        let (at, answer) = match self.server.up {
             true => {
                 let others = plan.returns.len() + plan.renewals.len();
-                let (at, granted) = self.server.carry_out(now, asks.into_iter(), others);
-                (at.0, Some(granted.iter().map(|lease| (lease.last, lease.count)).collect()))
+                let (at, answer) = self.server.carry_out(now, asks.into_iter(), others);
+                (at.0, Some(answer))
             }
             false => (now.0 + 1_000, None),
         };
         let new = |id: Id| engine.figures(id, now, 0).refills == 0;
-        if self.server.up && !plan.asks.iter().any(|ask| new(ask.id)) {
+        if let Some(Answer::Full(lost)) = answer {
+            self.phase.full += 1;
+            self.phase.discarded += lost;
+        } else if self.server.up && !plan.asks.iter().any(|ask| new(ask.id)) {
             self.phase.refills += 1;
         }
         let event = Event::Answer { process, life: of.life, statement: of.statement };
-        self.sent[process as usize] = Some((plan, leases));
+        self.sent[process as usize] = Some((plan, answer));
         self.events.push(Reverse((at, event)));
     }
 
     fn answer(&mut self, process: u32) {
         let now = Monotonic(self.now);
-        let Some((plan, leases)) = self.sent[process as usize].take() else { return };
+        let Some((plan, answer)) = self.sent[process as usize].take() else { return };
         let engine = &mut self.processes[process as usize].engine;
-        let Some(leases) = leases else { return engine.lost(plan, now) };
+        let leases = match answer {
+            None => return engine.lost(plan, now),
+            Some(Answer::Full(_)) => return engine.overloaded(plan, now),
+            Some(Answer::Done(leases)) => leases,
+        };
         let mut ids: Vec<Id> = Vec::with_capacity(leases.len());
-        for (ask, (last, count)) in plan.asks.iter().zip(leases) {
+        for (ask, Granted { last, count }) in plan.asks.iter().zip(leases) {
             self.tokens += 1;
             let token = Uuid::from_u128(self.tokens);
             let lease = Lease { token, last, increment: 1, count, expires: NEVER };
@@ -324,8 +334,8 @@ impl World {
             of.engine.give_back_all(now);
             let mut returned = 0;
             // What a statement that is under way brings goes back, too.
-            if let Some((plan, leases)) = self.sent[process].take() {
-                returned += plan.returns.len() + leases.map_or(0, |leases| leases.len());
+            if let Some((plan, answer)) = self.sent[process].take() {
+                returned += plan.returns.len() + leases(&answer).len();
             }
             loop {
                 let plan = of.engine.plan_returns();
@@ -361,13 +371,18 @@ impl World {
         let mut held = 0;
         for process in (0..self.processes.len()).step_by(part) {
             held += self.processes[process].held(Monotonic(self.now));
-            if let Some((_, Some(leases))) = &self.sent[process] {
-                held += leases.iter().map(|(_, count)| count).sum::<i64>();
+            if let Some((_, answer)) = &self.sent[process] {
+                held += leases(answer).iter().map(|lease| lease.count).sum::<i64>();
             }
             self.replace(process);
         }
         self.phase.lost += held;
         held
+    }
+
+    /// Says how many leases can be in open transactions.
+    pub fn set_places(&mut self, places: usize) {
+        self.server.places = places;
     }
 
     pub fn stop_server(&mut self) {
@@ -381,5 +396,13 @@ impl World {
     /// How many counters the processes have drawn from, each for itself.
     pub fn pairs(&self) -> usize {
         self.processes.iter().map(|process| process.pairs.len()).sum()
+    }
+}
+
+/// What a statement has leased.
+fn leases(answer: &Option<Answer>) -> &[Granted] {
+    match answer {
+        Some(Answer::Done(leases)) => leases,
+        _ => &[],
     }
 }

@@ -2,13 +2,20 @@
 //! the connection between them, and without waiting for the server in steady state.
 
 mod basics;
+mod callers;
+mod closing;
 mod commit;
 mod documents;
 mod outages;
 mod process;
 mod proxy;
 mod refusals;
+mod room;
 mod sharing;
+
+use std::pin::Pin;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::task::Poll;
 
 use hilo_client::{Builder, Client, Sequence};
 use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};
@@ -21,6 +28,29 @@ fn runtime() -> Runtime {
         .enable_all()
         .build()
         .expect("a runtime")
+}
+
+/// A runtime in which nothing happens unless the test waits for something.
+fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+}
+
+/// Runs a part of a test in a thread of its own, and fails the test if it does not end.
+fn must_end(work: impl FnOnce() + Send + 'static) {
+    let (ended, end) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        let _ = ended.send(());
+    });
+    if let Err(RecvTimeoutError::Timeout) = end.recv_timeout(LONG) {
+        panic!("it has not ended");
+    }
+    thread.join().expect("it works");
 }
 
 fn config(cluster: &Cluster) -> Config {
@@ -38,7 +68,8 @@ fn builder(cluster: &Cluster) -> Builder {
 async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
     let mut values = Vec::with_capacity(count);
     for _ in 0..count {
-        values.push(sequence.next().await.unwrap_or_else(|error| panic!("{error:?}")));
+        let value = sequence.next().await;
+        values.push(value.unwrap_or_else(|error| panic!("{error:?} after {values:?}")));
     }
     values
 }

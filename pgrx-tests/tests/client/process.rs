@@ -1,6 +1,7 @@
 //! A client belongs to the process that made it.
 
 use std::pin::pin;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -10,7 +11,7 @@ use hilo_tests::{ClientExt, Cluster};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, alarm, fork};
 
-use super::{builder, draw, runtime};
+use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
 
 /// A child of the process gets an error for every call, and its parent every value.
 #[test]
@@ -67,4 +68,41 @@ fn child_of(client: &Client, s: &Sequence) -> Pid {
             unsafe { nix::libc::_exit(if all == [true; 6] { 0 } else { 1 }) }
         }
     }
+}
+
+/// A runtime without threads goes on in a child that polls it, with all that it was doing: neither the client's task nor
+/// its connection nor a caller who waited does anything there, and the parent does not notice.
+#[test]
+fn a_runtime_that_a_fork_polls_serves_nothing() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    // Their values differ, so that one list does for both.
+    connection.run(
+        "SELECT hilo_create('orders', start_value => 1000000000), hilo_create('parcels'), hilo_create('letters')",
+    );
+    let socket = cluster.socket_directory().display().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_fork"))
+        .arg(format!("host={socket} user=postgres dbname=postgres"))
+        .output()
+        .expect("the program starts");
+    let printed = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let of = |who: &str| -> Vec<String> {
+        printed.lines().filter_map(|line| line.strip_prefix(who)).map(str::to_owned).collect()
+    };
+    let values: Vec<i64> = [of("child "), of("parent ")]
+        .concat()
+        .iter()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    hilo_tests::assert_unique("both", &values);
+    assert_eq!(of("child "), ["forked"; 4]);
+    assert_eq!(values.len(), 1 + 1 + 1000 + 200, "{printed}");
+    assert_eq!(of("connects "), ["1 failures 0"]);
+    assert_eq!(open_leases(&mut connection), 0);
+    wait_until_filed(&mut connection);
+    let mut of_parcels: Vec<i64> = values.into_iter().filter(|value| *value < 1000000000).collect();
+    of_parcels.extend(connection.draw("parcels", 200));
+    assert_eq!(lost(&mut connection, "parcels", &of_parcels), []);
+    cluster.finish();
 }

@@ -122,7 +122,7 @@ fn many_sequences_share_a_commit() {
     let commits: Vec<String> = connection.all("SELECT DISTINCT xmin::text FROM hilo.lease");
     let commits: BTreeSet<_> = commits.into_iter().collect();
     assert!(commits.len() as u64 <= statements, "{commits:?}");
-    assert_eq!(client.stats().waits, 500, "only the warm-up");
+    assert_eq!(client.stats().waits, 1, "only the warm-up, for all together");
     let returned = runtime.block_on(client.shutdown()).expect("all comes back");
     assert!(returned.leases >= 500, "{returned:?}");
     assert_eq!(open_leases(&mut connection), 0);
@@ -146,10 +146,12 @@ fn a_range_is_consecutive() {
     }
     let range = runtime.block_on(client.sequence("tens").next_range(4)).expect("a range");
     assert_eq!(range.values().collect::<Vec<_>>(), [-10, -20, -30, -40]);
-    // Fewer at the end of a sequence, and then none.
+    // Fewer of a small sequence, and at its end none.
     let few = client.sequence("few");
     let range = runtime.block_on(few.next_range(80)).expect("a range");
-    assert_eq!((range.first, range.count), (1, 50));
+    assert!(range.first == 1 && (1..80).contains(&range.count), "{range:?}");
+    let mut of_few: Vec<i64> = range.values().collect();
+    of_few.extend(std::iter::from_fn(|| runtime.block_on(few.next()).ok()));
     let error = runtime.block_on(few.next_range(2)).expect_err("nothing is left");
     assert_eq!(error.code().map(|code| code.code()), Some("2200H"));
     runtime.block_on(client.shutdown()).expect("all comes back");
@@ -157,9 +159,10 @@ fn a_range_is_consecutive() {
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
     // The refusal may have undone a lease of the same statement.
-    let lost_of_s = lost(&mut connection, "s", &seen);
-    assert!(lost_of_s.iter().all(|(.., reason)| reason == "discarded"), "{lost_of_s:?}");
-    assert_eq!(lost(&mut connection, "few", &(1..=50).collect::<Vec<_>>()), []);
+    for (name, seen) in [("s", seen), ("few", of_few)] {
+        let lost = lost(&mut connection, name, &seen);
+        assert!(lost.iter().all(|(.., reason)| reason == "discarded"), "{lost:?}");
+    }
     cluster.finish();
 }
 

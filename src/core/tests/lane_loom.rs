@@ -59,6 +59,22 @@ fn takers_a_close_and_the_next_filling() {
     });
 }
 
+/// Races of one filling do not count for the next one.
+#[test]
+fn races_are_counted_for_each_filling() {
+    check(3, || {
+        let lane = Arc::new(Lane::new());
+        lane.fill(2, 1, 2);
+        let takers = [taker(&lane, 1, 1), taker(&lane, 1, 1)];
+        takers.into_iter().for_each(|taker| assert_eq!(taker.join().unwrap().len(), 1));
+        assert!(lane.races().0 <= 1);
+        lane.fill(4, 1, 2);
+        assert_eq!(lane.races(), (0, 0));
+        lane.take(1);
+        assert_eq!(lane.races(), (0, 1));
+    });
+}
+
 /// An emptied lane is filled again while a taker still works on what it read before.
 #[test]
 fn a_filling_of_the_same_size() {

@@ -24,6 +24,7 @@ use settings::Settings;
 use source::{Part, Source, text};
 
 use super::args::{Args, sql_functions};
+use crate::catalog::node;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
@@ -159,7 +160,8 @@ fn section<T>(
 }
 
 fn place(source: &Source) -> Part<Place> {
-    let (node, nodes) = gucs::node();
+    let nodes = gucs::node_count();
+    let node = node::known().map_or_else(|| "?".into(), |node| node.to_string());
     let found = source.rows(
         "SELECT current_database()::text, NULLIF(current_setting('cluster_name'), ''),
                 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1),

@@ -1,0 +1,83 @@
+//! How many statements it takes when the server refuses one for many sequences.
+
+use std::time::Duration;
+
+use hilo_client::Client;
+use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+
+use super::{builder, config, open_leases, runtime};
+
+/// One of many that the role may not use is found by a binary search, and all others come with the statements of that.
+#[test]
+fn one_of_many_that_is_refused_is_found_soon() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(
+        "SELECT hilo_create('s' || n) FROM generate_series(1, 500) n; SELECT hilo_create('secret');
+         CREATE ROLE app LOGIN; SELECT hilo_grant('s' || n, 'app', 'UPDATE') FROM generate_series(1, 500) n",
+    );
+    let runtime = runtime();
+    for place in [0, 250, 500] {
+        let mut config = config(&cluster);
+        config.user("app");
+        let connecting = Client::builder(config).patience(LONG).connect();
+        let client = runtime.block_on(connecting).expect("a client");
+        let mut names: Vec<String> = (1..=500).map(|n| format!("s{n}")).collect();
+        names.insert(place, "secret".into());
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let error = runtime.block_on(client.warm_up(&names)).expect_err("one is secret");
+        assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{error:?}");
+        wait_until("the others have come", LONG, || client.stats().refills == 500);
+        let statements = client.stats().statements;
+        // The first, log2(501) rounded up, the one that is refused alone, and the rest.
+        assert!(statements <= 1 + 9 + 2, "{statements} at {place}");
+        runtime.block_on(client.shutdown()).expect("all comes back");
+    }
+    assert_eq!(open_leases(&mut connection), 0);
+    cluster.finish();
+}
+
+/// When the leases in open transactions are as many as the server has places for, it gets a statement now and then, not one for
+/// each sequence.
+#[test]
+fn a_server_without_room_is_not_flooded() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(
+        "SELECT hilo_create('s' || n) FROM generate_series(1, 1000) n; SELECT hilo_create('other')",
+    );
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    connection.run("BEGIN");
+    let all = "SELECT count(*) FROM generate_series(1, 16384) n, LATERAL hilo_lease('other', 1 + n * 0) l";
+    assert_eq!(connection.one::<i64>(all), 16384);
+    let names: Vec<String> = (1..=1000).map(|n| format!("s{n}")).collect();
+    let warming = runtime.spawn({
+        let (client, names) = (client.clone(), names.clone());
+        async move { client.warm_up(&names.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    });
+    wait_until("the client has tried", LONG, || client.stats().statements >= 4);
+    connection.run("ROLLBACK");
+    runtime.block_on(warming).expect("it ends").expect("values");
+    let statements = client.stats().statements;
+    assert!(statements <= 200, "{statements}");
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// The longest times that can be said are as good as none.
+#[test]
+fn no_time_is_too_long() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let runtime = runtime();
+    let most = Duration::MAX;
+    let longest = builder(&cluster).buffer(most).ttl(most).patience(most).timeout(most);
+    let client = runtime.block_on(longest.connect()).expect("a client");
+    let values = runtime.block_on(super::draw(&client.sequence("s"), 300));
+    assert_eq!(values, (1..=300).collect::<Vec<_>>());
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    cluster.finish();
+}
