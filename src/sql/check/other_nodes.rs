@@ -205,7 +205,8 @@ fn compare(other: &str, summary: &Document) -> Findings {
             add(&object, severity, format!("{what} differs on {other}"), MAKE_EQUAL);
         }
     }
-    if same_id {
+    // One that shares no sequence needs no id.
+    if same_id && (here.count > 1 || !alike.is_empty()) {
         let id = here.id.unwrap_or_default();
         let (severity, what) = match alike.first() {
             Some(name) => (
