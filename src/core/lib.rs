@@ -19,3 +19,4 @@ pub mod pool;
 pub mod range;
 pub mod rate;
 pub mod slice;
+pub mod summary;

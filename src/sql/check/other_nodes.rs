@@ -3,9 +3,10 @@
 
 use std::cell::{Cell, RefCell};
 
-use hilo_core::document::{Described, Document, Numbering, changes};
+use hilo_core::document::{Described, Document, changes};
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
+use hilo_core::summary::Numbering;
 
 use super::columns::{Column, Reach};
 use super::finding::{Findings, Severity, finding};
