@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::key_format;
-use crate::node_id;
 use crate::options::{DataType, Definition, Options};
+use crate::summary::{Node, Numbering};
 
 /// The only version of the form.
 pub const VERSION: u32 = 1;
@@ -32,30 +32,6 @@ pub struct Document {
     pub node: Option<Node>,
     #[serde(deserialize_with = "list")]
     pub sequences: Vec<Described>,
-}
-
-/// Who a server is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Node {
-    /// `None`: it is not known
-    pub id: Option<i32>,
-    /// Its `hilo.node_count`
-    pub count: i32,
-    /// What tells it from other servers, as long as it runs
-    pub server: String,
-}
-
-/// Which numbers the nodes of a sequence serve, and how far one of them has reserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Numbering {
-    pub base: i64,
-    pub nodes: i32,
-    pub stripe: i64,
-    /// `None`: nothing is reserved
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reserved_to: Option<i64>,
 }
 
 /// A sequence as a document describes it.
@@ -194,39 +170,6 @@ impl Document {
             described.numbering.map_or(Ok(()), |numbering| numbering.check(&path))?;
         }
         Ok(())
-    }
-}
-
-impl Numbering {
-    fn check(&self, path: &str) -> Result<(), DocumentError> {
-        let fault = |field: &str, what: String| {
-            Err(DocumentError { what, path: format!("{path}.numbering.{field}") })
-        };
-        match self {
-            Numbering { nodes, .. } if !(1..=node_id::HIGHEST + 1).contains(nodes) => fault(
-                "nodes",
-                format!("the number of nodes is {nodes}, and must be from 1 to 1024"),
-            ),
-            Numbering { stripe: ..=0, .. } => {
-                fault("stripe", "a stripe has at least one value".into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have come.
-    pub fn is_as(&self, other: &Numbering) -> bool {
-        (self.base, self.nodes, self.stripe) == (other.base, other.nodes, other.stripe)
-    }
-}
-
-impl fmt::Display for Numbering {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(
-            f,
-            "from {} with node count {} and stripes of {}",
-            self.base, self.nodes, self.stripe
-        )
     }
 }
 

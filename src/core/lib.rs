@@ -22,3 +22,4 @@ pub mod pool;
 pub mod range;
 pub mod rate;
 pub mod slice;
+pub mod summary;

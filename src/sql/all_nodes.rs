@@ -7,10 +7,10 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::pg_sys;
-
 use serde_json::{Value, json};
 
-use hilo_core::document::{Described, Document, Numbering, VERSION};
+use hilo_core::document::{Described, Document, VERSION};
+use hilo_core::summary::Numbering;
 
 use super::args::{Args, sql_functions};
 use super::definer::required;

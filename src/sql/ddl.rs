@@ -5,9 +5,9 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use hilo_core::document::Numbering;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
+use hilo_core::summary::Numbering;
 
 use super::args::{Args, sql_functions};
 use super::definer::{

@@ -107,7 +107,7 @@ fn rows_beyond_what_a_node_has_reserved() {
         client.run(&format!("INSERT INTO t VALUES ({value})"));
     }
     // A stripe of no node.
-    client.run(&format!("INSERT INTO t VALUES ({})", 1_000_000 * 8192 + 7 * 1024 + 3));
+    client.run(&format!("INSERT INTO t VALUES ({})", 1_000_000_i64 * 8192 + 7 * 1024 + 3));
     assert_eq!(found(client), NOTHING);
     let beyond = 1_000_000_i64 * 8192 + 1024 + 3;
     client.run(&format!("INSERT INTO t VALUES ({beyond})"));

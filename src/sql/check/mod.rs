@@ -94,6 +94,12 @@ fn settings() -> Findings {
         );
     }
     let nodes = gucs::node_count();
+    if let Err(error) = node::check_set(nodes) {
+        let what = format!(
+            "{error}, and hilo.node_count is {nodes}: no sequence can be created or renumbered"
+        );
+        add("setting hilo.node_id", Severity::Warning, what, &error.hint().unwrap_or_default());
+    }
     if let Some(node) = node::known().filter(|node| *node >= nodes) {
         let what = format!(
             "hilo.node_id = {node} is not less than hilo.node_count = {nodes}: nothing can be reserved"

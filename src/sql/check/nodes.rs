@@ -120,34 +120,34 @@ fn left_behind(caller: pg_sys::Oid) -> Findings {
 fn citus(caller: pg_sys::Oid) -> Findings {
     // That it is not known which node this is, or that its id is too high, is found with the settings.
     let Ok(Here { id, group: Some(group), .. }) = Here::read() else { return Vec::new() };
-    if id != group {
-        return vec![finding(
-            "setting hilo.node_id",
-            Severity::Error,
-            format!(
-                "hilo.node_id is {id}, which is not the group of this node in Citus ({group}): only sequences with bounds of this node's own are served here"
-            ),
-            "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.",
-        )];
-    }
     // Separate ranges of values for each node, like those of Citus's own sequences, are as good as stripes.
     let sql = format!(
-        "SELECT count(*), min(s.name) FROM hilo.position p JOIN ({}) s ON s.id = p.sequence
-          WHERE p.node = {id} AND p.nodes = 1
-            AND NOT (s.min_value > {group}::bigint << 48 AND s.max_value <= ({group} + 1)::bigint << 48)
+        "SELECT count(*), min(s.name) FROM ({}) s
+          WHERE NOT (s.min_value > {group}::bigint << 48 AND s.max_value <= ({group} + 1)::bigint << 48)
+            AND ({id} <> {group}
+                 OR EXISTS (SELECT FROM hilo.position p WHERE p.sequence = s.id AND p.node = {id} AND p.nodes = 1))
          HAVING count(*) > 0",
         readable(caller)
     );
     spi::rows(&sql, |row| {
+        let some = format!("{} sequences, such as \"{}\",", row.int8(1).unwrap_or(0), row.text(2));
+        if id == group {
+            return finding(
+                format!("group {group} of Citus"),
+                Severity::Warning,
+                format!(
+                    "{some} are served by this node alone: the other nodes refuse to serve them"
+                ),
+                "If distributed tables use them, set hilo.node_id = 'citus' and hilo.node_count above all groups on every node, run hilo_alter(..., restart_with => ...) here, with a value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.",
+            );
+        }
         finding(
-            format!("group {group} of Citus"),
-            Severity::Warning,
+            "setting hilo.node_id",
+            Severity::Error,
             format!(
-                "{} sequences, such as \"{}\", are served by this node alone: the other nodes refuse to serve them",
-                row.int8(1).unwrap_or(0),
-                row.text(2)
+                "{some} are not served here: hilo.node_id is {id}, and not the group of this node in Citus, which is {group}"
             ),
-            "If distributed tables use them, set hilo.node_id = 'citus' and hilo.node_count above all groups on every node, run hilo_alter(..., restart_with => ...) here, with a value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.",
+            "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.",
         )
     })
 }

@@ -3,9 +3,10 @@
 
 use std::cell::{Cell, RefCell};
 
-use hilo_core::document::{Described, Document, Numbering, changes};
+use hilo_core::document::{Described, Document, changes};
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
+use hilo_core::summary::Numbering;
 
 use super::columns::{Column, Reach};
 use super::finding::{Findings, Severity, finding};
@@ -205,7 +206,8 @@ fn compare(other: &str, summary: &Document) -> Findings {
             add(&object, severity, format!("{what} differs on {other}"), MAKE_EQUAL);
         }
     }
-    if same_id {
+    // One that shares no sequence needs no id.
+    if same_id && (here.count > 1 || !alike.is_empty()) {
         let id = here.id.unwrap_or_default();
         let (severity, what) = match alike.first() {
             Some(name) => (

@@ -13,8 +13,9 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use hilo_core::document::{Node, changes, difference};
+use hilo_core::document::{changes, difference};
 use hilo_core::options::Options;
+use hilo_core::summary::Node;
 
 use super::export::{self, column_name, described, listed, role_name};
 use super::json::{read, write};

@@ -4,7 +4,8 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use hilo_core::document::{Described, Document, Grant, Node, Numbering, Privilege, VERSION};
+use hilo_core::document::{Described, Document, Grant, Privilege, VERSION};
+use hilo_core::summary::{Node, Numbering};
 
 use super::json::{utf8, write};
 use crate::catalog::column_ref::ColumnRef;

@@ -6,9 +6,10 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 
-use hilo_core::document::{Described, Document, Numbering, difference};
+use hilo_core::document::{Described, Document, difference};
 use hilo_core::name as names;
 use hilo_core::options::Definition;
+use hilo_core::summary::Numbering;
 
 use super::export;
 use super::json::in_encoding;
