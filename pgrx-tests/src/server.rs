@@ -67,6 +67,11 @@ impl Server {
         PathBuf::from(ask(&self.pg_config, "--sharedir"))
     }
 
+    /// The installation's directory for libraries.
+    pub fn library_directory(&self) -> PathBuf {
+        PathBuf::from(ask(&self.pg_config, "--pkglibdir"))
+    }
+
     /// One of the installation's programs, run by the account that may run a server.
     pub fn command(&self, program: &str) -> Command {
         self.command_at(&self.bindir.join(program))
