@@ -40,6 +40,12 @@ pub enum HiloError {
     OutOfMemory,
     #[error("hilo must be loaded when the server starts")]
     NotPreloaded,
+    #[error(
+        "the shared memory of hilo was made by version {maker} of the library, but this session has loaded version {}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    #[cfg_attr(any(feature = "pg15", feature = "pg16"), expect(dead_code))]
+    OtherMemory { maker: String },
     #[error("hilo must be loaded in all sessions before a column can depend on it")]
     NotInAllSessions,
     #[error("extension \"hilo\" is not installed in this database")]
@@ -308,6 +314,7 @@ impl HiloError {
         match self {
             Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
             Self::NotPreloaded
+            | Self::OtherMemory { .. }
             | Self::NotInAllSessions
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
@@ -417,7 +424,7 @@ impl HiloError {
                 Some("The objects in schema hilo are not as this version of the extension created them.".into())
             }
             Self::RestoreInUse(_) => Some("A range that was free when the dump was made may have been served since.".into()),
-            Self::Version { .. } => Some("Nothing is served unless both have the same version.".into()),
+            Self::Version { .. } | Self::OtherMemory { .. } => Some("Nothing is served unless both have the same version.".into()),
             Self::NoSelect { .. } => Some("The operation requires SELECT.".into()),
             Self::Permission(denied) => {
                 let Denied { user, needs, held, .. } = &**denied;
@@ -516,6 +523,7 @@ impl HiloError {
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
+            Self::OtherMemory { .. } => "Restart the server: the shared memory lasts as long as it runs.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence { meant, .. } => match meant {

@@ -31,9 +31,23 @@ pub fn release(file: &str) -> PathBuf {
 
 /// Puts a script into the test server's directory of extension scripts. The server must be a copy.
 pub fn install_script(name: &str, sql: &str) {
-    let directory = SERVER.share_directory().join("extension");
+    install(&SERVER.share_directory().join("extension"), name, sql.as_bytes());
+}
+
+/// Puts a copy of hilo's library into the test server's directory of libraries, in which `text` stands in the place of what
+/// begins with `mark`. The server must be a copy.
+pub fn install_library(name: &str, mark: &str, text: &str) {
+    let directory = SERVER.library_directory();
+    let mut library = fs::read(directory.join("hilo.so")).expect("cannot read the library");
+    let at = library.windows(mark.len()).position(|bytes| bytes == mark.as_bytes());
+    let at = at.expect("the library has the mark") + mark.len();
+    library[at..at + text.len()].copy_from_slice(text.as_bytes());
+    install(&directory, name, &library);
+}
+
+fn install(directory: &Path, name: &str, contents: &[u8]) {
     // Other tests may be reading it, or writing the same.
     let written = directory.join(format!(".{name}.{}", fastrand::u64(..)));
-    fs::write(&written, sql).expect("cannot write into the server's directory of extensions");
-    fs::rename(&written, directory.join(name)).expect("cannot put the script into its place");
+    fs::write(&written, contents).expect("cannot write into the server's directory");
+    fs::rename(&written, directory.join(name)).expect("cannot put the file into its place");
 }

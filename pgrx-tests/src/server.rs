@@ -68,7 +68,7 @@ impl Server {
     }
 
     /// The installation's directory for libraries.
-    fn library_directory(&self) -> PathBuf {
+    pub fn library_directory(&self) -> PathBuf {
         PathBuf::from(ask(&self.pg_config, "--pkglibdir"))
     }
 

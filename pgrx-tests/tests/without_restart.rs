@@ -1,6 +1,7 @@
 //! From PostgreSQL 17 on, hilo needs no restart of the server: its memory comes with the first call, or with the sessions
 //! that load the library when they begin. What only a library in all sessions can do is refused until it is.
 
+use hilo_tests::extension::install_library;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until};
 
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
@@ -153,5 +154,32 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
     let mut shop = cluster.connect("shop");
     shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
     assert_eq!(shop.draw("s", 1), [1]);
+    cluster.finish();
+}
+
+/// After the files of another version were installed, new sessions load its library, which may have another idea of the
+/// memory. It is refused until the server restarts, and those who have the older library continue.
+#[test]
+fn another_version_waits_for_a_restart() {
+    let Some(cluster) = unprepared() else { return };
+    install_library("hilo_next.so", "hilo memory of ", "99.9");
+    let mut old = cluster.connect("postgres");
+    old.run("SELECT hilo_create('s')");
+    assert_eq!(old.draw("s", 1), [1]);
+    old.run("CREATE TABLE t (id integer)");
+    let mut new = cluster.connect("postgres");
+    new.run("CREATE FUNCTION next_version(text) RETURNS bigint LANGUAGE c AS '$libdir/hilo_next', 'hilo_nextval_wrapper'");
+    for statement in ["SELECT next_version('s')", "DROP TABLE t"] {
+        new.refusal(statement)
+            .is("55000")
+            .says("made by version ")
+            .says("has loaded version ")
+            .details("same version")
+            .hints("Restart the server");
+    }
+    assert_eq!(old.draw("s", 1), [2]);
+    drop((old, new));
+    cluster.restart();
+    assert_eq!(cluster.connect("postgres").draw("s", 1), [3]);
     cluster.finish();
 }

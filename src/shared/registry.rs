@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
+use std::hint::black_box;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -11,32 +12,43 @@ use pgrx::prelude::*;
 use super::Shared;
 use super::layout::Layout;
 use crate::backend::Global;
+use crate::errors::HiloError;
 
-/// Named by the version: a library that is installed while the server runs must not read what another one has laid out.
-const MEMORY: &CStr = name(concat!("hilo ", env!("CARGO_PKG_VERSION"), "\0"));
-const LAYOUT_OF_MEMORY: &CStr = name(concat!("hilo ", env!("CARGO_PKG_VERSION"), " layout\0"));
+/// Who has made the memory. The segment with it has this size in every version.
+type Maker = [u8; 32];
 
-const fn name(text: &str) -> &CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(name) => name,
-        Err(_) => panic!("it ends with a zero byte"),
-    }
+/// This library. Another version may lay out the memory otherwise.
+static MAKER: Maker = padded(concat!("hilo memory of ", env!("CARGO_PKG_VERSION")));
+
+const fn padded(text: &str) -> Maker {
+    let mut padded = [0; size_of::<Maker>()];
+    padded.split_at_mut(text.len()).0.copy_from_slice(text.as_bytes());
+    padded
 }
 
 /// The layout of the segment that this process is about to make.
 static LAYOUT: Global<Cell<Option<Layout>>> = Global::new(Cell::new(None));
 
-/// Finds the memory, or makes it as the settings of this process say.
+/// Finds the memory, or makes it as the settings of this process say. Raises an error if a library of another version
+/// has made it: sessions that begin after an upgrade load the new one.
 pub fn attach() -> Shared {
+    let maker = segment(c"hilo maker", size_of::<Maker>(), sign);
+    // SAFETY: `sign`, of whatever version, has written it.
+    let maker = unsafe { &*(maker as *const Maker) };
+    if maker != black_box(&MAKER) {
+        let maker = String::from_utf8_lossy(maker);
+        let maker = maker.trim_end_matches('\0').rsplit(' ').next().unwrap_or_default().into();
+        HiloError::OtherMemory { maker }.raise();
+    }
     let layout = layout();
     LAYOUT.set(Some(layout));
     // SAFETY: all processes ask for a segment of the same size, and the registry keeps it mapped.
-    unsafe { layout.shared(segment(MEMORY, layout.size(), fill)) }
+    unsafe { layout.shared(segment(c"hilo", layout.size(), fill)) }
 }
 
 /// What the process that came first has chosen.
 fn layout() -> Layout {
-    let segment = segment(LAYOUT_OF_MEMORY, size_of::<Layout>(), choose);
+    let segment = segment(c"hilo layout", size_of::<Layout>(), choose);
     // SAFETY: `choose` has written it.
     unsafe { *(segment as *const Layout) }
 }
@@ -49,6 +61,12 @@ fn segment(
     let mut found = false;
     // SAFETY: the name is short and static; the function is called once, with a new segment, before others find it.
     unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), size, Some(fill), &mut found) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn sign(segment: *mut c_void) {
+    // SAFETY: the segment has room for it.
+    unsafe { (segment as *mut Maker).write(MAKER) }
 }
 
 #[pg_guard]
