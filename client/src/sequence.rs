@@ -298,12 +298,14 @@ impl Sequence {
     }
 }
 
+/// A caller for whom nothing was in memory.
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<i64, Error>> + Send + 'a>>;
+
 /// The next value of a sequence: what [`Sequence::next`] returns. Nothing is taken before it is awaited.
 #[must_use = "no value is taken before it is awaited"]
 pub struct Next<'a> {
     sequence: &'a Sequence,
-    /// The caller, from when on nothing was in memory.
-    waiting: Option<Pin<Box<dyn Future<Output = Result<i64, Error>> + Send + 'a>>>,
+    waiting: Option<Waiting<'a>>,
 }
 
 impl Future for Next<'_> {
