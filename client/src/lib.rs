@@ -48,7 +48,7 @@ mod waiting;
 
 pub use client::{Builder, Client};
 pub use error::Error;
-pub use sequence::{Range, Sequence};
+pub use sequence::{Next, Range, Sequence};
 pub use stats::{Returned, SequenceStats, Stats};
 
 /// What callers do who find nothing in memory while the server cannot be reached.

@@ -1,6 +1,9 @@
 //! The handle of a sequence.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use hilo_core::key_format::KeyFormat;
@@ -107,11 +110,8 @@ impl Sequence {
     /// [`Error::Refused`] if the server refuses, [`Error::Timeout`], [`Error::Unreachable`] as
     /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
     #[inline]
-    pub async fn next(&self) -> Result<i64, Error> {
-        match self.hit() {
-            Some(value) => Ok(value),
-            None => Box::pin(self.wait()).await,
-        }
+    pub fn next(&self) -> Next<'_> {
+        Next { sequence: self, waiting: None }
     }
 
     /// `n` consecutive values, if they are in memory. It never waits, and with `None` nothing is on its way: ask
@@ -141,7 +141,8 @@ impl Sequence {
 
     /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one that the server
     /// leases out for this call. There are fewer than `n`, and at least one, where the server leases fewer: at a bound of the
-    /// sequence, at the end of a node's stripe, and where it serves what another lease returned.
+    /// sequence, at the end of a node's stripe, where it serves what another lease returned, and where `n` is more than
+    /// it skips after a failover.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
@@ -259,7 +260,6 @@ impl Sequence {
         Ok(self.search_lanes(count))
     }
 
-    #[cold]
     async fn wait(&self) -> Result<i64, Error> {
         if let Some(value) = self.miss()? {
             return Ok(value);
@@ -295,6 +295,45 @@ impl Sequence {
             }
         };
         only_here(self.hot.generation, waiting).await?
+    }
+}
+
+/// A caller for whom nothing was in memory.
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<i64, Error>> + Send + 'a>>;
+
+/// The next value of a sequence: what [`Sequence::next`] returns. Nothing is taken before it is awaited.
+#[must_use = "no value is taken before it is awaited"]
+pub struct Next<'a> {
+    sequence: &'a Sequence,
+    waiting: Option<Waiting<'a>>,
+}
+
+impl Future for Next<'_> {
+    type Output = Result<i64, Error>;
+
+    // By hand, so that a hit is a few instructions in the caller: waiting is elsewhere.
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.waiting.is_none()
+            && let Some(value) = self.sequence.hit()
+        {
+            return Poll::Ready(Ok(value));
+        }
+        self.poll_waiting(context)
+    }
+}
+
+impl Next<'_> {
+    #[cold]
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<i64, Error>> {
+        let sequence = self.sequence;
+        self.waiting.get_or_insert_with(|| Box::pin(sequence.wait())).as_mut().poll(context)
+    }
+}
+
+impl std::fmt::Debug for Next<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Next").field("sequence", &self.sequence.name()).finish_non_exhaustive()
     }
 }
 

@@ -123,7 +123,7 @@ class HiloClient:
         self._returns: list[Lease] = []
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None  # why the server is out of reach
-        self._attempt = 0
+        self._attempt, self._at_once = 0, 1000
         self._sent_at = self._not_before = time.monotonic()
         self._renew_at = self._sent_at + self._renew_every
 
@@ -207,6 +207,7 @@ class HiloClient:
                     self._changed.wait(pause)
                 closing, returns = self._closed, list(self._returns)
                 asked = [(sequence, self._size(sequence)) for sequence in self._wanted.values()]
+                asked = asked[: self._at_once]
             if closing:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
@@ -216,7 +217,7 @@ class HiloClient:
                     self._execute((REVOKE, [self._holder]))  # those of which it never learned
                 elif self._sent_at >= self._renew_at:
                     self._renew()
-                self._attempt, self._error = 0, None
+                self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
             except psycopg.Error as error:
                 self._back_off(error)
             if closing and (not self._error or time.monotonic() > deadline):
@@ -247,25 +248,33 @@ class HiloClient:
         self._attempt = min(self._attempt + 1, 10)
 
     def _exchange(self, returns: list[Lease], asked: list[tuple[Sequence, int]]) -> None:
-        """Does all in one transaction; if the server refuses that, each by itself. Raises if it is out of reach."""
-        together = [(sequence, size) for sequence, size in asked if not sequence.failure]
-        by_itself = [(sequence, size) for sequence, size in asked if sequence.failure]
+        """Does all, in one transaction if it may. Raises if the server is out of reach, or has no room for so much."""
+        self._try(returns, [(sequence, size) for sequence, size in asked if not sequence.failure])
+        for sequence, size in asked:
+            if sequence.failure:
+                self._try([], [(sequence, size)])
+
+    def _try(self, returns: list[Lease], asked: list[tuple[Sequence, int]]) -> None:
+        """Does all in one transaction; if the server refuses that, in halves, until what it refuses is found."""
         try:
-            self._commit(returns, together)
+            self._commit(returns, asked)
         except psycopg.Error as error:
             self._raise_if_lost(error)
-            for lease in returns:
-                try:
-                    self._commit([lease], [])
-                except psycopg.Error as error:
-                    self._raise_if_lost(error)
-                    self._forget([lease])  # it has ended
-            by_itself = asked
-        for sequence, size in by_itself:
-            try:
-                self._commit([], [(sequence, size)])
-            except psycopg.Error as error:
-                self._raise_if_lost(error)
+            if (str(error.sqlstate).startswith("53") or error.sqlstate == "54000") and len(asked) > 1:
+                self._at_once = len(asked) // 2
+                raise
+            if returns and asked:
+                self._try(returns, [])
+                self._try([], asked)
+            elif len(returns) + len(asked) > 1:
+                half = (len(returns) + len(asked)) // 2
+                self._try(returns[:half], asked[:half])
+                self._try(returns[half:], asked[half:])
+            elif returns:
+                if error.sqlstate != "55P03":  # somebody holds it: it is sent again
+                    self._forget(returns)  # it has ended
+            else:
+                sequence, _ = asked[0]
                 with self._changed:
                     sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
                     self._wanted.pop(sequence.name, None)

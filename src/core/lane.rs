@@ -10,9 +10,12 @@
 //! to succeed by mistake, 2^32 fillings would have to come between its load and its swap.
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
+
+// Of hints, on which no value depends. The model checker need not try their interleavings.
+use core::sync::atomic::AtomicU32;
 
 /// The most values of one filling.
 pub const MOST: i64 = u32::MAX as i64;

@@ -154,3 +154,44 @@ fn whoever_collects_events_may_look_at_the_client() {
     });
     cluster.finish();
 }
+
+/// Two sequences change places while a client holds leases of them: under each name it serves what it has of the one, and then
+/// the other. Each still gives each of its values once, as docs/clients-protocol.md says.
+#[test]
+fn sequences_that_change_places_give_each_value_once() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    // Odd and even numbers tell them apart.
+    connection.run(
+        "SELECT hilo_create('odd', increment => 2), hilo_create('even', increment => 2, start_value => 2)",
+    );
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let names = ["odd", "even"].map(|name| client.sequence(name));
+    let mut seen = Vec::new();
+    let mut draw = |count| {
+        names.each_ref().map(|sequence| {
+            let values = runtime.block_on(super::draw(sequence, count));
+            seen.extend(&values);
+            values
+        })
+    };
+    draw(10);
+    let held = client.stats().left as usize / 2;
+    connection.run(
+        "SELECT hilo_rename('odd', 'between'); SELECT hilo_rename('even', 'odd'); SELECT hilo_rename('between', 'even')",
+    );
+    for (first, values) in draw(held / 2).iter().enumerate() {
+        assert!(
+            values.iter().all(|value| value % 2 == 1 - first as i64),
+            "what is held: {values:?}"
+        );
+    }
+    for (first, values) in draw(3 * held).iter().enumerate() {
+        assert_eq!(values[2 * held] % 2, first as i64, "{values:?}");
+    }
+    hilo_tests::assert_unique("both", &seen);
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    cluster.finish();
+}
