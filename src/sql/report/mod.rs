@@ -161,7 +161,7 @@ fn section<T>(
 fn place(source: &Source) -> Part<Place> {
     let (node, nodes) = gucs::node();
     let found = source.rows(
-        "SELECT current_database()::text, NULLIF(current_setting('cluster_name'), ''),
+        "SELECT current_database()::text, 'cluster ' || NULLIF(current_setting('cluster_name'), ''),
                 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1),
                 'hilo ' || (SELECT extversion FROM pg_extension WHERE extname = 'hilo'),
                 CASE WHEN pg_is_in_recovery() THEN 'standby' END,
