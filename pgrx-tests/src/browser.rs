@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde_json::{Value, json};
 
 use crate::wait::LONG;
@@ -51,7 +53,7 @@ impl Browser {
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
             .args(["--disable-component-update", "--disable-sync", "--disable-extensions"])
-            .args(["--hide-scrollbars", "--remote-debugging-pipe"])
+            .args(["--hide-scrollbars", "--disable-lcd-text", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
             .env("HOME", profile)
@@ -112,12 +114,22 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// A picture of the whole page, as PNG in base64.
+    /// A picture of the page from its top, so many pixels high, as PNG.
     #[track_caller]
-    pub fn screenshot(&mut self) -> String {
-        let asked = json!({"format": "png", "captureBeyondViewport": true});
+    pub fn screenshot(&mut self, height: f64) -> Vec<u8> {
+        let width = self.evaluate("innerWidth");
+        let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
+        let asked = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
         let answer = self.call("Page.captureScreenshot", asked);
-        answer["data"].as_str().expect("it is base64").to_owned()
+        decoded(&answer["data"])
+    }
+
+    /// The page printed, as PDF.
+    #[track_caller]
+    pub fn print(&mut self) -> Vec<u8> {
+        let asked = json!({"printBackground": true, "preferCSSPageSize": true});
+        let answer = self.call("Page.printToPDF", asked);
+        decoded(&answer["data"])
     }
 
     /// Asks the browser, and returns its answer.
@@ -156,6 +168,10 @@ impl Browser {
         }
         message
     }
+}
+
+fn decoded(answer: &Value) -> Vec<u8> {
+    STANDARD.decode(answer.as_str().expect("it is a text")).expect("it is in base64")
 }
 
 impl Drop for Browser {

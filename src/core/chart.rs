@@ -113,7 +113,10 @@ pub fn columns(html: &mut Html, title: &str, columns: &[Column]) {
             let said = there
                 .clone()
                 .map(|share| format!("{} {}", grouped(&format!("{:.0}", share.size)), share.what));
-            let said = format!("{}: {}", column.name, said.collect::<Vec<_>>().join(", "));
+            let said = match said.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => format!("{}: none", column.name),
+                said => format!("{}: {said}", column.name),
+            };
             html.element("g", &[], |html| {
                 html.line("title", &[], &said);
                 for share in there {

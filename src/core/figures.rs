@@ -56,7 +56,7 @@ pub fn duration(seconds: f64) -> String {
     }
     let seconds = seconds.max(0.0);
     let Some((name, unit, _)) = UNITS.iter().find(|(.., until)| seconds < *until) else {
-        return "more than 1,000 years".into();
+        return "> 1,000 years".into();
     };
     let number = seconds / unit;
     match (*name, number) {

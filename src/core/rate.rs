@@ -101,15 +101,17 @@ impl Rate {
         per_second(taken.saturating_sub(until), span)
     }
 
-    /// How the count has risen, oldest first and with the present last: moments an eighth of the window apart or so, each
-    /// with what had been taken by then. Empty before the first sample.
+    /// How the count has risen: an eighth of the window or so from one moment to the next, oldest first, the present last,
+    /// each with what had been taken by then. Empty before the first sample. What was seen just now is left out, since a
+    /// rate over so short a time would be noise.
     pub fn course(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
-        let end = Mark { at: now.0, taken: taken.max(self.last.taken) };
-        let newest = self.marks().last().map(|mark| mark.at);
-        let last = Some(self.last).filter(|last| newest.is_some_and(|newest| last.at > newest));
-        let end = Some(end).filter(|end| newest.is_some() && end.at > self.last.at);
-        let marks = self.marks().iter().copied().chain(last).chain(end);
-        marks.map(|mark| (Timestamp(mark.at), mark.taken))
+        let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
+        let old = end.at.saturating_sub(LEAST_SPAN);
+        let first = self.marks().first().copied();
+        let others = self.marks().iter().skip(1).copied().filter(move |mark| mark.at <= old);
+        let present = first.filter(|first| first.at < end.at).map(|_| end);
+        let all = first.into_iter().chain(others).chain(present);
+        all.map(|mark| (Timestamp(mark.at), mark.taken))
     }
 
     fn marks(&self) -> &[Mark] {

@@ -35,11 +35,11 @@ fn it_shows_what_there_is() {
         client.all::<String>("SELECT name FROM hilo_sequences").into_iter().collect()
     );
     let tickets = sequences.split("<tr>").find(|row| row.contains(">tickets<")).expect("a row");
-    for figure in ["31.5 k served", ">error<", "Used: ", "in slices of sessions"] {
+    for figure in ["31.5 k served", ">error<", "Used: ", "class=\"tier-"] {
         assert!(tickets.contains(figure), "{figure}: {tickets}");
     }
     let parcels = sequences.split("<tr>").find(|row| row.contains(">parcels<")).expect("a row");
-    assert!(parcels.contains("1.50 k leased"), "{parcels}");
+    assert!(parcels.contains("+ 1.50 k leased"), "{parcels}");
     assert!(parcels.contains("1,500 leased"), "{parcels}");
     let idle = sequences.split("<tr>").find(|row| row.contains(">idle<")).expect("a row");
     assert!(idle.contains("not active"), "{idle}");
@@ -134,8 +134,11 @@ fn what_needs_attention_comes_first() {
     client.run(
         "SELECT hilo_create(name, data_type => 'smallint', block_size => 10)
            FROM unnest(ARRAY['a idle', 'b busy', 'c used by half', 'd nearly used', 'e used up', 'f calm']) AS name;
-         SELECT hilo_create('cycles', data_type => 'smallint', cycle => true, block_size => 10);
-         SELECT hilo_nextval('e used up') FROM generate_series(1, 32000);
+         SELECT hilo_create('cycles', data_type => 'smallint', cycle => true, block_size => 10)",
+    );
+    // In another transaction, which does not serve itself.
+    client.run(
+        "SELECT hilo_nextval('e used up') FROM generate_series(1, 32000);
          SELECT hilo_nextval('d nearly used') FROM generate_series(1, 28000);
          SELECT hilo_nextval('c used by half') FROM generate_series(1, 17000);
          SELECT hilo_nextval('cycles') FROM generate_series(1, 20000);
@@ -260,7 +263,7 @@ fn rates_over_time_make_what_was_taken() {
     client.run("SELECT hilo_nextval('orders')");
     hilo_tests::wait_until("some samples", hilo_tests::LONG, || {
         client.run("SELECT hilo_nextval('orders') FROM generate_series(1, 200)");
-        client.one::<i64>("SELECT count(*) FROM hilo_stat_rates") >= 6
+        client.one::<i64>("SELECT count(*) FROM hilo_stat_rates") >= 4
     });
     let sql = "SELECT bool_and(since < until AND rate >= 0), bool_and(before IS NULL OR before = since),
                       max(until) BETWEEN clock_timestamp() - interval '10 s' AND clock_timestamp(),

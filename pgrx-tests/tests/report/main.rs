@@ -74,8 +74,11 @@ fn shop(cluster: &Cluster) -> Client {
     client.run(
         "SELECT hilo_create('orders', block_size => 100), hilo_create('idle'), hilo_create('parcels');
          SELECT hilo_create('tickets', data_type => 'smallint', block_size => 100);
-         SELECT hilo_create('bills', gapless => true);
-         SELECT hilo_nextval('orders') FROM generate_series(1, 250);
+         SELECT hilo_create('bills', gapless => true)",
+    );
+    // In another transaction, which does not serve itself.
+    client.run(
+        "SELECT hilo_nextval('orders') FROM generate_series(1, 250);
          SELECT hilo_nextval('tickets') FROM generate_series(1, 31500);
          SELECT hilo_lease('parcels', 1000, 'sorter-7', '1 hour'), hilo_lease('parcels', 500, 'sorter-8');
          SELECT hilo_lease('orders', 70, 'lost');

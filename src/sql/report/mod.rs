@@ -163,7 +163,7 @@ fn place(source: &Source) -> Part<Place> {
     let nodes = gucs::node_count();
     let node = node::known().map_or_else(|| "?".into(), |node| node.to_string());
     let found = source.rows(
-        "SELECT current_database()::text, NULLIF(current_setting('cluster_name'), ''),
+        "SELECT current_database()::text, 'cluster ' || NULLIF(current_setting('cluster_name'), ''),
                 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1),
                 'hilo ' || (SELECT extversion FROM pg_extension WHERE extname = 'hilo'),
                 CASE WHEN pg_is_in_recovery() THEN 'standby' END,

@@ -114,25 +114,34 @@ fn name(html: &mut Html, sequence: &Sequence) {
 }
 
 fn rate(html: &mut Html, active: &Active, window: f64) {
-    chart::sparkline(html, &active.course, window);
-    html.line("span", &[("class", "figure")], &format!("{} /s", short(active.rate)));
-    small(html, &format!("{} served", short(active.served as f64)));
+    pair(
+        html,
+        |html| chart::sparkline(html, &active.course, window),
+        |html| {
+            figure(html, &format!("{}/s", short(active.rate)));
+            small(html, &format!("{} served", short(active.served as f64)));
+        },
+    );
 }
 
 fn values(html: &mut Html, sequence: &Sequence) {
     let tiers = sequence.active.as_ref().map_or([0.0; 4], |active| active.tiers);
-    let ready: f64 = tiers.iter().sum();
     if sequence.active.is_none() && sequence.leased == 0.0 {
         return dash(html);
     }
     let sizes = tiers.into_iter().chain([sequence.leased]);
     let shares: Vec<Share> =
         TIERS.iter().zip(sizes).map(|((class, what), size)| Share { class, what, size }).collect();
-    chart::bar(html, "Values", &shares);
-    html.line("span", &[("class", "figure")], &format!("{} in memory", short(ready)));
-    if sequence.leased > 0.0 {
-        small(html, &format!("{} leased", short(sequence.leased)));
-    }
+    pair(
+        html,
+        |html| chart::bar(html, "Values", &shares),
+        |html| {
+            figure(html, &short(tiers.iter().sum()));
+            if sequence.leased > 0.0 {
+                small(html, &format!("+ {} leased", short(sequence.leased)));
+            }
+        },
+    );
 }
 
 fn used(html: &mut Html, sequence: &Sequence) {
@@ -143,28 +152,45 @@ fn used(html: &mut Html, sequence: &Sequence) {
         0.8.. => "used warning",
         _ => "used",
     };
-    chart::gauge(html, "Used", class, sequence.used);
-    html.line("span", &[("class", "figure")], &percent(sequence.used));
-    match sequence.active.as_ref().and_then(|active| active.exhausted_in) {
-        Some(seconds) => small(html, &format!("used up in {}", duration(seconds))),
-        None if sequence.cycle => small(html, "starts again"),
-        None => {}
-    }
+    let rest = match sequence.active.as_ref().and_then(|active| active.exhausted_in) {
+        Some(seconds) => format!("lasts {}", duration(seconds)),
+        None if sequence.cycle => "starts again".into(),
+        None => String::new(),
+    };
+    pair(
+        html,
+        |html| chart::gauge(html, "Used", class, sequence.used),
+        |html| {
+            figure(html, &percent(sequence.used));
+            small(html, &rest);
+        },
+    );
 }
 
 fn waits(html: &mut Html, active: &Active) {
-    html.line("span", &[("class", "figure")], &grouped(&active.waits.to_string()));
+    figure(html, &grouped(&active.waits.to_string()));
     if active.waits > 0 {
         let [total, longest] = active.wait_time.map(|milliseconds| duration(milliseconds / 1000.0));
-        small(html, &format!("longest {longest}"));
-        small(html, &format!("in all {total}"));
+        small(html, &format!("{total}, at most {longest}"));
     }
 }
 
 fn refills(html: &mut Html, active: &Active) {
-    html.line("span", &[("class", "figure")], &grouped(&active.blocks_reserved.to_string()));
+    figure(html, &grouped(&active.blocks_reserved.to_string()));
     if active.blocks_reserved > 0 {
         let ahead = active.blocks_prefetched as f64 / active.blocks_reserved as f64;
         small(html, &format!("{} ahead", percent(ahead)));
     }
+}
+
+/// A picture, and beside it what it says in figures.
+fn pair(html: &mut Html, picture: impl FnOnce(&mut Html), figures: impl FnOnce(&mut Html)) {
+    html.element("div", &[("class", "pair")], |html| {
+        picture(html);
+        html.element("div", &[], figures);
+    });
+}
+
+fn figure(html: &mut Html, text: &str) {
+    html.line("span", &[("class", "figure")], text);
 }
