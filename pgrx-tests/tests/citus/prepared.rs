@@ -21,14 +21,11 @@ fn a_drop_is_committed() {
         other.run("SET lock_timeout = 10");
         other.refusal("SELECT hilo_nextval('s')").is("55P03");
         other.run("RESET lock_timeout");
-        match commit_elsewhere {
-            true => {
-                drop(client);
-                cluster.restart();
-                client = cluster.connect("postgres");
-                other = cluster.connect("postgres");
-            }
-            false => {}
+        if commit_elsewhere {
+            drop(client);
+            cluster.restart();
+            client = cluster.connect("postgres");
+            other = cluster.connect("postgres");
         }
         client.run("COMMIT PREPARED 'drop'");
         other.refusal("SELECT hilo_nextval('s')").is("42883");
