@@ -58,6 +58,13 @@ impl Server {
         command
     }
 
+    /// Whether initdb makes clusters with checksums, as it does from PostgreSQL 18 on.
+    pub fn has_checksums(&self) -> bool {
+        let version = ask(&self.pg_config, "--version");
+        let major = version.split([' ', '.']).find_map(|word| word.parse::<u32>().ok());
+        major.expect("it has a version") >= 18
+    }
+
     pub fn bindir(&self) -> &Path {
         &self.bindir
     }

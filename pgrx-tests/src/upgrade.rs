@@ -2,7 +2,7 @@
 
 use crate::cluster::{Builder, Cluster};
 use crate::files::new_directory;
-use crate::server::{OLDER, run};
+use crate::server::{OLDER, SERVER, run};
 
 impl Builder {
     /// A cluster of the older server, with hilo preloaded; none if there is no such server.
@@ -12,12 +12,16 @@ impl Builder {
         let (number, directory) = new_directory();
         let mut cluster = Cluster::at(number, directory, self.preload(true).into_settings());
         cluster.server = server;
-        // With checksums: newer servers have them by default, and both must agree.
-        run(server
-            .command("initdb")
+        let mut initdb = server.command("initdb");
+        initdb
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
-            .args(["--no-sync", "--data-checksums", "--pgdata"])
-            .arg(cluster.data_directory()));
+            .args(["--no-sync", "--pgdata"])
+            .arg(cluster.data_directory());
+        // Both must agree.
+        if SERVER.has_checksums() {
+            initdb.arg("--data-checksums");
+        }
+        run(&mut initdb);
         cluster.start();
         Some(cluster)
     }
