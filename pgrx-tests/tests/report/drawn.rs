@@ -359,7 +359,7 @@ fn busy_shop(program: &Path) -> Vec<u8> {
             ("events", 400, 60, 5.0),
             ("customers", 3, 120, 17.0),
             ("parcels", 60, 90, 13.0),
-            ("tenants/42/orders", 8, 200, 41.0),
+            ("tenants/42/orders", 8, 200, 41.0_f64),
             ("audit", 12, 45, 27.0),
             ("vouchers", 1, 4000, 10.0),
             ("returns", 2, 400, 20.0),
@@ -370,8 +370,7 @@ fn busy_shop(program: &Path) -> Vec<u8> {
                 let began = Instant::now();
                 while !over.load(Relaxed) {
                     let now = began.elapsed().as_secs_f64();
-                    let count =
-                        f64::from(size) * (1.2 + (now / f64::from(wave) * 6.0).sin()).max(0.1);
+                    let count = f64::from(size) * (1.2 + (now / wave * 6.0).sin()).max(0.1);
                     client.run(&format!(
                         "SELECT hilo_nextval('{name}') FROM generate_series(1, {})",
                         count as i64 + 1
