@@ -65,14 +65,14 @@ impl Row {
 
 /// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
 /// starts, as far as the transaction's isolation level allows.
-pub fn rows<T>(sql: impl AsRef<[u8]>, mut each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for_each(sql, |row| found.grow(each(row)).or_raise());
     found
 }
 
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: impl AsRef<[u8]>, mut each: impl FnMut(Row)) {
+pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
     let text = CString::new(sql.as_ref()).unwrap_or_default();

@@ -3,6 +3,7 @@
 
 mod content;
 mod drawn;
+mod picture;
 mod robust;
 
 use hilo_tests::{Client, ClientExt, Cluster};

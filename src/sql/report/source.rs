@@ -42,7 +42,7 @@ impl Source {
     pub fn rows<T>(&self, sql: &str, each: impl FnMut(Row) -> T) -> Part<Vec<T>> {
         let sql =
             sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&self.views[..]);
-        let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(sql, each));
+        let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, each));
         subtransaction::run(read).map_err(|error| unreadable(*error))
     }
 }
