@@ -46,11 +46,12 @@ fn a_quick_run_is_complete() {
     fs::remove_dir_all(&output).expect("it can be removed");
 }
 
-/// The pictures that a page shows.
+/// The charts that a page shows.
 fn links(page: &str) -> Vec<&str> {
     let image = |line: &'_ str| -> Option<std::ops::Range<usize>> {
         let start = line.strip_prefix("![")?.find("](")? + 4;
         Some(start..line.len() - 1)
     };
-    page.lines().filter_map(|line| image(line).map(|range| &line[range])).collect()
+    let shown = page.lines().filter_map(|line| image(line).map(|range| &line[range]));
+    shown.filter(|picture| picture.ends_with(".svg")).collect()
 }
