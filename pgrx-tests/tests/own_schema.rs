@@ -160,12 +160,12 @@ fn a_schema_is_neither_made_up_nor_adopted() {
     cluster.finish();
 }
 
-/// The commands of README.md lead to functions that every role finds, in every new session.
+/// The commands of docs/install.md lead to functions that every role finds, in every new session.
 #[test]
-fn it_is_created_as_the_readme_says() {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(file).expect("cannot read README.md");
-    let block = readme.split("```text\n").find(|text| text.starts_with("CREATE SCHEMA hilo;"));
+fn it_is_created_as_the_page_says() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/install.md");
+    let page = std::fs::read_to_string(file).expect("cannot read the page");
+    let block = page.split("```sql\n").find(|text| text.starts_with("CREATE SCHEMA hilo;"));
     let commands = block.and_then(|text| text.split("```").next()).expect("the block is there");
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");

@@ -13,7 +13,7 @@ use hilo_core::document::{Described, Document, VERSION};
 use hilo_core::summary::Numbering;
 
 use super::args::{Args, sql_functions};
-use super::definer::required;
+use super::definer::{begin_write, required};
 use super::document::json;
 use super::document::wanted::wanted;
 use super::spi;
@@ -119,6 +119,7 @@ fn hilo_create_on_all_nodes(args: Args) {
     // SAFETY: the name is a C string. What other nodes do is not undone by a rollback here, and could wait for this
     // transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
+    begin_write(c"hilo_create_on_all_nodes()");
     if !can_ask() {
         HiloError::NeedsCitus.raise();
     }
