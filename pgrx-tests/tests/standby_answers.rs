@@ -117,6 +117,12 @@ fn each_function_and_view_answers_as_documented() {
             Same if name == "hilo_find_gaps" => assert!(!rows(&mut here, &call).is_empty()),
             // It shows what the views show here.
             Same if name == "hilo_report" => assert!(rows(&mut here, &call)[0].contains("standby")),
+            // It names the server that answers.
+            Same if name == "hilo_node_summary" => {
+                let numbered = "(SELECT hilo_node_summary() #- '{node,server}')";
+                assert_eq!(rows(&mut here, numbered), rows(&mut there, numbered));
+                assert_ne!(rows(&mut here, &call), rows(&mut there, &call));
+            }
             Same => assert_eq!(rows(&mut here, &call), rows(&mut there, &call), "{call}"),
             Nothing => unreachable!("no function of ours does"),
         }
