@@ -32,7 +32,7 @@ const HEIGHT: f64 = 28.0;
 /// Draws rates over the last `span` seconds as steps, the largest as high as the picture. Where nothing is known, nothing
 /// is drawn.
 pub fn sparkline(html: &mut Html, steps: &[Step], span: f64) {
-    let shown = |step: &&Step| step.until < span && step.rate.is_finite();
+    let shown = |step: &&Step| step.until < span && !step.since.is_nan() && step.rate.is_finite();
     let most = steps.iter().filter(shown).map(|step| step.rate).fold(0.0, f64::max);
     let least = steps.iter().filter(shown).map(|step| step.rate).fold(most, f64::min);
     let last = steps.iter().rfind(shown).map_or(0.0, |step| step.rate);
@@ -74,7 +74,7 @@ pub fn bar(html: &mut Html, of: &str, shares: &[Share]) {
         true => format!("{of}: none"),
         false => format!("{of}: {}", there.iter().map(named).collect::<Vec<_>>().join(", ")),
     };
-    let width = |share: &Share| LEAST + (WIDTH - LEAST * there.len() as f64) * share.size / whole;
+    let width = |share: &Share| LEAST + (WIDTH - LEAST * there.len() as f64) * (share.size / whole);
     drawing(html, "bar", &title, WIDTH, BAR, |html| {
         rectangle(html, "rest", [0.0, 0.0, WIDTH, BAR]);
         let mut x = 0.0;
@@ -120,7 +120,7 @@ pub fn columns(html: &mut Html, title: &str, columns: &[Column]) {
             html.element("g", &[], |html| {
                 html.line("title", &[], &said);
                 for share in there {
-                    let height = ((SIZE.1 - 2.0) * share.size / most).max(1.5).min(y);
+                    let height = ((SIZE.1 - 2.0) * (share.size / most)).max(1.5).min(y);
                     y -= height;
                     let left = step * at as f64;
                     rectangle(html, share.class, [left, y, (step - 1.5).max(1.0), height]);
