@@ -144,8 +144,8 @@ COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo.gap.count IS
     'Number of values, in steps of the increment that the sequence had at that time';
 COMMENT ON COLUMN hilo.gap.reason IS
-    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
-    'take it, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
+    'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
+    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
     'invalid; expired: its lease expired; revoked: its lease was revoked';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON COLUMN hilo.gap.name IS

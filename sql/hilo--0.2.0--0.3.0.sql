@@ -196,8 +196,8 @@ ALTER TABLE hilo.gap DROP CONSTRAINT gap_reason_check;
 ALTER TABLE hilo.gap ADD CONSTRAINT gap_reason_check
     CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked'));
 COMMENT ON COLUMN hilo.gap.reason IS
-    'crash: the server died with the range in memory; discarded: the range was returned where nothing could '
-    'take it, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
+    'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
+    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
     'invalid; expired: its lease expired; revoked: its lease was revoked';
 
 CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
@@ -733,12 +733,12 @@ COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS
     'Total time that these calls waited, in milliseconds';
 COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'Longest wait, in milliseconds';
 COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
-COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that is served next';
+COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the blocks queued behind it';
 COMMENT ON COLUMN hilo_stat_sequences.in_returned IS
     'Values that sessions have returned and that are ready to be taken again';
 COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values that one session returned and another took';
 COMMENT ON COLUMN hilo_stat_sequences.lost IS
-    'Values that were in memory when the sequence was renumbered; see hilo_gaps';
+    'Values that left memory without being served: the sequence was renumbered, or the pool had no room';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
@@ -759,8 +759,8 @@ COMMENT ON VIEW hilo_gaps IS
     'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory; discarded: the values were returned where nothing '
-    'could take them, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
+    'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
+    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
     'the values invalid; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';

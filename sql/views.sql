@@ -144,12 +144,12 @@ COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'Longest wait, in millise
 COMMENT ON COLUMN hilo_stat_sequences.rate IS 'Values per second over hilo.window';
 COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
 COMMENT ON COLUMN hilo_stat_sequences.in_current IS 'Values left in the block that is being served';
-COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the block that is served next';
+COMMENT ON COLUMN hilo_stat_sequences.in_standby IS 'Values in the blocks queued behind it';
 COMMENT ON COLUMN hilo_stat_sequences.in_returned IS
     'Values that sessions have returned and that are ready to be taken again';
 COMMENT ON COLUMN hilo_stat_sequences.recycled IS 'Values that one session returned and another took';
 COMMENT ON COLUMN hilo_stat_sequences.lost IS
-    'Values that were in memory when the sequence was renumbered; see hilo_gaps';
+    'Values that left memory without being served: the sequence was renumbered, or the pool had no room';
 COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
@@ -228,8 +228,8 @@ COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory; discarded: the values were returned where nothing '
-    'could take them, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
+    'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
+    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
     'the values invalid; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
