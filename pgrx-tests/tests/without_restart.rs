@@ -2,11 +2,17 @@
 //! that load the library when they begin. What only a library in all sessions can do is refused until it is.
 
 use hilo_tests::extension::install_library;
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until};
+use hilo_tests::{
+    Builder, Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until,
+};
 
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
 fn unprepared() -> Option<Cluster> {
-    let cluster = Cluster::builder().preload(false).start();
+    unprepared_with(Cluster::builder())
+}
+
+fn unprepared_with(builder: Builder) -> Option<Cluster> {
+    let cluster = builder.preload(false).start();
     if cluster.version() < 17 {
         // What such a server says is in `bad_input.rs` and `messages.rs`.
         cluster.finish();
@@ -182,4 +188,53 @@ fn another_version_waits_for_a_restart() {
     cluster.restart();
     assert_eq!(cluster.connect("postgres").draw("s", 1), [3]);
     cluster.finish();
+}
+
+/// Replication changes definitions in a process that draws no number. Each change reaches the sessions, also if it is
+/// the first thing of hilo that its process does.
+#[test]
+fn what_replication_changes_reaches_memory() {
+    let start = |id| unprepared_with(Cluster::builder().logical().node(id, 2));
+    let (Some(publisher), Some(subscriber)) = (start(0), start(1)) else { return };
+    for cluster in [&publisher, &subscriber] {
+        cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
+    }
+    let mut there = publisher.connect("postgres");
+    there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
+    there.run(
+        "SELECT hilo_create('told', block_size => 100), hilo_nextval('told'), hilo_grant('told', 'clerk', 'USAGE')",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    let mut clerk = subscriber.connect_as("clerk", "postgres");
+    let mut apply = |change: &str| {
+        let mut admin = subscriber.connect("postgres");
+        admin.run("ALTER SUBSCRIPTION own DISABLE");
+        let process = "SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL";
+        wait_until("the process has ended", LONG, || admin.one::<i64>(process) == 0);
+        there.run(change);
+        admin.run("ALTER SUBSCRIPTION own ENABLE");
+        publisher.wait_for_apply("own");
+    };
+    for client in [&mut here, &mut clerk] {
+        client.draw("told", 1);
+        assert!(!client.one::<String>("SELECT hilo_nextkey('told')").starts_with('T'));
+    }
+    apply("SELECT hilo_revoke('told', 'clerk', 'USAGE')");
+    clerk.refusal("SELECT hilo_nextval('told')").is("42501");
+    apply("SELECT hilo_grant('told', 'clerk', 'USAGE')");
+    clerk.draw("told", 1);
+    apply("SELECT hilo_alter('told', key_format => 'T-{value:05}', slice_size => 7)");
+    for client in [&mut here, &mut clerk] {
+        assert!(client.one::<String>("SELECT hilo_nextkey('told')").starts_with("T-0"));
+    }
+    apply("SELECT hilo_rename('told', 'renamed'), hilo_create('told')");
+    for client in [&mut here, &mut clerk] {
+        client.draw("renamed", 1);
+    }
+    clerk.refusal("SELECT hilo_nextval('told')").is("42501");
+    apply("SELECT hilo_drop('renamed')");
+    here.refusal("SELECT hilo_nextval('renamed')").is("42704");
+    subscriber.finish();
+    publisher.finish();
 }
