@@ -1,6 +1,8 @@
 //! From PostgreSQL 17 on, hilo needs no restart of the server: its memory comes with the first call, or with the sessions
 //! that load the library when they begin. What only a library in all sessions can do is refused until it is.
 
+use std::fs;
+
 use hilo_tests::extension::install_library;
 use hilo_tests::{
     Builder, Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until,
@@ -163,19 +165,55 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
     cluster.finish();
 }
 
+/// A cluster that loads hilo in all sessions of database `postgres`, with tables `owner` and `always`, whose columns
+/// depend on that, and table `t`, whose columns do not. `None`: it needs a restart.
+fn with_dependent_columns() -> Option<Cluster> {
+    let cluster = unprepared()?;
+    cluster
+        .connect("postgres")
+        .run("ALTER DATABASE postgres SET session_preload_libraries = 'hilo'");
+    cluster.connect("postgres").run(
+        "CREATE TABLE owner (id bigserial PRIMARY KEY);
+         CREATE TABLE always (id bigint GENERATED ALWAYS AS IDENTITY);
+         CREATE TABLE t (id integer PRIMARY KEY);
+         SELECT hilo_adopt('owner', 'id'), hilo_adopt('always', 'id')",
+    );
+    Some(cluster)
+}
+
+/// Statements of all kinds that drop a relation, or replace one by another.
+const DROPS: [&str; 8] = [
+    "CREATE TABLE other (id integer, gone integer); ALTER TABLE other DROP gone; DROP TABLE other",
+    "BEGIN; CREATE TEMP TABLE temporary (id integer) ON COMMIT DROP; COMMIT",
+    "CREATE TEMP TABLE temporary (id integer); DROP TABLE temporary",
+    "VACUUM FULL t",
+    "CLUSTER t USING t_pkey",
+    "ALTER TABLE t ALTER id TYPE bigint; ALTER TABLE t ALTER id TYPE integer",
+    "CREATE MATERIALIZED VIEW m AS SELECT 1 AS one; REFRESH MATERIALIZED VIEW m; DROP MATERIALIZED VIEW m",
+    "TRUNCATE t RESTART IDENTITY; ALTER TABLE t OWNER TO CURRENT_USER",
+];
+
 /// After the files of another version were installed, new sessions load its library, which may have another idea of the
-/// memory. It is refused until the server restarts, and those who have the older library continue.
+/// memory. It is refused until the server restarts, and those who have the older library continue. What has nothing to do
+/// with hilo's sequences goes on in every session.
 #[test]
 fn another_version_waits_for_a_restart() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = with_dependent_columns() else { return };
     install_library("hilo_next.so", "hilo memory of ", "99.9");
     let mut old = cluster.connect("postgres");
     old.run("SELECT hilo_create('s')");
     assert_eq!(old.draw("s", 1), [1]);
-    old.run("CREATE TABLE t (id integer)");
+    old.run("ALTER DATABASE postgres SET session_preload_libraries = 'hilo_next'");
     let mut new = cluster.connect("postgres");
     new.run("CREATE FUNCTION next_version(text) RETURNS bigint LANGUAGE c AS '$libdir/hilo_next', 'hilo_nextval_wrapper'");
-    for statement in ["SELECT next_version('s')", "DROP TABLE t"] {
+    let refused = [
+        "SELECT next_version('s')",
+        "DROP TABLE owner",
+        "ALTER TABLE owner DROP id",
+        "TRUNCATE owner RESTART IDENTITY",
+        "ALTER TABLE owner OWNER TO CURRENT_USER",
+    ];
+    for statement in refused {
         new.refusal(statement)
             .is("55000")
             .says("made by version ")
@@ -183,10 +221,66 @@ fn another_version_waits_for_a_restart() {
             .details("same version")
             .hints("Restart the server");
     }
+    let of_others = |client: &mut Client| {
+        for statements in DROPS {
+            statements.split("; ").for_each(|statement| client.run(statement));
+        }
+    };
+    of_others(&mut new);
+    new.run("VACUUM FULL owner");
+    for statement in ["CREATE DATABASE empty", "DROP DATABASE empty", "CREATE DATABASE empty"] {
+        new.run(statement);
+    }
+    // Nor does a library that has come before the extension's update let go of what a column owns.
+    new.run("UPDATE pg_extension SET extversion = '0.2.0' WHERE extname = 'hilo'");
+    for (library, says) in [("hilo_next", "made by version "), ("hilo", "is version 0.2.0")] {
+        old.run(&format!("ALTER DATABASE postgres SET session_preload_libraries = '{library}'"));
+        let mut client = cluster.connect("postgres");
+        for statement in &refused[1..] {
+            client.refusal(statement).is("55000").says(says);
+        }
+        of_others(&mut client);
+    }
+    new.run("UPDATE pg_extension SET extversion = default_version FROM pg_available_extensions WHERE name = 'hilo' AND extname = 'hilo'");
+
+    old.run("ALTER DATABASE empty SET session_preload_libraries = 'hilo_next'");
+    let mut new = cluster.connect("empty");
+    new.run("CREATE TABLE t (id integer PRIMARY KEY); DROP EXTENSION plpgsql");
+    of_others(&mut new);
     assert_eq!(old.draw("s", 1), [2]);
+    old.run("ALTER DATABASE postgres SET session_preload_libraries = 'hilo'");
     drop((old, new));
     cluster.restart();
     assert_eq!(cluster.connect("postgres").draw("s", 1), [3]);
+    cluster.connect("postgres").run("DROP TABLE owner");
+    cluster.finish();
+}
+
+/// A session that has loaded hilo makes no memory for what has nothing to do with it, whether the database has the
+/// extension or not.
+#[test]
+fn memory_is_made_for_hilo_only() {
+    let builder = Cluster::builder().config("dynamic_shared_memory_type", "mmap");
+    let Some(cluster) = unprepared_with(builder) else { return };
+    cluster.configure("session_preload_libraries", "hilo");
+    cluster.restart();
+    let segments = || {
+        let files = fs::read_dir(cluster.data_directory().join("pg_dynshmem")).unwrap();
+        files.map(|file| file.unwrap().metadata().map_or(0, |file| file.len())).max().unwrap_or(0)
+    };
+    cluster.connect("postgres").run("CREATE DATABASE empty");
+    for database in ["postgres", "empty"] {
+        let mut client = cluster.connect(database);
+        assert!(has_loaded(&mut client));
+        client.run("CREATE TABLE t (id integer PRIMARY KEY)");
+        for statements in DROPS {
+            statements.split("; ").for_each(|statement| client.run(statement));
+        }
+        client.run("DROP EXTENSION plpgsql; CREATE EXTENSION plpgsql");
+        assert!(segments() < 4 << 20, "{database}: {} bytes", segments());
+    }
+    cluster.connect("postgres").run("SELECT hilo_create('s'), hilo_nextval('s')");
+    assert!(segments() > 4 << 20, "{} bytes", segments());
     cluster.finish();
 }
 
