@@ -332,3 +332,125 @@ fn what_replication_changes_reaches_memory() {
     subscriber.finish();
     publisher.finish();
 }
+
+/// What hilo_check says of the setting, in this session: severity and finding.
+fn judged(client: &mut Client) -> String {
+    client.one(
+        "SELECT coalesce(string_agg(severity || ': ' || what || ' | ' || what_to_do, ', '), 'fine') FROM hilo_check()
+          WHERE object = 'setting session_preload_libraries'",
+    )
+}
+
+/// A setting of a role or of the database counts before that of the server, and may be made for another library's sake.
+/// Then no column can come to depend on hilo, and hilo_check says so for those that do already.
+#[test]
+fn a_setting_that_leaves_hilo_out() {
+    let Some(cluster) = unprepared() else { return };
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE ROLE app; CREATE ROLE \"Other\" LOGIN SUPERUSER;
+         CREATE TABLE t (id bigint); CREATE TABLE owner (id bigserial); CREATE TABLE always (id bigint GENERATED ALWAYS AS IDENTITY)",
+    );
+    admin.run("CREATE DATABASE shop");
+    assert!(judged(&mut admin).starts_with("note: "), "{}", judged(&mut admin));
+    cluster.configure("session_preload_libraries", "plpgsql, hilo");
+    cluster.restart();
+    let allowed = "BEGIN; SELECT hilo_adopt('owner', 'id'), hilo_adopt('always', 'id'); SELECT hilo_create('t', owned_by => 't.id'); ROLLBACK";
+    let refused = [
+        "SELECT hilo_adopt('owner', 'id')",
+        "SELECT hilo_adopt('always', 'id')",
+        "SELECT hilo_create('t', owned_by => 't.id')",
+    ];
+    let mut admin = cluster.connect("postgres");
+    assert_eq!(judged(&mut admin), "fine");
+    admin.run(allowed);
+    // What is set, and for whom that leaves hilo out.
+    for (set, whose) in [
+        ("ROLE app SET session_preload_libraries = plpgsql", Some("ROLE app")),
+        ("ROLE app IN DATABASE postgres SET session_preload_libraries = 'hilo'", None),
+        ("ROLE app RESET session_preload_libraries", None),
+        ("ROLE app IN DATABASE shop SET session_preload_libraries = plpgsql", None),
+        ("DATABASE shop SET session_preload_libraries = plpgsql", None),
+        ("ROLE ALL SET session_preload_libraries = plpgsql", Some("ROLE ALL")),
+        ("DATABASE postgres SET session_preload_libraries = '$libdir/hilo'", None),
+        (
+            "ROLE \"Other\" IN DATABASE postgres SET session_preload_libraries = plpgsql",
+            Some("ROLE \"Other\" IN DATABASE postgres"),
+        ),
+        ("ROLE \"Other\" IN DATABASE postgres SET session_preload_libraries = plpgsql, hilo", None),
+        ("DATABASE postgres RESET session_preload_libraries", Some("ROLE ALL")),
+        ("DATABASE postgres SET session_preload_libraries = plpgsql", Some("DATABASE postgres")),
+        ("ROLE ALL RESET session_preload_libraries", Some("DATABASE postgres")),
+        ("DATABASE postgres RESET session_preload_libraries", None),
+    ] {
+        admin.run(&format!("ALTER {set}"));
+        let mut fresh = cluster.connect("postgres");
+        match whose {
+            None => {
+                assert_eq!(judged(&mut fresh), "fine", "{set}");
+                fresh.run(allowed);
+            }
+            Some(whose) => {
+                for call in refused {
+                    fresh
+                        .refusal(call)
+                        .is("55000")
+                        .says("must be loaded in all sessions")
+                        .details(&format!("{whose} SET session_preload_libraries"))
+                        .hints(&format!("ALTER {whose} SET session_preload_libraries = 'hilo'"));
+                }
+                let said = judged(&mut fresh);
+                assert!(said.starts_with("note: ") && said.contains(whose), "{set}: {said}");
+                assert!(said.contains("cannot own sequences"), "{set}: {said}");
+            }
+        }
+    }
+    // A role that has hilo in a setting of its own hides what others have, unless that is set for the database.
+    let mut other = cluster.connect_as("Other", "postgres");
+    other.run("SET ROLE postgres");
+    other.refusal(refused[0]).is("55000").hints("session_preload_libraries");
+    assert!(judged(&mut other).starts_with("note: "), "{}", judged(&mut other));
+    admin.run("ALTER DATABASE postgres SET session_preload_libraries = hilo");
+    other.run(allowed);
+    assert_eq!(judged(&mut other), "fine");
+    cluster.finish();
+}
+
+/// Columns that depend on hilo while somebody does not load it: hilo_check says how bad that is. What such a session has
+/// left behind, it finds too.
+#[test]
+fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
+    let Some(cluster) = with_dependent_columns() else { return };
+    let mut admin = cluster.connect("postgres");
+    assert_eq!(judged(&mut admin), "fine");
+    admin.run(
+        "CREATE ROLE app LOGIN SUPERUSER; ALTER ROLE app SET session_preload_libraries = plpgsql",
+    );
+    let said = judged(&mut admin);
+    assert!(said.starts_with("error: ") && said.contains("GENERATED ALWAYS"), "{said}");
+    assert!(said.contains("ALTER ROLE app SET session_preload_libraries = 'hilo'"), "{said}");
+    // So does a background worker, which processes no such setting.
+    let mut app = cluster.connect_as("app", "postgres");
+    app.run("INSERT INTO always VALUES (7)");
+    app.run("DROP TABLE always");
+    let said = judged(&mut admin);
+    assert!(said.starts_with("warning: ") && said.contains("own"), "{said}");
+    assert!(!said.contains("cannot own"), "{said}");
+    app.run("DROP TABLE owner");
+    let left: String =
+        admin.one("SELECT what FROM hilo_check() WHERE object = 'sequences' AND severity = 'note'");
+    assert!(left.contains("\"owner_id_seq\"") && left.contains("\"always_id_seq\""), "{left}");
+    assert!(judged(&mut admin).starts_with("note: "), "{}", judged(&mut admin));
+    admin.run("ALTER ROLE app RESET session_preload_libraries");
+    assert_eq!(judged(&mut admin), "fine");
+    admin.run("CREATE TABLE again (id bigserial)");
+    admin.run("SELECT hilo_adopt('again', 'id')");
+    admin.run("ALTER DATABASE postgres RESET session_preload_libraries");
+    let mut fresh = cluster.connect("postgres");
+    for client in [&mut admin, &mut fresh] {
+        let said = judged(client);
+        assert!(said.starts_with("warning: ") && !said.contains("cannot own"), "{said}");
+        client.refusal("SELECT hilo_create('t', owned_by => 't.id')").is("55000");
+    }
+    cluster.finish();
+}

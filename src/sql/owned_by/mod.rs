@@ -1,5 +1,6 @@
 //! Sequences that a column owns, as core's OWNED BY. `statements.rs` has what happens to them with their table.
 
+pub mod sessions;
 pub mod statements;
 
 use std::ffi::{CStr, CString};
@@ -12,7 +13,6 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
 use crate::errors::{HiloError, OrRaise};
-use crate::gucs;
 use crate::shared;
 
 /// The kinds of relations whose columns may own a sequence.
@@ -75,7 +75,7 @@ fn may_own(relid: pg_sys::Oid) -> bool {
 /// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
 /// owner.
 pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
-    check_sessions()?;
+    sessions::check()?;
     if !may_own(column.relid) {
         return Err(HiloError::CannotOwn(column.describe()));
     }
@@ -83,11 +83,6 @@ pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloErr
         return Err(HiloError::OwnersDiffer(column.describe()));
     }
     Ok(())
-}
-
-/// Checks that no session drops, truncates or writes a table without hilo's hooks.
-pub(super) fn check_sessions() -> Result<(), HiloError> {
-    if gucs::loaded_by_all_sessions() { Ok(()) } else { Err(HiloError::NotInAllSessions) }
 }
 
 /// The role that owns a table; InvalidOid if the table does not exist.
