@@ -454,3 +454,30 @@ fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
     }
     cluster.finish();
 }
+
+/// REASSIGN OWNED and DROP OWNED pass over hilo's sequences in a session that has not loaded hilo. The role cannot be dropped
+/// until a session that has does it.
+#[test]
+fn a_roles_belongings_wait_for_a_session_that_has_loaded_hilo() {
+    let Some(cluster) = unprepared() else { return };
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE app; CREATE ROLE gone; CREATE ROLE heir;
+         SELECT hilo_create('s'), hilo_set_owner('s', 'app'), hilo_create('t'), hilo_set_owner('t', 'gone');
+         SELECT hilo_grant('s', 'gone', 'USAGE')",
+    );
+    client.run("CREATE DATABASE shop");
+    let owners = "SELECT string_agg(owner, ' ' ORDER BY name) FROM hilo_sequences";
+    let mut stranger = cluster.connect("postgres");
+    stranger.run("REASSIGN OWNED BY app TO heir; DROP OWNED BY gone");
+    assert!(!has_loaded(&mut stranger));
+    assert_eq!(client.one::<String>(owners), "app gone");
+    for role in ["app", "gone"] {
+        stranger.refusal(&format!("DROP ROLE {role}")).is("2BP01").details("type hilo.role");
+    }
+    stranger.run("LOAD 'hilo'; REASSIGN OWNED BY app TO heir; DROP ROLE app");
+    stranger.run("DROP OWNED BY gone");
+    assert_eq!(client.one::<String>(owners), "heir");
+    cluster.connect("shop").run("DROP ROLE gone");
+    cluster.finish();
+}
