@@ -455,6 +455,33 @@ fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
     cluster.finish();
 }
 
+/// Background workers do not load what sessions load, such as the one that applies a subscription's changes and here
+/// runs a trigger: it drops a table and leaves its sequence behind, unless it loads hilo first.
+#[test]
+fn a_background_worker_has_to_load_hilo_itself() {
+    let Some(publisher) = unprepared_with(Cluster::builder().logical()) else { return };
+    let Some(subscriber) = with_dependent_columns() else { return };
+    let mut there = publisher.connect("postgres");
+    there.run("CREATE TABLE job (command text); CREATE PUBLICATION jobs FOR TABLE job");
+    let mut here = subscriber.connect("postgres");
+    here.run(
+        "CREATE TABLE job (command text);
+         CREATE FUNCTION run() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN EXECUTE NEW.command; RETURN NEW; END';
+         CREATE TRIGGER run BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION run();
+         ALTER TABLE job ENABLE ALWAYS TRIGGER run",
+    );
+    subscriber.subscribe("jobs", &publisher, "jobs", "");
+    let mut sequences = |job: &str| -> String {
+        there.run(&format!("INSERT INTO job VALUES ('{job}')"));
+        publisher.wait_for_apply("jobs");
+        here.one("SELECT coalesce(string_agg(name, ' ' ORDER BY name), '') FROM hilo_sequences")
+    };
+    assert_eq!(sequences("DROP TABLE public.owner"), "always_id_seq owner_id_seq");
+    assert_eq!(sequences("LOAD ''hilo''; DROP TABLE public.always"), "owner_id_seq");
+    subscriber.finish();
+    publisher.finish();
+}
+
 /// REASSIGN OWNED and DROP OWNED pass over hilo's sequences in a session that has not loaded hilo. The role cannot be dropped
 /// until a session that has does it.
 #[test]
