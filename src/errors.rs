@@ -14,6 +14,7 @@ use hilo_core::options::OptionError;
 
 use crate::{citus, gucs};
 
+const WITHOUT_HILO: &str = "A session that has not loaded hilo drops and truncates the table without regard to the sequence, and does not protect GENERATED ALWAYS.";
 const RENUMBER: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, and reload.";
 const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.";
@@ -47,7 +48,7 @@ pub enum HiloError {
     #[cfg_attr(any(feature = "pg15", feature = "pg16"), expect(dead_code))]
     OtherMemory { maker: String },
     #[error("hilo must be loaded in all sessions before a column can depend on it")]
-    NotInAllSessions,
+    NotInAllSessions { except: Option<String> },
     #[error("extension \"hilo\" is not installed in this database")]
     NotInstalled,
     #[error("the catalog of extension \"hilo\" lacks {0}")]
@@ -323,7 +324,7 @@ impl HiloError {
             Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
             Self::NotPreloaded
             | Self::OtherMemory { .. }
-            | Self::NotInAllSessions
+            | Self::NotInAllSessions { .. }
             | Self::NotInstalled
             | Self::CatalogMismatch(_)
             | Self::RestoreInUse(_)
@@ -427,7 +428,8 @@ impl HiloError {
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
-            Self::NotInAllSessions => Some("A session that has not loaded hilo drops and truncates the table without regard to the sequence, and does not protect GENERATED ALWAYS.".into()),
+            Self::NotInAllSessions { except: Some(whose) } => Some(format!("ALTER {whose} SET session_preload_libraries has left hilo out. {WITHOUT_HILO}")),
+            Self::NotInAllSessions { except: None } => Some(WITHOUT_HILO.into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
             Self::GaplessNodes { .. } => Some("Each node would serve values of its own, and no node knows which of them are committed on the others.".into()),
@@ -529,7 +531,10 @@ impl HiloError {
             Self::At { error, .. } => return error.hint(),
             Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
             Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
-            Self::NotInAllSessions => "Run ALTER DATABASE … SET session_preload_libraries = 'hilo' (with the libraries that are listed there already), and connect again, in all sessions.".into(),
+            Self::NotInAllSessions { except } => {
+                let whose = except.as_deref().unwrap_or("DATABASE …");
+                format!("Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are listed there already), and connect again, in all sessions.")
+            }
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),

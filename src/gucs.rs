@@ -96,37 +96,50 @@ fn integers() -> Vec<Int> {
 /// Whether the server has loaded the library at its start.
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Whether all sessions of this database load the library when they begin, whoever connects.
-pub fn loaded_by_all_sessions() -> bool {
-    PRELOADED.load(Relaxed) || preloaded_by_sessions()
+pub fn loaded_by_server() -> bool {
+    PRELOADED.load(Relaxed)
+}
+
+/// What session_preload_libraries was for this session when it began, or is since the files were read again.
+pub struct SessionLibraries {
+    pub has_hilo: bool,
+    /// Whether it is the server's value, which no setting of a role or database has replaced.
+    pub of_server: bool,
+}
+
+/// `None`: where hilo has to be loaded by the server.
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+pub fn session_libraries() -> Option<SessionLibraries> {
+    None
 }
 
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-fn preloaded_by_sessions() -> bool {
-    use pg_sys::GucSource::{PGC_S_ARGV, PGC_S_DATABASE, PGC_S_ENV_VAR, PGC_S_FILE, PGC_S_GLOBAL};
+pub fn session_libraries() -> Option<SessionLibraries> {
     let name = c"session_preload_libraries".as_ptr();
-    // SAFETY: the setting exists; it is a string, which stays as it is while this reads it.
-    let (source, libraries) = unsafe {
+    // SAFETY: the setting exists, and is a string, which stays as it is while this reads it. What SET has made of it since
+    // is in another place than what is read here.
+    unsafe {
         let option = pg_sys::find_option(name, false, true, 0);
-        let value = pg_sys::session_preload_libraries_string;
-        if option.is_null() || value.is_null() {
-            return false;
+        if option.is_null() {
+            return None;
         }
-        ((*option).source, CStr::from_ptr(value).to_bytes())
-    };
-    let for_all = [PGC_S_ARGV, PGC_S_DATABASE, PGC_S_ENV_VAR, PGC_S_FILE, PGC_S_GLOBAL];
+        let value = (*option.cast::<pg_sys::config_string>()).reset_val;
+        Some(SessionLibraries {
+            has_hilo: !value.is_null() && lists_hilo(CStr::from_ptr(value).to_bytes()),
+            of_server: (*option).reset_source <= pg_sys::GucSource::PGC_S_ARGV,
+        })
+    }
+}
+
+/// Whether a list of libraries contains this one.
+pub fn lists_hilo(libraries: &[u8]) -> bool {
     let is_hilo = |library: &[u8]| {
         let library = library.trim_ascii();
         let library = library.strip_prefix(b"\"").unwrap_or(library);
         let library = library.strip_suffix(b"\"").unwrap_or(library);
         library.strip_prefix(b"$libdir/").unwrap_or(library) == b"hilo"
     };
-    for_all.contains(&source) && libraries.split(|byte| *byte == b',').any(is_hilo)
-}
-
-#[cfg(any(feature = "pg15", feature = "pg16"))]
-fn preloaded_by_sessions() -> bool {
-    false
+    libraries.split(|byte| *byte == b',').any(is_hilo)
 }
 
 /// Defines the settings. Postgres does not allow those that are fixed at server start to be defined later: without

@@ -20,6 +20,7 @@ use crate::session::{invalidation, memo};
 use crate::shared;
 use crate::sql::owned_by::statements as owned;
 use crate::sql::{copy_defaults, generated_always, owners};
+use crate::subtransaction;
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
@@ -158,11 +159,12 @@ unsafe extern "C-unwind" fn object_access(
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
-            if let Ok(shared) = shared::get() {
+            // A session that cannot use the memory may drop a database all the same, as one may that has not loaded hilo.
+            if let Ok(Ok(shared)) = subtransaction::run(shared::get) {
                 shared.take_down_nameplates(object.to_u32());
             }
         }
-        OAT_DROP if extension && shared::get().is_ok() && is_hilo(object) => {
+        OAT_DROP if extension && is_hilo(object) && shared::get().is_ok() => {
             invalidation::extension_dropped(object)
         }
         _ => {}

@@ -275,9 +275,9 @@ impl Stored {
                 self.tuple,
                 (*self.relation).rd_att,
                 1,
-                &mut column,
-                &mut value,
-                &mut is_null,
+                &raw mut column,
+                &raw mut value,
+                &raw mut is_null,
             );
             pg_sys::CatalogTupleUpdate(self.relation, &mut (*changed).t_self, changed);
             pg_sys::CacheInvalidateRelcacheByRelid(self.default.relid);

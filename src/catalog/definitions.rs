@@ -1,5 +1,7 @@
 //! `hilo.sequence`: the definitions of the sequences.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::numbers::{SequenceId, Timestamp};
@@ -116,18 +118,23 @@ pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, Hilo
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
+/// What `owned_by` lies between for a column or, if `attnum` is `None`, for any column of the table.
+fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
+    let packed = |attnum| ColumnRef { relid, attnum }.packed();
+    // A table's numbers of columns are from 1 to 1600.
+    match attnum {
+        Some(attnum) => (packed(attnum) - 1, packed(attnum) + 1),
+        None => (packed(0), packed(i16::MAX)),
+    }
+}
+
 /// The sequences that a column owns or, if `attnum` is `None`, any column of the table.
 pub fn owned_by_column(
     ids: &CatalogOids,
     relid: pg_sys::Oid,
     attnum: Option<i16>,
 ) -> Result<Vec<Sequence>, HiloError> {
-    let packed = |attnum| ColumnRef { relid, attnum }.packed();
-    // A table's numbers of columns are from 1 to 1600.
-    let (after, before) = match attnum {
-        Some(attnum) => (packed(attnum) - 1, packed(attnum) + 1),
-        None => (packed(0), packed(i16::MAX)),
-    };
+    let (after, before) = owned_between(relid, attnum);
     let table = Table::read(ids.sequence)?;
     let keys = [
         (column::OWNED_BY, Match::Int8Greater(after)),
@@ -139,6 +146,25 @@ pub fn owned_by_column(
         true
     });
     Ok(found)
+}
+
+/// Whether a column, or any column of the table, owns a sequence in a database whose objects are of another version than
+/// the library. They are found by their names; in a version that lacks one of them, no column owned a sequence.
+pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
+    // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
+    let (table, index, column) = unsafe {
+        let schema = pg_sys::get_namespace_oid(c"hilo".as_ptr(), true);
+        let of = |name: &CStr| pg_sys::get_relname_relid(name.as_ptr(), schema);
+        let table = of(c"sequence");
+        let column = pg_sys::get_attnum(table, c"owned_by".as_ptr());
+        (table, of(c"sequence_owned_by_idx"), column)
+    };
+    if index == pg_sys::InvalidOid || column <= 0 {
+        return Ok(false);
+    }
+    let (after, before) = owned_between(relid, attnum);
+    let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
+    Ok(Table::read(table)?.find(index, &keys, Snapshot::Catalog).is_some())
 }
 
 /// Visits all sequences that exist now, until `visit` returns false.

@@ -119,14 +119,15 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
 }
 
 fn look_up() -> Result<CatalogOids, HiloError> {
+    // Every drop of a table asks this, also where hilo is not. The schema comes first, because a cache answers for it.
     // SAFETY: both look up the system catalogs, inside a transaction, by names that are C strings.
-    let (extension, schema) = unsafe {
-        (
-            pg_sys::get_extension_oid(c"hilo".as_ptr(), true),
-            pg_sys::get_namespace_oid(c"hilo".as_ptr(), true),
-        )
+    let (schema, extension) = unsafe {
+        match pg_sys::get_namespace_oid(c"hilo".as_ptr(), true) {
+            pg_sys::InvalidOid => return Err(HiloError::NotInstalled),
+            schema => (schema, pg_sys::get_extension_oid(c"hilo".as_ptr(), true)),
+        }
     };
-    if extension == pg_sys::InvalidOid || schema == pg_sys::InvalidOid {
+    if extension == pg_sys::InvalidOid {
         return Err(HiloError::NotInstalled);
     }
     version::check(extension)?;

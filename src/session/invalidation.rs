@@ -81,7 +81,11 @@ pub fn in_progress() -> bool {
 }
 
 /// Notes that this transaction has written a definition: names are looked up again.
+///
+/// The memory is found now, by whatever kind of process this is: at the commit it is too late. A process that
+/// may not use it gets an error, and defines nothing. Where there can be no memory, nobody has to learn of anything.
 pub fn begin() {
+    let _ = shared::get();
     super::prepare();
     DEFINED.set(true);
     SINCE_DROP.set(true);
@@ -165,7 +169,8 @@ unsafe extern "C-unwind" fn at_subtransaction(
     }
 }
 
-/// Tells the slots after the commit: every session sees the changes from now on. Nothing in here can fail.
+/// Tells the slots after the commit: every session sees the changes from now on. Nothing in here can fail. [`begin`] has
+/// found the memory.
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();

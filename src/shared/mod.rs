@@ -159,8 +159,9 @@ fn known() -> Option<&'static Shared> {
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
-/// Finds the memory that processes which have loaded the library at run time share. What runs while a transaction or a
-/// process ends does without: it has used nothing of ours.
+/// Finds the memory that processes which have loaded the library at run time share. That can fail, so it is done within
+/// transactions only. What runs while one ends, or the process, finds no memory unless the process has used it before: who
+/// will need it then uses it in time.
 #[cold]
 fn first_use() -> Result<&'static Shared, HiloError> {
     // SAFETY: reads the state of this backend.

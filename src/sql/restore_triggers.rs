@@ -106,7 +106,14 @@ unsafe extern "C-unwind" fn hilo_restored_lease(fcinfo: pg_sys::FunctionCallInfo
         refuse_in_use(SequenceId(value(c"sequence") as i64), value(c"node") as i32);
         let (mut column, mut timeline) = (number(c"timeline"), pg_sys::Datum::from(REPLICATED));
         let mut null = false;
-        pg_sys::heap_modify_tuple_by_cols(row, descriptor, 1, &mut column, &mut timeline, &mut null)
-            .into()
+        pg_sys::heap_modify_tuple_by_cols(
+            row,
+            descriptor,
+            1,
+            &raw mut column,
+            &raw mut timeline,
+            &raw mut null,
+        )
+        .into()
     }
 }

@@ -107,8 +107,15 @@ unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) 
         }
         let mut owner = pg_sys::Datum::from(pg_sys::GetUserId());
         let mut is_null = false;
-        pg_sys::heap_modify_tuple_by_cols(row, descriptor, 1, &mut column, &mut owner, &mut is_null)
-            .into()
+        pg_sys::heap_modify_tuple_by_cols(
+            row,
+            descriptor,
+            1,
+            &raw mut column,
+            &raw mut owner,
+            &raw mut is_null,
+        )
+        .into()
     }
 }
 

@@ -11,6 +11,7 @@ mod finding;
 mod nodes;
 mod notes;
 mod other_nodes;
+mod sessions;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -186,14 +187,7 @@ fn servers(caller: pg_sys::Oid) -> Findings {
             "Add hilo to shared_preload_libraries in postgresql.conf and restart the server.",
         )),
         Ok(shared) => {
-            if !gucs::loaded_by_all_sessions() {
-                found.push(finding(
-                    "setting session_preload_libraries",
-                    Severity::Note,
-                    "only sessions that call hilo load it, so columns cannot own sequences",
-                    "Set session_preload_libraries = 'hilo' for the database, or ignore this if no column owns a sequence.",
-                ));
-            }
+            found.grow_by(sessions::all()).or_raise();
             let (free, slots) = (shared.free_slots(), shared.slots.len());
             if shared.is_nearly_full() {
                 found.push(finding("setting hilo.max_sequences", Severity::Warning,

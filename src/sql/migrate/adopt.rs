@@ -27,7 +27,8 @@ use crate::shared;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
 use crate::sql::definer;
-use crate::sql::{owned_by, owners, renumber, spi};
+use crate::sql::owned_by::sessions;
+use crate::sql::{owners, renumber, spi};
 
 sql_functions!(hilo_adopt);
 
@@ -50,7 +51,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     // Whatever was seen before the locks may have changed.
     let (column, own, identity) = core_source(relid, column_name);
     if identity == Some(Identity::Always) || column.owns(own) {
-        owned_by::check_sessions().or_raise();
+        sessions::check().or_raise();
     }
     let olds = column.core_sequences(&tables);
     let olds: Vec<CoreSequence> = olds.into_iter().map(CoreSequence::read).collect();

@@ -1,5 +1,6 @@
 //! Sequences that a column owns, as core's OWNED BY. `statements.rs` has what happens to them with their table.
 
+pub mod sessions;
 pub mod statements;
 
 use std::ffi::{CStr, CString};
@@ -11,8 +12,7 @@ use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
-use crate::errors::HiloError;
-use crate::gucs;
+use crate::errors::{HiloError, OrRaise};
 use crate::shared;
 
 /// The kinds of relations whose columns may own a sequence.
@@ -64,29 +64,25 @@ fn lock_table(schema: Option<&CStr>, table: &CStr) -> pg_sys::Oid {
     }
 }
 
+/// Whether columns of a relation may own a sequence: not those of a temporary table.
+fn may_own(relid: pg_sys::Oid) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let (kind, persistence) =
+        unsafe { (pg_sys::get_rel_relkind(relid) as u8, pg_sys::get_rel_persistence(relid) as u8) };
+    OWNERS.contains(&kind) && persistence != pg_sys::RELPERSISTENCE_TEMP
+}
+
 /// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
 /// owner.
 pub(super) fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
-    check_sessions()?;
-    // SAFETY: look-ups in system caches, inside a transaction; the table is locked.
-    let (kind, persistence) = unsafe {
-        (
-            pg_sys::get_rel_relkind(column.relid) as u8,
-            pg_sys::get_rel_persistence(column.relid) as u8,
-        )
-    };
-    if !OWNERS.contains(&kind) || persistence == pg_sys::RELPERSISTENCE_TEMP {
+    sessions::check()?;
+    if !may_own(column.relid) {
         return Err(HiloError::CannotOwn(column.describe()));
     }
     if table_owner(column.relid) != owner {
         return Err(HiloError::OwnersDiffer(column.describe()));
     }
     Ok(())
-}
-
-/// Checks that no session drops, truncates or writes a table without hilo's hooks.
-pub(super) fn check_sessions() -> Result<(), HiloError> {
-    if gucs::loaded_by_all_sessions() { Ok(()) } else { Err(HiloError::NotInAllSessions) }
 }
 
 /// The role that owns a table; InvalidOid if the table does not exist.
@@ -107,13 +103,22 @@ pub(super) fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
 }
 
 /// The sequences that a table or column owns; none where hilo cannot be used at all.
+///
+/// Most relations that are dropped own none, and many are in databases without hilo. So this looks there first, and needs
+/// the memory, which may have to be made or may be another version's, only for what was found.
 pub(super) fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
-    if shared::get().is_err() {
+    let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
+    let any = match &found {
+        Ok(found) => !found.is_empty(),
+        Err(HiloError::OutOfMemory) => true,
+        Err(HiloError::Version { .. }) => {
+            definitions::owns_in_other_version(relid, attnum).or_raise()
+        }
+        // The extension is being dropped.
+        Err(_) => false,
+    };
+    if !any || matches!(shared::get(), Err(HiloError::NotPreloaded)) {
         return Vec::new();
     }
-    let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
-    match found {
-        Err(HiloError::OutOfMemory) => HiloError::OutOfMemory.raise(),
-        found => found.unwrap_or_default(),
-    }
+    found.or_raise()
 }

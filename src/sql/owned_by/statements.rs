@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
-use super::{OWNERS, owned, table_owner};
+use super::{may_own, owned, table_owner};
 use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
@@ -20,7 +20,6 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
 use crate::session;
-use crate::shared;
 use crate::sql::owners::Dependents;
 use crate::sql::{definer, owners, renumber};
 
@@ -30,15 +29,11 @@ static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec:
 /// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the end of the
 /// statement, because other tables may have to be locked before them.
 pub fn dropped(relid: pg_sys::Oid, part: i32) {
-    // SAFETY: a look-up in a system cache, inside a transaction.
-    let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
-    if !OWNERS.contains(&kind) {
+    if !may_own(relid) {
         return;
     }
     let found = owned(relid, (part != 0).then_some(part as i16));
-    if shared::get().is_ok()
-        && let Ok(ids) = catalog_oids()
-    {
+    if let Ok(ids) = catalog_oids() {
         gaps::forget_released(&ids, relid, part as i16).or_raise();
     }
     if found.is_empty() {
