@@ -184,19 +184,21 @@ CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run 
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
 COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
     'Creates and alters sequences until they are as a document describes them, and returns a row for each '
-    'change: create, alter, set_owner, grant, revoke or drop. An option that is left out gets its default; '
-    'owner and privileges that are left out stay as they are. Never moves the position of a sequence that '
-    'exists. prune: also drops those sequences of the caller that the document does not contain. dry_run: '
-    'changes nothing and returns the same rows. Requires what the functions for each change require. Errors: '
-    '22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
+    'change: create, number, alter, set_owner, grant, revoke or drop. An option that is left out gets its '
+    'default; owner and privileges that are left out stay as they are. Never moves the position of a sequence '
+    'that exists. number: this server has not served the sequence under its present node id, and is told by the '
+    'document how the other nodes number it. prune: also drops those sequences of the caller that the document '
+    'does not contain. dry_run: changes nothing and returns the same rows. Requires what the functions for each '
+    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
     'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
 
 CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
 COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'Returns what other servers need to know of this one: which node it is, and what hilo_export returns of a sequence '
-    'or, without a name, of all that the caller may read, with how this node numbers them. A sequence that does not '
-    'exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+    'or, without a name, of all that the caller may read, with how this node numbers them, or will when it first serves '
+    'them; one without a numbering it refuses to serve. A sequence that does not exist is left out. For hilo_compare and '
+    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 
 CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
@@ -209,11 +211,12 @@ CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAU
     RETURNS TABLE (node text, action text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_on_all_nodes_wrapper';
 COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on all nodes of Citus, and returns what was done on each: create or exists. options: the fields of '
-    'a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others get it '
-    'as it is there, whatever the options. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has '
-    'another hilo.node_count, differs from others, or refuses; then nodes may be left without the sequence until it is '
-    'called again; 0A000 without Citus, 25001 in a transaction block, 22023 for other options.';
+    'Creates a sequence on all nodes of Citus, and returns what was done on each: create, number or exists. options: the '
+    'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
+    'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
+    'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
+    'from others, or refuses, or if no node knows how the sequence is numbered; then nodes may be left without the '
+    'sequence until it is called again; 0A000 without Citus, 25001 in a transaction block, 22023 for other options.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

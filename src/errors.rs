@@ -32,6 +32,7 @@ pub enum FaultKind {
     NodeUnset,
     NotTheGroup,
     NoGroup,
+    NotNumbered,
 }
 
 /// Messages are lower case without a full stop; details and hints are sentences.
@@ -136,6 +137,8 @@ pub enum HiloError {
     NotAmongNodes { name: String, id: i32, count: i32 },
     #[error("no position of hilo sequence \"{0}\" has arrived from the server that created it")]
     NoPosition(String),
+    #[error("hilo sequence \"{name}\" is not numbered for node {node}, which this server is now")]
+    NotNumbered { name: String, node: i32 },
     #[error("restart_with is required because hilo sequence \"{0}\" is shared by several nodes")]
     NodesRestart(String),
     #[error(
@@ -143,7 +146,7 @@ pub enum HiloError {
     )]
     Reserved { name: String, node: i32, base: i64, value: i64 },
     #[error(
-        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment, cycle, or gapless"
+        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment, cycle, or gapless, or numbered it for this node"
     )]
     Renumbered(String),
     #[error("cannot reserve a block number of gapless hilo sequence \"{0}\"")]
@@ -408,6 +411,7 @@ impl HiloError {
             | Self::NotOnAllNodes { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NotAmongNodes { .. }
             | Self::NoPosition(_)
+            | Self::NotNumbered { .. }
             | Self::NodesRestart(_)
             | Self::Renumbered(_)
             | Self::Reserved { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -490,6 +494,9 @@ impl HiloError {
             Self::NoGroup(NoGroup::NoMember(group)) => Some(format!("Its group is {group}, which is not in the table pg_dist_node of Citus: it has not joined a cluster, or has left it.")),
             Self::NotTheGroup { .. } => Some("Another node may have this id and serve the same values.".into()),
             Self::NoPosition(_) => Some("It is not known which values that server has served.".into()),
+            Self::NotNumbered { .. } | Self::Fault { kind: FaultKind::NotNumbered, .. } => {
+                Some("The other nodes may have renumbered the sequence while this server was none of them, or another one.".into())
+            }
             Self::NodesRestart(_) => {
                 Some("Each node is at a different place in the sequence; all of them must renumber it from the same value.".into())
             }
@@ -574,6 +581,9 @@ impl HiloError {
             Self::Fault { kind: FaultKind::NotAmongNodes, .. } => RENUMBER.into(),
             Self::Fault { kind: FaultKind::NoPosition, .. } => NOT_ARRIVED.into(),
             Self::NoPosition(_) => NOT_ARRIVED.into(),
+            Self::NotNumbered { name, .. } | Self::Fault { kind: FaultKind::NotNumbered, name, .. } => {
+                format!("Run hilo_create_on_all_nodes({}): it gives this node the numbering that the others have.", literal(name))
+            }
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Renumbered(_) => "Commit the change first, or specify with restart_with where the values of this transaction begin.".into(),
@@ -631,6 +641,7 @@ impl HiloError {
             Self::NodeUnset(_) => FaultKind::NodeUnset,
             Self::NotTheGroup { .. } => FaultKind::NotTheGroup,
             Self::NoGroup(_) => FaultKind::NoGroup,
+            Self::NotNumbered { .. } => FaultKind::NotNumbered,
             _ => FaultKind::Other,
         }
     }

@@ -22,6 +22,9 @@ fn a_definition_without_a_position_is_not_served() {
         let refusal = here.refusal(&format!("SELECT {call}"));
         refusal.is("55000").says("no position of hilo sequence \"early\"").hints("hilo.position");
     }
+    let summary: String = there.one("SELECT hilo_node_summary()::text");
+    let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
+    assert_eq!(here.one::<i64>(&apply), 0, "another server knows no more");
     there.run("ALTER PUBLICATION own ADD TABLE hilo.position");
     here.run("ALTER SUBSCRIPTION own REFRESH PUBLICATION");
     subscriber.wait_for_copy();
@@ -30,6 +33,37 @@ fn a_definition_without_a_position_is_not_served() {
     seen.session().saw(&here.draw("early", 1_000));
     seen.assert_unique();
     subscriber.finish();
+}
+
+/// Where replication brings the rows, the summary of another server numbers nothing that is here: the position of this
+/// server's own id may be yet to arrive, from a server that this one is to replace.
+#[test]
+fn a_summary_numbers_nothing_that_replication_brings() {
+    let (publisher, subscriber) = (logical(0, 2), logical(1, 2));
+    let mut there = publisher.connect("postgres");
+    there.run(
+        "SELECT hilo_create('s'); CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    subscriber.wait_for_copy();
+    let mut here = subscriber.connect("postgres");
+    here.run("ALTER SUBSCRIPTION own DISABLE");
+    wait_until("nothing arrives", LONG, || {
+        here.one::<bool>("SELECT bool_and(pid IS NULL) FROM pg_stat_subscription")
+    });
+    there.run("SELECT hilo_alter('s', restart_with => 5000)");
+    let summary: String = there.one("SELECT hilo_node_summary()::text");
+    let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
+    assert_eq!(here.one::<i64>(&apply), 0);
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM hilo.position WHERE node = 1"), 0);
+    let compare = format!("SELECT what FROM hilo_compare('{summary}') WHERE severity = 'error'");
+    let complaints: Vec<String> = here.all(&compare);
+    assert!(complaints.iter().any(|what| what.contains("from 5000")), "{complaints:?}");
+    here.run("ALTER SUBSCRIPTION own ENABLE");
+    wait_until("the renumbering has arrived", LONG, || here.all::<String>(&compare).is_empty());
+    assert_eq!(here.draw("s", 1), [5000 + 1024]);
+    subscriber.finish();
+    publisher.finish();
 }
 
 /// A replica that was restored from a dump takes over what its publisher has become since, the definition

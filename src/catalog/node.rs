@@ -80,6 +80,11 @@ impl Here {
         Ok(Here { id, group })
     }
 
+    /// Whether Citus decides which node this is, by its answer or by refusing any other id than the group.
+    pub fn is_of_citus(&self) -> bool {
+        self.group.is_some() || matches!(gucs::node_id(), NodeId::Citus)
+    }
+
     /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values of each must be its
     /// own: by its id, which is its group, or by the bounds of the sequence.
     ///
@@ -95,14 +100,14 @@ impl Here {
     }
 }
 
-/// Whether this server may serve a sequence.
+/// Who this server is, if it may serve a sequence.
 ///
 /// # Errors
 /// Those of [`Here::read`] and [`Here::check`].
-pub fn serves(sequence: &Sequence) -> Result<i32, HiloError> {
+pub fn serves(sequence: &Sequence) -> Result<Here, HiloError> {
     let here = Here::read()?;
     here.check(&sequence.definition)?;
-    Ok(here.id)
+    Ok(here)
 }
 
 /// Whether the bounds are those that Citus gives a sequence of core's on this node.

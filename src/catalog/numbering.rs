@@ -4,12 +4,16 @@
 //!
 //! All that a node knows of the others is the rows that replication has brought, if any. If these show that
 //! values could be served twice, a change is refused.
+//!
+//! A node of Citus that is removed and added again has another id, and rows from before its removal. So it does not
+//! decide by its rows how it begins under an id: [`given`] does, by what the other nodes say.
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
+use super::node::Here;
 use super::positions::{self, Position};
 use super::{CatalogOids, catalog_oids, node};
 use crate::errors::HiloError;
@@ -52,15 +56,16 @@ impl Position {
     }
 }
 
-/// The position at which `node`, this server, begins if it has none yet. It joins the others: it adopts the numbering with
+/// The position at which this server begins if it has none yet. It joins the others: it adopts the numbering with
 /// the furthest base. The session that creates a sequence gives it a position, so another one exists, unless
 /// the definition came by replication without positions, or before them.
 ///
 /// # Errors
-/// `NodeUnset`, `NoPosition` if no other position is known, `NotAmongNodes` if the numbering has no stripe for this node,
-/// `Reserved` if a node has reserved beyond the base under another numbering.
-pub fn joined(ids: &CatalogOids, sequence: &Sequence, node: i32) -> Result<Position, HiloError> {
-    let first = Position::first(sequence, node);
+/// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of [`given`].
+pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+    if here.is_of_citus() {
+        return Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id });
+    }
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(ids, sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
@@ -73,16 +78,45 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence, node: i32) -> Result<Posit
     let Some(&Position { base, nodes, stripe, .. }) = furthest else {
         return Err(HiloError::NoPosition(sequence.name.to_string()));
     };
-    if first.node >= nodes {
-        return Err(HiloError::NotAmongNodes {
-            name: sequence.name.to_string(),
-            id: first.node,
-            count: nodes,
-        });
+    begun(sequence, here, &others, Numbering { base, nodes, stripe })
+}
+
+/// The position at which this server begins with the numbering that another node says it has.
+///
+/// # Errors
+/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved` if a node, or this server as
+/// another one, has reserved beyond the base under another numbering.
+pub fn given(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    here: &Here,
+    numbering: Numbering,
+) -> Result<Position, HiloError> {
+    begun(sequence, here, &positions::of_all_nodes(ids, sequence.id)?, numbering)
+}
+
+/// Whether a server without a position is to be told by others how it begins. Where replication brings the rows, they say
+/// it, and that of this server's own id may be yet to come.
+pub fn is_open(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
+    let known = positions::of_all_nodes(ids, sequence.id)?;
+    let local = !known.is_empty() && !known.iter().any(Position::is_replicated);
+    Ok(local || here.is_of_citus())
+}
+
+fn begun(
+    sequence: &Sequence,
+    here: &Here,
+    others: &[Position],
+    numbering: Numbering,
+) -> Result<Position, HiloError> {
+    let Numbering { base, nodes, stripe } = numbering;
+    if here.id >= nodes {
+        let (name, id) = (sequence.name.to_string(), here.id);
+        return Err(HiloError::NotAmongNodes { name, id, count: nodes });
     }
     node::check_set(nodes)?;
-    check_others(sequence, &others, Numbering { base, nodes, stripe }, direction)?;
-    Ok(Position { base, nodes, stripe, ..first })
+    check_others(sequence, others, numbering, sequence.definition.direction())?;
+    Ok(Position { base, nodes, stripe, ..Position::first(sequence, here.id) })
 }
 
 /// The numbering from `base` on, with the current settings, for a sequence whose definition becomes `new`. If
@@ -97,7 +131,7 @@ pub fn starting_at(
     new: &Definition,
     base: i64,
 ) -> Result<Numbering, HiloError> {
-    let here = node::Here::read()?;
+    let here = Here::read()?;
     here.check(new)?;
     let nodes = gucs::node_count();
     node::check_set(nodes)?;

@@ -87,7 +87,7 @@ fn resolve(
         if held.privileges == Privileges::NONE {
             return Err(privileges::denied(&sequence.name, needs, held.privileges));
         }
-        let node = node::serves(&sequence)?;
+        let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
         let mut attached = None;
         let (version_at, version, narrowed) = if sequence.definition.gapless {

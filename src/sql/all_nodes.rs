@@ -146,7 +146,11 @@ fn hilo_create_on_all_nodes(args: Args) {
     .or_raise();
     let mut rows = StoredRows::begin(args);
     for (node, summary) in found {
-        let action = if summary.sequences.is_empty() { "create" } else { "exists" };
+        let action = match summary.sequences.first() {
+            None => "create",
+            Some(Described { numbering: None, .. }) => "number",
+            Some(_) => "exists",
+        };
         // SAFETY: the function is declared to return two texts.
         unsafe { rows.add([text_datum(node.as_bytes()), text_datum(action.as_bytes())]) };
     }
@@ -204,11 +208,13 @@ pub fn late() -> String {
     format!("the nodes have not answered within {} s", PATIENCE.as_secs())
 }
 
-/// The sequence as the nodes that have it agree on it; else as it is `new`.
+/// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been added again has it, and is
+/// yet to be told how it is numbered.
 fn agreed(found: &[(String, Document)], new: Described) -> Result<Described, Failures> {
     let here = gucs::node_count();
     let mut failures = Vec::new();
     let mut agreed: Option<Described> = None;
+    let mut numbering: Option<Numbering> = None;
     for (node, summary) in found {
         let who = summary.node.as_ref();
         if let Some(count) = who.map(|who| who.count).filter(|count| *count != here) {
@@ -219,16 +225,23 @@ fn agreed(found: &[(String, Document)], new: Described) -> Result<Described, Fai
         let Some(sequence) = summary.sequences.first() else { continue };
         let mut sequence = sequence.clone();
         // How far it has come is each node's own.
-        if let Some(numbering) = &mut sequence.numbering {
-            numbering.reserved_to = None;
-        }
-        match &agreed {
-            None => agreed = Some(sequence),
-            Some(first) if *first == sequence => {}
-            Some(_) => failures.push(format!(
+        let there = sequence.numbering.take().map(|there| Numbering { reserved_to: None, ..there });
+        let differs = agreed.as_ref().is_some_and(|first| *first != sequence)
+            || matches!((&numbering, &there), (Some(first), Some(there)) if first != there);
+        if differs {
+            failures.push(format!(
                 "node {node}: its sequence of this name differs from that of another node"
-            )),
+            ));
         }
+        numbering = numbering.or(there);
+        agreed = agreed.or(Some(sequence));
     }
-    if failures.is_empty() { Ok(agreed.unwrap_or(new)) } else { Err(failures) }
+    if agreed.is_some() && numbering.is_none() {
+        failures.push("no node knows how the sequence is numbered: run hilo_alter(name, restart_with => ...) on each that has it, with the same value beyond all that any node has reserved".into());
+    }
+    match (agreed, failures.is_empty()) {
+        (_, false) => Err(failures),
+        (None, true) => Ok(new),
+        (Some(agreed), true) => Ok(Described { numbering, ..agreed }),
+    }
 }

@@ -43,14 +43,14 @@ enum Start {
 /// numbering or, if the sequence restarts, begins like that of a new one, because the caller renumbers it at once.
 fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
     let ids = catalog_oids().or_raise();
-    let node = node::serves(sequence).or_raise();
+    let here = node::serves(sequence).or_raise();
     loop {
-        match positions::lock(&ids, sequence.id, node, LockWait::Block).or_raise() {
+        match positions::lock(&ids, sequence.id, here.id, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
                 let first = match start {
-                    Start::Restarts => Position::first(sequence, node),
-                    Start::Continues => numbering::joined(&ids, sequence, node).or_raise(),
+                    Start::Restarts => Position::first(sequence, here.id),
+                    Start::Continues => numbering::joined(&ids, sequence, &here).or_raise(),
                 };
                 positions::insert(&first).or_raise();
                 next_command();

@@ -196,7 +196,7 @@ fn first_on_node(
         RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
         RowLock::Locked(locked) => {
-            positions::insert(&numbering::joined(ids, &locked.sequence, here.id)?)?;
+            positions::insert(&numbering::joined(ids, &locked.sequence, here)?)?;
             table::next_command();
             reserve(ids, shared, here, plan)
         }

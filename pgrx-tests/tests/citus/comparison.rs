@@ -172,3 +172,43 @@ fn summaries_of_other_servers() {
         cluster.finish();
     }
 }
+
+/// A server that was given another id serves by the numbering that it knows, as a copy with an id of its own does. If the
+/// others have renumbered the sequence since, hilo_compare says so before it has drawn, and hilo_apply tells it.
+#[test]
+fn a_server_with_another_id() {
+    let north = Cluster::builder().node(0, 4).start_with_hilo();
+    let south = Cluster::builder().node(1, 4).start_with_hilo();
+    let mut client = north.connect("postgres");
+    client.run("SELECT hilo_create('s'), hilo_create('same')");
+    let of_north: String = client.one("SELECT hilo_node_summary()::text");
+    let mut other = south.connect("postgres");
+    other.run(&format!("SELECT * FROM hilo_apply('{of_north}')"));
+    let mut seen = client.draw("s", 3_000);
+    seen.extend(other.draw("s", 3_000));
+    south.configure("hilo.node_id", "2");
+    south.restart();
+    client.run("SELECT hilo_alter('s', restart_with => 50000)");
+    let of_north: String = client.one("SELECT hilo_node_summary()::text");
+    let compare = format!(
+        "SELECT severity || ': ' || object || ': ' || what FROM hilo_compare('{of_north}')"
+    );
+    let apply = format!("SELECT action || ' ' || name FROM hilo_apply('{of_north}')");
+    let mut other = south.connect("postgres");
+    let complaints: Vec<String> = other.all(&compare);
+    assert!(has(&complaints, "error", &["sequence \"s\"", "from 1 ", "from 50000"]));
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let of_south: String = other.one("SELECT hilo_node_summary()::text");
+    let complaints: Vec<String> =
+        client.all(&format!("SELECT what FROM hilo_compare('{of_south}')"));
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert_eq!(other.all::<String>(&apply), ["number s"]);
+    assert_eq!(other.all::<String>(&compare), NOTHING);
+    assert_eq!(other.one::<i64>("SELECT hilo_nextval('s')"), 50_000 + 2 * 1024);
+    seen.extend(other.draw("s", 3_000));
+    seen.extend(client.draw("s", 3_000));
+    hilo_tests::assert_unique("s", &seen);
+    assert_eq!(other.one::<i64>("SELECT hilo_nextval('same')"), 1 + 2 * 1024);
+    north.finish();
+    south.finish();
+}

@@ -2,7 +2,7 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-use super::{FOLLOWS, NOTHING, found, join, server, three};
+use super::{FOLLOWS, NOTHING, found, join, server, summary, tell, three};
 
 /// Promise 1: each node serves the stripes of its group, with no setting that differs between the nodes.
 #[test]
@@ -23,7 +23,8 @@ fn follows_the_group() {
 }
 
 /// Promise 1: when the group changes, nothing of the old one is served any more, from the next statement on: neither from
-/// a session's slice, nor from the pool, nor by a new session. A crash and a restart change nothing of that.
+/// a session's slice, nor from the pool, nor by a new session, nor once the node is told how the sequence is numbered. A
+/// crash and a restart change nothing of that.
 #[test]
 fn what_is_in_memory_belongs_to_the_old_group() {
     let (cluster, mut client) = server(&FOLLOWS);
@@ -35,8 +36,13 @@ fn what_is_in_memory_belongs_to_the_old_group() {
     let mut ordered = client.draw("ordered", 5);
     let of_node = |values: &[i64], node| values.iter().all(|value| (value - 1) / 1024 % 8 == node);
     assert!(of_node(&seen, 1) && of_node(&ordered, 1), "{seen:?} {ordered:?}");
+    let numbered = summary(&mut client);
     for group in [5, 6, 2] {
         join(&mut client, group, &[(0, &cluster), (group, &cluster)]);
+        for session in [&mut other, &mut client] {
+            session.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node");
+        }
+        tell(&mut client, &numbered);
         for session in [&mut other, &mut client, &mut cluster.connect("postgres")] {
             for (name, seen) in [("s", &mut seen), ("ordered", &mut ordered)] {
                 let drawn = session.draw(name, 40);
@@ -73,6 +79,7 @@ fn without_a_group_nothing_is_served() {
     join(&mut client, 1, &[(0, &cluster), (1, &cluster)]);
     client.run("SELECT hilo_create('s')");
     let mut seen = client.draw("s", 10);
+    let numbered = summary(&mut client);
     // As citus_remove_node leaves it.
     join(&mut client, 0, &[]);
     let mut fresh = cluster.connect("postgres");
@@ -100,6 +107,7 @@ fn without_a_group_nothing_is_served() {
     drop(plain);
     // It joins again, as Citus does it: under another group.
     join(&mut client, 4, &[(0, &cluster), (4, &cluster)]);
+    tell(&mut client, &numbered);
     seen.extend(client.draw("s", 10));
     seen.extend(fresh.draw("s", 10));
     assert_unique("s", &seen);
@@ -150,7 +158,11 @@ fn a_node_needs_its_own_id() {
     });
     client.run("SELECT hilo_create('after')");
     assert_eq!(client.draw("after", 1), [1025]);
-    client.refusal("SELECT hilo_nextval('before')").is("55000").says("hilo.node_count = 1").helps();
+    client
+        .refusal("SELECT hilo_nextval('before')")
+        .is("55000")
+        .says("not numbered for node 1")
+        .helps();
     cluster.finish();
 }
 

@@ -2,6 +2,7 @@
 //! has no Citus: an extension of that name replaces it here, with the two tables that hilo reads and the function that
 //! it calls, which connects to the other clusters with psql.
 
+mod added_again;
 mod comparison;
 mod creation;
 mod identity;
@@ -89,6 +90,16 @@ fn join_all(nodes: &mut [(Cluster, Client)]) {
         let all: Vec<_> = (0..).zip(clusters).collect();
         join(clients[group], group as i32, &all);
     }
+}
+
+/// How a node numbers its sequences, as `hilo_create_on_all_nodes` would tell it to others.
+fn summary(client: &mut Client) -> String {
+    client.one("SELECT hilo_node_summary()::text")
+}
+
+/// Tells a node that has another group now how others number the sequences.
+fn tell(client: &mut Client, summary: &str) {
+    client.run(&format!("SELECT * FROM hilo_apply('{summary}')"));
 }
 
 fn found(client: &mut Client) -> Vec<String> {

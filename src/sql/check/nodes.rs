@@ -21,6 +21,7 @@ pub(super) fn all(caller: pg_sys::Oid) -> Findings {
     found.grow_by(numberings(caller)).or_raise();
     found.grow_by(other_counts(caller)).or_raise();
     found.grow_by(citus(caller)).or_raise();
+    found.grow_by(untold(caller)).or_raise();
     found
 }
 
@@ -152,13 +153,46 @@ fn citus(caller: pg_sys::Oid) -> Findings {
     })
 }
 
-/// Nodes that number a sequence differently from this one.
-fn numberings(caller: pg_sys::Oid) -> Findings {
+/// Sequences that this node of Citus refuses to serve, because it has not been told how the others number them.
+fn untold(caller: pg_sys::Oid) -> Findings {
+    let Some(here) = Here::read().ok().filter(Here::is_of_citus) else { return Vec::new() };
+    let id = here.id;
+    // That the id is not the group is found above.
+    if here.group.is_some_and(|group| group != id) {
+        return Vec::new();
+    }
     let sql = format!(
-        "SELECT s.name, p.node, p.base, p.nodes, o.base, o.nodes,
+        "SELECT count(*), min(s.name) FROM ({}) s
+          WHERE NOT s.gapless
+            AND NOT EXISTS (SELECT FROM hilo.position p WHERE p.sequence = s.id AND p.node = {id})
+         HAVING count(*) > 0",
+        readable(caller)
+    );
+    spi::rows(&sql, |row| {
+        finding(
+            format!("group {id} of Citus"),
+            Severity::Warning,
+            format!(
+                "{} sequences, such as \"{}\", are not served here: this node has not been told how the others number them",
+                row.int8(1).unwrap_or(0),
+                row.text(2)
+            ),
+            "Run hilo_create_on_all_nodes(name) for each of them.",
+        )
+    })
+}
+
+/// Nodes that number a sequence differently from this one. On Citus, the rows that replication has not brought are those of
+/// groups that this server had before: nothing is served by them any more.
+fn numberings(caller: pg_sys::Oid) -> Findings {
+    let of_citus = Here::read().is_ok_and(|here| here.is_of_citus());
+    let sql = format!(
+        "SELECT d.* FROM (
+         SELECT s.name, p.node, p.base, p.nodes, o.base AS own_base, o.nodes AS own_nodes,
                 (p.next_index > 0 AND o.next_index > 0 AND NOT s.cycle
                  AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
-                 AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last))
+                 AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last)) AS overlap,
+                p.timeline < 0 AS arrived
            FROM hilo.position p
            JOIN hilo.position o ON o.sequence = p.sequence AND o.node = hilo.node_id()
            JOIN ({readable}) s ON s.id = p.sequence
@@ -166,7 +200,8 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
                                      s.max_value, s.cycle, p.node, p.nodes, p.stripe) AS last) pv
           CROSS JOIN LATERAL (SELECT hilo.value_at(o.next_index - 1, o.base, s.increment, s.min_value,
                                      s.max_value, s.cycle, o.node, o.nodes, o.stripe) AS last) ov
-          WHERE p.node <> o.node AND (p.base, p.nodes, p.stripe) <> (o.base, o.nodes, o.stripe)",
+          WHERE p.node <> o.node AND (p.base, p.nodes, p.stripe) <> (o.base, o.nodes, o.stripe)) d
+          WHERE d.overlap OR d.arrived OR NOT {of_citus}",
         readable = readable(caller)
     );
     spi::rows(&sql, |row| {

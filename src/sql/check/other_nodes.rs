@@ -174,10 +174,11 @@ fn compare(other: &str, summary: &Document) -> Findings {
     let same_id = here.id.is_some() && here.id == there.id;
     let mut alike: Vec<&str> = Vec::new();
     let mut missing: Vec<&str> = Vec::new();
+    let mut untold: Vec<&str> = Vec::new();
     for sequence in &own.sequences {
         let Some(theirs) = summary.sequences.iter().find(|theirs| theirs.name == sequence.name)
         else {
-            if sequence.numbering.is_some_and(|numbering| numbering.nodes > 1) {
+            if is_shared(sequence) {
                 missing.push(&sequence.name);
             }
             continue;
@@ -192,6 +193,9 @@ fn compare(other: &str, summary: &Document) -> Findings {
         }
         if same_id {
             alike.push(&sequence.name);
+        }
+        if is_shared(sequence) && there.id.is_some() && theirs.numbering.is_none() {
+            untold.push(&sequence.name);
         }
         let object = super::finding::sequence(&sequence.name);
         if let (Some(mine), Some(theirs)) = (sequence.numbering, theirs.numbering)
@@ -226,18 +230,28 @@ fn compare(other: &str, summary: &Document) -> Findings {
             "Give each server its own hilo.node_id, and renumber the sequences that both have served: hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.",
         );
     }
-    let lacks = |names: &[&str]| format!("{} sequences, such as \"{}\"", names.len(), names[0]);
+    let some = |names: &[&str]| format!("{} sequences, such as \"{}\"", names.len(), names[0]);
     if !missing.is_empty() {
         add(
             other,
             Severity::Warning,
-            format!("lacks {} that several nodes serve", lacks(&missing)),
+            format!("lacks {} that several nodes serve", some(&missing)),
+            COMPLETE,
+        );
+    }
+    if !untold.is_empty() {
+        add(
+            other,
+            Severity::Warning,
+            format!(
+                "refuses to serve {}: it does not know how the others number them",
+                some(&untold)
+            ),
             COMPLETE,
         );
     }
     let unknown = |theirs: &&Described| {
-        theirs.numbering.is_some_and(|numbering| numbering.nodes > 1)
-            && !own.sequences.iter().any(|mine| mine.name == theirs.name)
+        is_shared(theirs) && !own.sequences.iter().any(|mine| mine.name == theirs.name)
     };
     let unknown: Vec<&str> =
         summary.sequences.iter().filter(unknown).map(|theirs| theirs.name.as_str()).collect();
@@ -245,11 +259,16 @@ fn compare(other: &str, summary: &Document) -> Findings {
         add(
             other,
             Severity::Warning,
-            format!("has {} that this server lacks", lacks(&unknown)),
+            format!("has {} that this server lacks", some(&unknown)),
             COMPLETE,
         );
     }
     found
+}
+
+/// Whether several nodes serve it.
+fn is_shared(sequence: &Described) -> bool {
+    sequence.numbering.is_some_and(|numbering| numbering.nodes > 1)
 }
 
 const RENUMBER: &str = "Run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.";

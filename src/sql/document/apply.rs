@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use hilo_core::document::{changes, difference};
 use hilo_core::options::Options;
-use hilo_core::summary::Node;
+use hilo_core::summary::{Node, Numbering};
 
 use super::export::{self, column_name, described, listed, role_name};
 use super::json::{read, write};
@@ -23,14 +23,14 @@ use super::wanted::{Wanted, at_path, wanted};
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::Name;
-use crate::catalog::node;
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, column_defaults};
+use crate::catalog::table::{next_command, text_datum};
+use crate::catalog::{catalog_oids, column_defaults, node, numbering, positions};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
 use crate::session::invalidation::{self, Change};
+use crate::session::uncommitted::{self, Origin};
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
 use crate::sql::definer;
@@ -129,10 +129,7 @@ fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
 fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
     for one in wanted {
         let met = at_path(&one.path, || match definitions::by_name(&one.name).or_raise() {
-            Some(found) if one.is_met_by(&found).or_raise() => {
-                one.check_numbering(&found).or_raise();
-                true
-            }
+            Some(found) if one.is_met_by(&found).or_raise() => true,
             Some(found) if privileges::acts_as(ffi::current_user(), found.owner) => false,
             Some(found) => HiloError::NotOwner(found.name.to_string()).raise(),
             None => {
@@ -161,7 +158,7 @@ impl Wanted {
     fn apply(&self, done: &mut All) -> Result<(), HiloError> {
         let name = &self.name;
         match definitions::by_name(name)? {
-            Some(found) if self.is_met_by(&found)? => self.check_numbering(&found),
+            Some(found) if self.is_met_by(&found)? => Ok(()),
             Some(_) => self.change(definer::lock_owned(name), done),
             None => {
                 let (name, definition) = (name.clone(), self.definition.clone());
@@ -181,7 +178,9 @@ impl Wanted {
 
     fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
         let old = before.sequence.clone();
-        self.check_numbering(&old)?;
+        if let Some(numbering) = self.untold(&old)? {
+            number(&old, numbering, done)?;
+        }
         let options = difference(&old.definition, &self.definition);
         if options.is_some() || self.owned_by != old.owned_by {
             let mut changes = changes(&old.definition, &self.definition);
@@ -254,6 +253,23 @@ impl Wanted {
             false => Ok(()),
         }
     }
+}
+
+/// Lets this server begin with the numbering of other nodes. The sequence is locked, so the worker makes no first position
+/// meanwhile.
+fn number(sequence: &Sequence, given: Numbering, done: &mut All) -> Result<(), HiloError> {
+    let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
+    let Numbering { base, nodes, stripe, .. } = given;
+    let numbering = numbering::Numbering { base, nodes, stripe };
+    positions::insert(&numbering::given(&ids, sequence, &here, numbering)?)?;
+    next_command();
+    invalidation::begin();
+    // After a rollback the server may be told again, and would serve what this transaction has drawn.
+    if let Some((_, version)) = positions::find_written(sequence.id, here.id)? {
+        uncommitted::wrote(version, Origin::Shared)?;
+    }
+    let detail = json!({"base": base, "nodes": nodes, "stripe": stripe});
+    add(done, "number", &sequence.name, &detail)
 }
 
 /// Locks a sequence that this transaction has locked before, and may have changed since.

@@ -10,8 +10,9 @@ use hilo_core::summary::{Node, Numbering};
 use super::json::{utf8, write};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{catalog_oids, missing, node, positions, roles};
+use crate::catalog::{catalog_oids, missing, numbering, positions, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
@@ -65,9 +66,14 @@ pub fn server() -> String {
     shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
 }
 
-/// How `node` numbers a sequence. `None`: it has not served the sequence.
+/// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it. `None`: it refuses to serve it.
 pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
-    let position = positions::find(&catalog_oids()?, sequence.id, node)?;
+    let ids = catalog_oids()?;
+    let joined = || numbering::joined(&ids, sequence, &Here::read()?);
+    let position = match positions::find(&ids, sequence.id, node)? {
+        None => joined().ok(),
+        found => found,
+    };
     Ok(position.map(|position| Numbering {
         base: position.base,
         nodes: position.nodes,

@@ -16,8 +16,9 @@ use super::json::in_encoding;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
-use crate::catalog::node;
+use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::{catalog_oids, numbering, positions};
 use crate::errors::{HiloError, OrRaise, located};
 use crate::memory::Grow;
 use crate::sql::{ddl, grants, owned_by};
@@ -85,23 +86,33 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
 }
 
 impl Wanted {
-    /// Refuses a sequence that other nodes number differently: both could serve the same values.
+    /// The numbering of the other nodes, if this server is yet to be told it: it has not served the sequence as the node
+    /// that it is now, and would begin differently or not at all. Refuses a sequence that it numbers differently: both
+    /// could serve the same values.
     ///
     /// # Errors
     /// `Numbered`
-    pub fn check_numbering(&self, found: &Sequence) -> Result<(), HiloError> {
-        let Some(there) = self.numbering else { return Ok(()) };
-        match export::numbering(found, node::id()?)? {
-            Some(here) if !here.is_as(&there) => Err(HiloError::Numbered {
+    pub fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
+        let Some(there) = self.numbering else { return Ok(None) };
+        let (ids, id) = (catalog_oids()?, node::id()?);
+        let here = export::numbering(found, id)?;
+        if here.is_some_and(|here| here.is_as(&there)) {
+            return Ok(None);
+        }
+        match (here, positions::find(&ids, found.id, id)?) {
+            (Some(here), Some(_)) => Err(HiloError::Numbered {
                 name: found.name.to_string(),
                 here: here.to_string(),
                 there: there.to_string(),
             }),
-            _ => Ok(()),
+            _ => Ok(numbering::is_open(&ids, found, &Here::read()?)?.then_some(there)),
         }
     }
 
     /// Whether a sequence is already as wanted.
+    ///
+    /// # Errors
+    /// `Numbered` if it is but for its numbering.
     pub fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
         let met = difference(&found.definition, &self.definition).is_none()
             && self.owned_by == found.owned_by
@@ -113,7 +124,7 @@ impl Wanted {
                 }
                 None => true,
             };
-        Ok(met)
+        Ok(met && self.untold(found)?.is_none())
     }
 }
 

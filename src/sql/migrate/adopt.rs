@@ -132,7 +132,7 @@ fn create(
         owned_by: Some(its_column).filter(|_| column.owns(old.oid)),
         definition,
     };
-    let here = node::serves(&sequence).or_raise();
+    let here = node::serves(&sequence).or_raise().id;
     node::check_set(gucs::node_count()).or_raise();
     ddl::insert(&sequence, &Position::first(&sequence, here), Duplicate::Refuse);
     invalidation::begin();

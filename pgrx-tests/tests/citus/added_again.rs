@@ -1,0 +1,203 @@
+//! A node that is removed and added again has another group, and rows that are as old as its removal. It serves nothing
+//! until it is told how the others number a sequence by now.
+
+use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
+
+use super::{FOLLOWS, NOTHING, found, join, server, summary, three};
+
+type Nodes = Vec<(Cluster, Client)>;
+
+/// Lets these servers be the nodes of a cluster, each as the group at its place.
+fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
+    for at in 0..groups.len() {
+        let (clusters, mut clients): (Vec<_>, Vec<_>) =
+            nodes.iter_mut().map(|(cluster, client)| (&*cluster, client)).unzip();
+        let all: Vec<_> = groups.iter().copied().zip(clusters).collect();
+        join(clients[at], groups[at], &all);
+    }
+}
+
+/// As `citus_remove_node` of the last of three and `citus_add_node` leave it, with `meanwhile` on the two that stay.
+fn add_again(nodes: &mut Nodes, meanwhile: &str) {
+    join_as(&mut nodes[..2], &[0, 1]);
+    for (_, client) in &mut nodes[..2] {
+        client.run(meanwhile);
+    }
+    join_as(&mut nodes[..3], &[0, 1, 3]);
+}
+
+fn create(client: &mut Client) -> Vec<String> {
+    let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
+    let mut actions = client.all(sql);
+    actions.sort();
+    actions
+}
+
+fn finish(nodes: Nodes) {
+    nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
+}
+
+/// Three nodes that have all drawn.
+fn drawn(each: usize) -> (Nodes, Vec<i64>) {
+    let mut nodes = three();
+    nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
+    let mut seen = Vec::new();
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", each));
+    }
+    (nodes, seen)
+}
+
+/// Promise 1: the numbers that it would serve by its old rows are those of others, who renumbered the sequence while it was
+/// away. hilo_check says so on every node, before it has drawn.
+#[test]
+fn it_serves_nothing_by_its_old_numbering() {
+    let (mut nodes, mut seen) = drawn(3_000);
+    // The first stripe here is one that group 3 would come to, from base 1 on.
+    let restart = "SELECT hilo_alter('s', restart_with => 44033)";
+    add_again(&mut nodes, restart);
+    let mut fresh = nodes[2].0.connect("postgres");
+    for session in [&mut nodes[2].1, &mut fresh] {
+        session
+            .refusal("SELECT hilo_nextval('s')")
+            .is("55000")
+            .says("not numbered for node 3")
+            .details("renumbered")
+            .hints("hilo_create_on_all_nodes('s')");
+        session.refusal("SELECT hilo_alter('s', increment => 2)").is("55000").says("not numbered");
+    }
+    for (at, (_, client)) in nodes.iter_mut().enumerate() {
+        let complaints = found(client);
+        let unserved = |found: &String| found.starts_with("warning") && found.contains("\"s\"");
+        assert!(complaints.iter().any(unserved), "{at}: {complaints:?}");
+    }
+    assert_eq!(create(&mut nodes[0].1), ["exists", "exists", "number"]);
+    assert_eq!(create(&mut nodes[2].1), ["exists"; 3]);
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", 7_000));
+        assert_eq!(found(client), NOTHING);
+    }
+    seen.extend(fresh.draw("s", 1_000));
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// With nothing changed meanwhile it takes the same call, which is not refused because of it: neither for a node that
+/// joins at the same time, nor again.
+#[test]
+fn another_node_joins_before_it_has_drawn() {
+    let (mut nodes, mut seen) = drawn(1_500);
+    add_again(&mut nodes, "SELECT 1");
+    nodes.push(server(&FOLLOWS));
+    join_as(&mut nodes, &[0, 1, 3, 4]);
+    assert_eq!(create(&mut nodes[0].1), ["create", "exists", "exists", "number"]);
+    assert_eq!(create(&mut nodes[3].1), ["exists"; 4]);
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", 3_000));
+        assert_eq!(found(client), NOTHING);
+    }
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// Promise 1: it gets no numbering whose numbers it has served, or leased out, while it was alone.
+#[test]
+fn it_has_served_beyond_their_base() {
+    let (mut nodes, mut seen) = drawn(100);
+    join_as(&mut nodes[..2], &[0, 1]);
+    seen.extend(nodes[2].1.draw("s", 9_000));
+    nodes[2].1.run("SELECT * FROM hilo_lease('s', 500)");
+    add_again(&mut nodes, "SELECT hilo_alter('s', restart_with => 44033)");
+    nodes[0]
+        .1
+        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
+        .is("55000")
+        .details("node 2 has reserved up to");
+    nodes[2].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
+    for (_, client) in &mut nodes {
+        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
+        seen.extend(client.draw("s", 2_000));
+    }
+    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+    for (_, client) in &mut nodes {
+        assert_eq!(found(client), NOTHING);
+    }
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered, as where a new coordinator
+/// has given groups again that it does not know of.
+#[test]
+fn nobody_knows_the_numbering() {
+    let (mut nodes, mut seen) = drawn(2_000);
+    join_as(&mut nodes, &[4, 2, 1]);
+    // Its old rows are those of group 1, which is now the third node.
+    nodes[1].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 2");
+    nodes[0]
+        .1
+        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
+        .is("55000")
+        .details("restart_with");
+    for (_, client) in &mut nodes {
+        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
+        seen.extend(client.draw("s", 2_000));
+    }
+    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// A number that was set by hand is no better than that of Citus.
+#[test]
+fn an_id_that_was_set_by_hand() {
+    let (cluster, mut client) = server(&[("hilo.node_id", "2"), ("hilo.node_count", "8")]);
+    join(&mut client, 2, &[(0, &cluster), (2, &cluster)]);
+    client.run("SELECT hilo_create('s')");
+    client.draw("s", 10);
+    join(&mut client, 3, &[(0, &cluster), (3, &cluster)]);
+    cluster.configure("hilo.node_id", "3");
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
+    cluster.finish();
+}
+
+/// Promise 1: what tells the node takes effect at its commit. What a transaction drew before would be served again after
+/// its rollback.
+#[test]
+fn it_is_told_in_a_transaction() {
+    let (cluster, mut client) = server(&FOLLOWS);
+    join(&mut client, 2, &[(0, &cluster), (2, &cluster)]);
+    client.run("SELECT hilo_create('s', start_value => 50)");
+    let mut seen = client.draw("s", 100);
+    let summary = summary(&mut client);
+    let apply = |client: &mut Client, options: &str| -> Vec<String> {
+        client.all(&format!(
+            "SELECT concat(action, ' ', name, ' ', detail) FROM hilo_apply('{summary}'{options})"
+        ))
+    };
+    let number = [r#"number s {"base": 50, "nodes": 8, "stripe": 1024}"#];
+    join(&mut client, 3, &[(0, &cluster), (3, &cluster)]);
+    let mut other = cluster.connect("postgres");
+    assert_eq!(apply(&mut client, ", dry_run => true"), number);
+    client.refusal("SELECT hilo_nextval('s')").says("not numbered for node 3");
+    for end in ["ROLLBACK", "COMMIT"] {
+        client.run("BEGIN");
+        assert_eq!(apply(&mut client, ""), number);
+        client.run("SAVEPOINT a");
+        client.refusal("SELECT hilo_nextval('s')").is("55000").hints("Commit");
+        client.run(&format!("ROLLBACK TO a; {end}"));
+        if end == "ROLLBACK" {
+            other.refusal("SELECT hilo_nextval('s')").says("not numbered for node 3");
+        }
+    }
+    assert_eq!(apply(&mut client, ""), NOTHING);
+    seen.extend(client.draw("s", 2_000));
+    seen.extend(other.draw("s", 2_000));
+    assert_eq!(seen[100], 50 + 3 * 1024);
+    assert_unique("s", &seen);
+    let refusal = summary.replace("\"base\": 50", "\"base\": 51");
+    other.refusal(&format!("SELECT hilo_apply('{refusal}')")).is("55000").says("differently");
+    cluster.finish();
+}
