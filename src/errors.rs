@@ -287,6 +287,8 @@ pub enum Cause {
     NoWorker,
     /// The worker is running and has not answered.
     Slow,
+    /// A worker that starts now loads another version of the library.
+    OtherLibrary { version: String },
     /// The worker got this error and keeps trying.
     Fault { sqlstate: i32, message: String },
 }
@@ -296,6 +298,12 @@ impl fmt::Display for Cause {
         match self {
             Cause::NoWorker => f.write_str("No background worker was free to reserve a block."),
             Cause::Slow => f.write_str("The worker has not yet committed the reservation."),
+            Cause::OtherLibrary { version } => {
+                write!(
+                    f,
+                    "A worker that starts now loads version {version} of the library, which cannot use the shared memory."
+                )
+            }
             Cause::Fault { message, .. } => {
                 write!(f, "The worker could not reserve a block: {message}.")
             }
@@ -357,6 +365,9 @@ impl HiloError {
             | Self::Prefix { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             Self::Timeout { cause: Cause::NoWorker, .. } => {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
+            }
+            Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => {
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
             }
             Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. }
             | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
@@ -528,7 +539,7 @@ impl HiloError {
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
-            Self::OtherMemory { .. } => "Restart the server: the shared memory lasts as long as it runs.".into(),
+            Self::OtherMemory { .. } | Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => "Restart the server: the shared memory lasts as long as it runs.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence { meant, .. } => match meant {

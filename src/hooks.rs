@@ -155,9 +155,7 @@ unsafe extern "C-unwind" fn object_access(
     let (extension, role) =
         (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
     match access {
-        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => {
-            version::changed(object).or_raise()
-        }
+        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => extension_changed(object),
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
@@ -170,6 +168,12 @@ unsafe extern "C-unwind" fn object_access(
             invalidation::extension_dropped(object)
         }
         _ => {}
+    }
+}
+
+fn extension_changed(extension: pg_sys::Oid) {
+    if version::changed(extension).or_raise() {
+        invalidation::extension_appears();
     }
 }
 

@@ -46,8 +46,10 @@ pub fn install_library(name: &str, mark: &str, text: &str) {
 }
 
 fn install(directory: &Path, name: &str, contents: &[u8]) {
+    let place = directory.join(name);
+    fs::create_dir_all(place.parent().expect("a directory")).expect("cannot make the directory");
     // Other tests may be reading it, or writing the same.
-    let written = directory.join(format!(".{name}.{}", fastrand::u64(..)));
+    let written = place.with_extension(fastrand::u64(..).to_string());
     fs::write(&written, contents).expect("cannot write into the server's directory");
-    fs::rename(&written, directory.join(name)).expect("cannot put the file into its place");
+    fs::rename(&written, place).expect("cannot put the file into its place");
 }

@@ -155,3 +155,18 @@ fn the_workflow_runs_the_tests() {
         assert!(found, "there is no {path}");
     }
 }
+
+/// A build that a script starts is a make of its own: PostgreSQL's leaves out its generated headers where another make has
+/// started it.
+#[test]
+fn a_script_tells_no_build_of_the_make_that_runs_it() {
+    let mut bash = Command::new("bash");
+    bash.args(["-c", ". scripts/common && env"]).current_dir(root());
+    let told = [("MAKELEVEL", "1"), ("MAKEFLAGS", "k -- PG=18"), ("MFLAGS", "-k")];
+    let output = bash.envs(told).output().expect("cannot run bash");
+    assert!(output.status.success());
+    let environment = String::from_utf8_lossy(&output.stdout);
+    for (name, _) in told {
+        assert!(!environment.contains(&format!("\n{name}=")), "{name} is left");
+    }
+}

@@ -184,9 +184,15 @@ fn the_image_takes_the_package() {
     }
     let compose = yaml("compose.yaml");
     let service = &compose["services"]["db"];
-    assert_eq!(service["build"].as_str(), Some("."));
-    let volume = service["volumes"][0].as_str().and_then(|volume| volume.split(':').next());
-    assert!(!compose["volumes"][volume.expect("a volume")].is_badvalue());
+    assert_eq!(service["build"]["context"].as_str(), Some("."));
+    let chosen = format!("${{PG:-{version}}}");
+    assert_eq!(service["build"]["args"]["PG"].as_str(), Some(chosen.as_str()));
+    let (volume, place) =
+        service["volumes"][0].as_str().and_then(|text| text.split_once(':')).expect("a volume");
+    assert!(!compose["volumes"][volume].is_badvalue());
+    // Where the data is differs from one version's image to another's, so it is said.
+    let data = service["environment"]["PGDATA"].as_str().expect("it says where the data is");
+    assert!(data.starts_with(place) && data.contains(&chosen), "{data} is not in {place}");
 }
 
 /// `make uninstall` removes what `make install` has put there, and nothing else. Root without Rust installs what has been

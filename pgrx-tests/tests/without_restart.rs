@@ -2,10 +2,12 @@
 //! that load the library when they begin. What only a library in all sessions can do is refused until it is.
 
 use std::fs;
+use std::path::Path;
 
 use hilo_tests::extension::install_library;
 use hilo_tests::{
-    Builder, Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until,
+    Builder, Client, ClientExt, Cluster, LONG, Load, Mode, SERVER, Source, assert_unique,
+    wait_until,
 };
 
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
@@ -148,10 +150,12 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
     assert!(!has_loaded(&mut stranger));
     client.refusal("SELECT hilo_nextval('s')").is("42883");
     stranger.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
-    for client in [&mut client, &mut stranger] {
-        client.run("SELECT hilo_nextval('s')");
+    let mut seen = Vec::new();
+    for client in [&mut client, &mut stranger, &mut cluster.connect("postgres")] {
+        seen.extend(client.draw("s", 1000));
     }
-    assert!(client.one::<i64>("SELECT max(hilo_nextval('s')) FROM generate_series(1, 10)") > 10);
+    assert_unique("s", &seen);
+    assert_eq!(seen.iter().min(), Some(&1));
     stranger.run("CREATE DATABASE shop");
     let mut shop = cluster.connect("shop");
     shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s'); SELECT hilo_nextval('s')");
@@ -162,6 +166,32 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
     let mut shop = cluster.connect("shop");
     shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
     assert_eq!(shop.draw("s", 1), [1]);
+    cluster.finish();
+}
+
+/// The same with a restored extension, whose sequences have the ids that those in memory have. What memory has of the
+/// former ones is neither served nor written to these.
+#[test]
+fn a_restore_after_a_drop_by_a_session_that_knows_nothing_of_hilo() {
+    let Some(cluster) = unprepared() else { return };
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 1000)");
+    let mut seen = client.draw("s", 10);
+    let dump = cluster.pg_dump("postgres", &[]);
+    let mut stranger = cluster.connect("postgres");
+    stranger.run("DROP EXTENSION hilo CASCADE; DROP SCHEMA IF EXISTS hilo CASCADE");
+    assert!(!has_loaded(&mut stranger));
+    cluster.restore("postgres", &dump);
+    let mut late = cluster.connect("postgres");
+    for _ in 0..3 {
+        for client in [&mut client, &mut stranger, &mut late] {
+            seen.extend(client.draw("s", 500));
+        }
+    }
+    drop((client, stranger, late));
+    cluster.restart();
+    seen.extend(cluster.connect("postgres").draw("s", 3000));
+    assert_unique("s", &seen);
     cluster.finish();
 }
 
@@ -507,4 +537,86 @@ fn a_roles_belongings_wait_for_a_session_that_has_loaded_hilo() {
     assert_eq!(client.one::<String>(owners), "heir");
     cluster.connect("shop").run("DROP ROLE gone");
     cluster.finish();
+}
+
+/// Nor can the extension come or be updated where memory of another version is in use: it would be served from nowhere.
+#[test]
+fn another_version_does_not_come_before_the_restart() {
+    let Some(cluster) = unprepared() else { return };
+    install_library("next/hilo.so", "hilo memory of ", "99.9");
+    let mut old = cluster.connect("postgres");
+    old.run("SELECT hilo_create('s')");
+    assert_eq!(old.draw("s", 1), [1]);
+    old.run("CREATE DATABASE shop");
+    // Where the server looks for a library without a path, as the scripts name it.
+    let newer = "SET dynamic_library_path = '$libdir/next'";
+    let mut new = cluster.connect("shop");
+    new.run(newer);
+    new.refusal("CREATE EXTENSION hilo")
+        .is("55000")
+        .says("made by version ")
+        .hints("Restart the server");
+    drop((old, new));
+    cluster.restart();
+    let mut new = cluster.connect("shop");
+    new.run(newer);
+    new.run("CREATE EXTENSION hilo");
+    cluster.finish();
+}
+
+/// A worker that starts after the files of another version were installed cannot serve those who have the older library.
+/// They are told why.
+#[test]
+fn a_worker_of_another_version_is_not_waited_for_in_silence() {
+    let Some(cluster) = unprepared() else { return };
+    install_library("next/hilo.so", "hilo memory of ", "99.9");
+    let mut old = cluster.connect("postgres");
+    old.run("SELECT hilo_create('s'); SET hilo.reserve_timeout = '2s'; SET dynamic_library_path = '$libdir'");
+    // A worker's library has no path either.
+    cluster.configure("dynamic_library_path", "$libdir/next");
+    cluster.reload();
+    old.refusal("SELECT hilo_nextval('s')")
+        .is("55000")
+        .details("version 99.9")
+        .hints("Restart the server");
+    cluster.configure("dynamic_library_path", "$libdir");
+    cluster.reload();
+    wait_until("a worker with the older library has come", LONG, || {
+        old.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
+    });
+    cluster.finish();
+}
+
+/// Where there is no room for the memory, a smaller one is made as soon as the settings say so.
+#[test]
+fn less_memory_is_enough_after_there_was_no_room() {
+    let Some(cluster) = unprepared_with_room_for(20_000_000) else { return };
+    let mut client = cluster.connect("postgres");
+    for _ in 0..2 {
+        client.refusal("CREATE EXTENSION hilo").is("53200").says("shared memory segment");
+    }
+    cluster.configure("hilo.max_sequences", "1000");
+    cluster.reload();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
+    assert_eq!(client.draw("s", 3), [1, 2, 3]);
+    assert_eq!(
+        cluster.connect("postgres").one::<i64>("SELECT count(*) FROM hilo_stat_sequences"),
+        1
+    );
+    cluster.finish();
+}
+
+/// A server without the extension, whose processes cannot make a larger file, nor a larger segment, than this.
+fn unprepared_with_room_for(bytes: u64) -> Option<Cluster> {
+    let cluster = Cluster::builder().preload(false).start();
+    if cluster.version() < 17 {
+        cluster.finish();
+        return None;
+    }
+    // Who runs the server may lower its limits.
+    let mut limit = SERVER.command_at(Path::new("/usr/bin/prlimit"));
+    limit.args(["--pid", &cluster.postmaster_pid().to_string(), &format!("--fsize={bytes}")]);
+    assert!(limit.status().expect("cannot run prlimit").success());
+    Some(cluster)
 }

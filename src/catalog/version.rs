@@ -44,10 +44,10 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
     difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
-/// Called when an extension has been created or updated, before its script runs. Refuses ours if it would
-/// become newer than the library, and warns if it becomes what the library serves and the server has not
-/// preloaded the library.
-pub fn changed(extension: pg_sys::Oid) -> Result<(), HiloError> {
+/// Called when an extension has been created or updated, before its script runs; returns whether it is ours. Refuses
+/// ours if it would become newer than the library, and warns if it becomes what the library serves and the server has
+/// not preloaded the library.
+pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::SelfSnapshot)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which `row` keeps,
     // and ends with a zero byte.
@@ -55,11 +55,11 @@ pub fn changed(extension: pg_sys::Oid) -> Result<(), HiloError> {
         .datum(NAME)
         .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
     if !ours {
-        return Ok(());
+        return Ok(false);
     }
     match difference(&row) {
-        Some(error @ HiloError::Version { newer: true, .. }) => Err(error),
-        Some(_) => Ok(()),
+        Some(error @ HiloError::Version { newer: true, .. }) => return Err(error),
+        Some(_) => {}
         None => {
             // SAFETY: reads a static. pg_upgrade starts its servers without the library's shared memory.
             if !unsafe { pg_sys::IsBinaryUpgrade }
@@ -67,17 +67,17 @@ pub fn changed(extension: pg_sys::Oid) -> Result<(), HiloError> {
             {
                 error.warn();
             }
-            Ok(())
         }
     }
+    Ok(true)
 }
 
 /// Does the same for the extension whose script has just loaded the library, because its creation or update
 /// was not noticed by a hook.
-pub fn loaded() -> Result<(), HiloError> {
+pub fn loaded() -> Result<bool, HiloError> {
     // SAFETY: both are statics of core, of which the second is set while the first is true.
     match unsafe { pg_sys::creating_extension.then_some(pg_sys::CurrentExtensionObject) } {
         Some(extension) => changed(extension),
-        None => Ok(()),
+        None => Ok(false),
     }
 }

@@ -9,7 +9,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use super::wait;
 use crate::backend::Global;
 use crate::catalog::name::escape_for_message;
-use crate::errors::{Cause, HiloError};
+use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
 use crate::shared::auto_create::Answer;
@@ -86,7 +86,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
             }
         }
         if began.elapsed() >= gucs::reserve_timeout() {
-            let cause = if registered { Cause::Slow } else { Cause::NoWorker };
+            let cause = wait::silence(shared, !registered);
             break Err(HiloError::Timeout { name: shown, cause });
         }
         answered.sleep(50, WaitEvent::Create.code());

@@ -44,6 +44,15 @@ static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None)
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
+/// This transaction has created or updated the extension.
+static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+/// Notes that this transaction creates or updates the extension. A session that has not loaded the library may have
+/// dropped another one, and told nobody.
+pub fn extension_appears() {
+    super::register();
+    APPEARED.set(true);
+}
 
 /// Notes that this transaction drops the extension: its slots serve nothing from the moment that the commit
 /// returns.
@@ -96,17 +105,19 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::*;
-    if !DEFINED.get() {
+    if !DEFINED.get() && !APPEARED.get() {
         return;
+    }
+    if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE)
+        && (APPEARED.get() || EXTENSION.get().is_some())
+    {
+        outdate_all();
     }
     match event {
         // Citus drops an extension like this. What the transaction has defined before is dropped with it.
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
-        XACT_EVENT_PRE_PREPARE => HiloError::Prepare.raise(),
-        XACT_EVENT_PREPARE => {
-            prepare_drop();
-            end();
-        }
+        XACT_EVENT_PRE_PREPARE if DEFINED.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PREPARE => end(),
         XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
         XACT_EVENT_COMMIT => {
             publish();
@@ -119,6 +130,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
 
 fn end() {
     DEFINED.set(false);
+    APPEARED.set(false);
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
     uncommitted::forget();
@@ -178,28 +190,37 @@ fn publish() {
     }
 }
 
-/// Lets nothing be served of the extension any more without a look at its tables, which the prepared transaction has
-/// locked. Any session can commit it, even after a restart, and no process of ours takes part in that. If it is
-/// committed, the tables are gone, and the worker frees the slots when it flushes them; if it is rolled back, all is as
-/// it was.
-fn prepare_drop() {
-    let (Ok(shared), Some((key, _))) = (shared::get(), EXTENSION.get()) else { return };
+/// Lets nothing be served in this database any more without a look at the tables. Called before an extension goes or comes:
+/// what is dropped is locked until the transaction has ended, and whoever looks then finds what there is. Of a
+/// transaction that is prepared, no process of ours sees the end. What memory has of an extension that is gone, the
+/// worker frees.
+fn outdate_all() {
+    let Ok(shared) = shared::get() else { return };
+    // SAFETY: reads a static of this backend, which is connected.
+    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     shared.control.definitions.fetch_add(1, SeqCst);
-    each_of(shared, &key, |locked| locked.outdate());
+    each_of(shared, database, |_| true, |locked| locked.outdate());
 }
 
 /// Ends all slots of the extension.
 fn drop_all(shared: &'static Shared, key: &Key) {
-    each_of(shared, key, |locked| locked.end());
+    let ours = |of: &Key| of.extension == key.extension;
+    each_of(shared, key.database, ours, |locked| locked.end());
 }
 
-fn each_of(shared: &'static Shared, key: &Key, change: impl Fn(&mut Locked)) {
+/// Changes the slots of a database whose keys are `such`.
+fn each_of(
+    shared: &'static Shared,
+    database: u32,
+    such: impl Fn(&Key) -> bool,
+    change: impl Fn(&mut Locked),
+) {
     for (number, slot) in shared.slots.iter().enumerate() {
-        if slot.database.load(Acquire) != key.database {
+        if slot.database.load(Acquire) != database {
             continue;
         }
         let mut locked = shared.lock_slot(number);
-        let ours = locked.key.database == key.database && locked.key.extension == key.extension;
+        let ours = locked.key.database == database && such(&locked.key);
         if ours {
             change(&mut locked);
         }

@@ -26,19 +26,11 @@ use pgrx::prelude::*;
 use crate::backend::{self, Global};
 use crate::shared;
 
-static PREPARED: Global<Cell<bool>> = Global::new(Cell::new(false));
+static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 /// Registers this backend and its callbacks at its first use of hilo.
 pub fn prepare() {
-    if PREPARED.get() {
-        return;
-    }
-    PREPARED.set(true);
-    crate::catalog::init_process();
-    invalidation::init_process();
-    gapless::init_process();
-    lease::init_process();
-    exit::init_process();
+    register();
     // Other processes, such as one that applies a subscription's changes, lock no row of this node's. They
     // register when they are about to hold numbers.
     // SAFETY: a static set when the process started.
@@ -46,6 +38,18 @@ pub fn prepare() {
     if is_session && let Ok(shared) = shared::get() {
         slice_table::register_session(shared);
     }
+}
+
+/// Registers the callbacks of this backend, once.
+fn register() {
+    if REGISTERED.replace(true) {
+        return;
+    }
+    crate::catalog::init_process();
+    invalidation::init_process();
+    gapless::init_process();
+    lease::init_process();
+    exit::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.
         unsafe {

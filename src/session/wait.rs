@@ -18,7 +18,7 @@ use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
-use crate::shared::{Condition, Shared};
+use crate::shared::{self, Condition, Shared};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards; a FATAL
 /// error does not, and leaves them to [`leave`].
@@ -307,6 +307,17 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     if fault.at >= began {
         Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
     } else {
-        Cause::Slow
+        silence(shared, false)
+    }
+}
+
+/// Why nobody has answered.
+pub fn silence(shared: &'static Shared, starved: bool) -> Cause {
+    // SAFETY: a static that is set when the backend connects.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    match shared::refused() {
+        _ if starved => Cause::NoWorker,
+        Some(version) if !shared.has_worker(database) => Cause::OtherLibrary { version },
+        _ => Cause::Slow,
     }
 }

@@ -191,6 +191,14 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
     Err(HiloError::NotPreloaded)
 }
 
+/// The version of a library that processes load now and that cannot use this memory, as far as one has tried.
+pub fn refused() -> Option<String> {
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    return None;
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    registry::refused()
+}
+
 /// Whether there is shared memory, or there can be when it is needed.
 pub fn available() -> Result<(), HiloError> {
     match cfg!(any(feature = "pg15", feature = "pg16")) {

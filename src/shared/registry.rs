@@ -2,9 +2,10 @@
 //! registry (PostgreSQL 17) finds by its name. The first process that needs it makes it; it lasts until the server
 //! stops or crashes.
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_void};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{CStr, CString, c_void};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -29,6 +30,17 @@ const fn padded(text: &str) -> Maker {
 /// The layout of the segment that this process is about to make.
 static LAYOUT: Global<Cell<Option<Layout>>> = Global::new(Cell::new(None));
 
+/// How the memory is made.
+#[repr(C)]
+struct Plan {
+    /// 1: the memory is there, with this layout.
+    made: AtomicU32,
+    /// How often a process has tried to make it. One that fails for lack of room can leave a segment that nobody can use, so
+    /// each has a name of its own.
+    attempts: UnsafeCell<u32>,
+    layout: UnsafeCell<Layout>,
+}
+
 /// Finds the memory, or makes it as the settings of this process say. Raises an error if a library of another version
 /// has made it: sessions that begin after an upgrade load the new one.
 pub fn attach() -> Shared {
@@ -36,21 +48,70 @@ pub fn attach() -> Shared {
     // SAFETY: `sign`, of whatever version, has written it.
     let maker = unsafe { &*(maker as *const Maker) };
     if maker != black_box(&MAKER) {
-        let maker = String::from_utf8_lossy(maker);
-        let maker = maker.trim_end_matches('\0').rsplit(' ').next().unwrap_or_default().into();
-        HiloError::OtherMemory { maker }.raise();
+        refuse();
+        HiloError::OtherMemory { maker: version_in(maker) }.raise();
     }
-    let layout = layout();
+    let plan = segment(c"hilo plan", size_of::<Plan>(), begin);
+    // SAFETY: `begin` has made it.
+    let plan = unsafe { &*(plan as *const Plan) };
+    // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory is made. An error releases it.
+    let lock = unsafe { &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock };
+    let made = plan.made.load(Acquire) == 1;
+    if !made {
+        // SAFETY: as above; no lock of ours is held.
+        unsafe { pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE) };
+        if plan.made.load(Acquire) == 0 {
+            // SAFETY: whoever holds the lock may write them, and reads them only under the lock, until the memory is made.
+            unsafe {
+                *plan.attempts.get() += 1;
+                *plan.layout.get() = Layout::from_settings();
+            }
+        }
+    }
+    // SAFETY: either the memory is made, and nobody writes any more, or this process holds the lock.
+    let (layout, attempt) = unsafe { (*plan.layout.get(), *plan.attempts.get()) };
     LAYOUT.set(Some(layout));
+    let name = CString::new(format!("hilo {attempt}")).expect("there is no zero byte in it");
+    let memory = segment(&name, layout.size(), fill);
+    plan.made.store(1, Release);
+    if !made {
+        // SAFETY: it was taken above.
+        unsafe { pg_sys::LWLockRelease(lock) };
+    }
     // SAFETY: all processes ask for a segment of the same size, and the registry keeps it mapped.
-    unsafe { layout.shared(segment(c"hilo", layout.size(), fill)) }
+    unsafe { layout.shared(memory) }
 }
 
-/// What the process that came first has chosen.
-fn layout() -> Layout {
-    let segment = segment(c"hilo layout", size_of::<Layout>(), choose);
-    // SAFETY: `choose` has written it.
-    unsafe { *(segment as *const Layout) }
+/// Core's number of it, the same in all versions; pgrx has no name for it.
+const ADDIN_SHMEM_INIT_LOCK: usize = 21;
+
+/// The version of a library that could not use this memory, if one has tried: it is the one that processes load now.
+pub fn refused() -> Option<String> {
+    // Memory that the server has preloaded is inherited together with its library.
+    LAYOUT.get()?;
+    let bytes = refused_bytes();
+    let refused: Maker = std::array::from_fn(|at| bytes[at].load(Acquire));
+    (refused[0] != 0).then(|| version_in(&refused))
+}
+
+/// Tells those who use the memory that processes load this library now.
+fn refuse() {
+    // The first byte comes last: with it, the others are there.
+    for (byte, value) in refused_bytes().iter().zip(*black_box(&MAKER)).rev() {
+        byte.store(value, Release);
+    }
+}
+
+/// Who was last refused; all zeros: nobody. This segment has the same size in every version too.
+fn refused_bytes() -> &'static [AtomicU8; size_of::<Maker>()] {
+    let segment = segment(c"hilo refused", size_of::<Maker>(), leave_empty);
+    // SAFETY: it has so many bytes, which are only used like this, and the registry keeps it mapped.
+    unsafe { &*(segment as *const [AtomicU8; size_of::<Maker>()]) }
+}
+
+fn version_in(maker: &Maker) -> String {
+    let text = String::from_utf8_lossy(maker);
+    text.trim_end_matches('\0').rsplit(' ').next().unwrap_or_default().into()
 }
 
 fn segment(
@@ -59,7 +120,7 @@ fn segment(
     fill: unsafe extern "C-unwind" fn(*mut c_void),
 ) -> *mut c_void {
     let mut found = false;
-    // SAFETY: the name is short and static; the function is called once, with a new segment, before others find it.
+    // SAFETY: the name is short, and copied; the function is called once, with a new segment, before others find it.
     unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), size, Some(fill), &mut found) }
 }
 
@@ -70,14 +131,24 @@ unsafe extern "C-unwind" fn sign(segment: *mut c_void) {
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn choose(segment: *mut c_void) {
+unsafe extern "C-unwind" fn leave_empty(segment: *mut c_void) {
     // SAFETY: the segment has room for it.
-    unsafe { (segment as *mut Layout).write(Layout::from_settings()) }
+    unsafe { (segment as *mut Maker).write([0; size_of::<Maker>()]) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(segment: *mut c_void) {
+    let plan = Plan {
+        made: AtomicU32::new(0),
+        attempts: UnsafeCell::new(0),
+        layout: UnsafeCell::new(Layout::from_settings()),
+    };
+    // SAFETY: the segment has room for it.
+    unsafe { (segment as *mut Plan).write(plan) }
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn fill(segment: *mut c_void) {
-    // The registry is locked here, so it cannot be asked for the layout.
     if let Some(layout) = LAYOUT.get() {
         // SAFETY: the segment is as large as this layout says, and new.
         unsafe { layout.fill(segment) }

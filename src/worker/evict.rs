@@ -138,7 +138,7 @@ impl Worker {
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
             let ids = match catalog::catalog_oids() {
-                // It was dropped by a transaction that was prepared: see `session::invalidation`.
+                // It was dropped where nobody told the slots: see `session::invalidation`.
                 Err(HiloError::NotInstalled) => {
                     return Ok(frozen.iter().map(|_| Outcome::Outdated).collect());
                 }
@@ -235,7 +235,8 @@ pub(super) enum From {
     Lease,
 }
 
-/// Writes `ranges`, which have no other owner, to the catalog.
+/// Writes `ranges`, which have no other owner, to the catalog. What memory still has of an extension that was dropped
+/// belongs to no sequence any more, even if a restored one has the same id.
 pub(super) fn write(
     ids: &CatalogOids,
     shared: &'static Shared,
@@ -244,6 +245,9 @@ pub(super) fn write(
     from: From,
 ) -> Result<Outcome, HiloError> {
     let IndexSpace { key, node, epoch } = *index_space;
+    if key.extension != ids.extension.to_u32() {
+        return Ok(Outcome::Outdated);
+    }
     let locked = match positions::lock(ids, key.sequence, node, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::RowLocked),
         RowLock::Missing => return Ok(Outcome::Outdated),

@@ -101,15 +101,13 @@ impl Worker {
             let mut all = true;
             for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
                 let index_space = same[0].index_space();
-                let gone = index_space.key.extension != ids.extension.to_u32();
                 let marked = leaving::begin(shared, same)?;
                 let ranges: Vec<Range> = marked.iter().map(Leftover::range).collect();
                 let from = match same[0] {
                     Leftover::Slice { .. } => From::Slice,
                     Leftover::Lease(_) => From::Lease,
                 };
-                if !gone
-                    && !ranges.is_empty()
+                if !ranges.is_empty()
                     && let Outcome::RowLocked =
                         evict::write(&ids, shared, index_space, &ranges, from)?
                 {

@@ -17,6 +17,7 @@ use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
+use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{Terms, UNKNOWN};
@@ -61,7 +62,7 @@ pub enum Outcome {
     /// Another transaction has locked the row, the definition or a table, or the row has an earlier epoch than
     /// the slot.
     Locked,
-    /// There is no such sequence, or it is gapless.
+    /// There is no such sequence any more, or it is gapless.
     Gone,
     /// What the slot holds is another node's than this server is now.
     OtherNode,
@@ -100,7 +101,11 @@ pub fn reserve(
     here: &Here,
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
-    let id = plan.index_space.key.sequence;
+    let Key { extension, sequence: id, .. } = plan.index_space.key;
+    // The slot is that of an extension that was dropped. A restored one may have a sequence with the same id.
+    if extension != ids.extension.to_u32() {
+        return Ok(Outcome::Gone);
+    }
     if plan.index_space.node >= 0 && plan.index_space.node != here.id {
         return Ok(Outcome::OtherNode);
     }

@@ -89,6 +89,8 @@ pub fn create_all(torture: &Torture) {
             let place = if tablespace == Some(database) { " TABLESPACE small" } else { "" };
             let mut client = torture.cluster.connect("postgres");
             client.run(&format!("CREATE DATABASE {database}{place}"));
+            // The files of a new database have holes, which core could not fill on a full disk.
+            client.run("CHECKPOINT");
         }
         let mut client = torture.cluster.connect(database);
         client.run("CREATE EXTENSION hilo");
