@@ -160,7 +160,7 @@ unsafe extern "C-unwind" fn object_access(
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
             // A session that cannot use the memory may drop a database all the same, as one may that has not loaded hilo.
-            if let Ok(Ok(shared)) = subtransaction::run(shared::get) {
+            if let Ok(Some(shared)) = subtransaction::run(shared::existing) {
                 shared.take_down_nameplates(object.to_u32());
             }
         }

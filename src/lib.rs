@@ -35,13 +35,13 @@ pub extern "C-unwind" fn _PG_init() {
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
     memory::init();
-    let appears = catalog::version::loaded().or_raise(); // may raise, so before all that must not be done twice
+    // Both may raise an error, so they come before all that must not be done twice.
+    if catalog::version::loaded().or_raise() {
+        session::invalidation::extension_appears();
+    }
     gucs::init(preloaded, sql::prefix::check); // the sizes below come from here
     if preloaded {
         shared::init();
     }
     hooks::init();
-    if appears {
-        session::invalidation::extension_appears();
-    }
 }

@@ -4,7 +4,8 @@
 //! draws from the same sequence. Whatever the client believes, no value may come twice.
 
 use std::collections::{BTreeMap, HashSet};
-use std::env::{var_os, vars};
+use std::env::{join_paths, split_paths, var_os, vars};
+use std::iter::once;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,14 +88,22 @@ impl Example {
         let mut command = self.program(words[0]);
         at(cluster, &mut command);
         command.args(&words[1..]).current_dir(&folder);
+        if let Some(programs) = self.places.get("programs") {
+            let path = var_os("PATH").unwrap_or_default();
+            let path = once(programs.clone()).chain(split_paths(&path));
+            command.env("PATH", join_paths(path).expect("they have no colons"));
+        }
         command
     }
 
-    /// Python is that which has the example's packages.
+    /// Python is that which has the example's packages, and Node.js that which scripts/clients has found.
     fn program(&self, name: &str) -> Command {
         match self.places.get("packages") {
             Some(packages) if name == "python3" => Command::new(packages.join("bin/python")),
-            _ => Command::new(name),
+            _ => {
+                let own = self.places.get("programs").map(|programs| programs.join(name));
+                Command::new(own.filter(|own| own.exists()).unwrap_or_else(|| name.into()))
+            }
         }
     }
 }

@@ -195,7 +195,7 @@ fn publish() {
 /// transaction that is prepared, no process of ours sees the end. What memory has of an extension that is gone, the
 /// worker frees.
 fn outdate_all() {
-    let Ok(shared) = shared::get() else { return };
+    let Some(shared) = shared::existing() else { return };
     // SAFETY: reads a static of this backend, which is connected.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     shared.control.definitions.fetch_add(1, SeqCst);

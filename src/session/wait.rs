@@ -315,9 +315,11 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
 pub fn silence(shared: &'static Shared, starved: bool) -> Cause {
     // SAFETY: a static that is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
-    match shared::refused() {
-        _ if starved => Cause::NoWorker,
-        Some(version) if !shared.has_worker(database) => Cause::OtherLibrary { version },
-        _ => Cause::Slow,
+    if starved {
+        return Cause::NoWorker;
     }
+    if shared.has_worker(database) {
+        return Cause::Slow;
+    }
+    shared::refused().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
 }

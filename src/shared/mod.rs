@@ -181,14 +181,27 @@ pub fn attach() -> Result<&'static Shared, HiloError> {
 
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 fn make_or_find() -> Result<&'static Shared, HiloError> {
+    if is_alone() { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
+}
+
+/// Whether this process has no others beside it, or pg_upgrade has started its server.
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+fn is_alone() -> bool {
     // SAFETY: both are read by the one thread of this process.
-    let alone = unsafe { pg_sys::IsBinaryUpgrade || !pg_sys::IsUnderPostmaster };
-    if alone { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
+    unsafe { pg_sys::IsBinaryUpgrade || !pg_sys::IsUnderPostmaster }
 }
 
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 fn make_or_find() -> Result<&'static Shared, HiloError> {
     Err(HiloError::NotPreloaded)
+}
+
+/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions only.
+pub fn existing() -> Option<&'static Shared> {
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    return known();
+    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+    known().or_else(|| if is_alone() { None } else { registry::find().map(found) })
 }
 
 /// The version of a library that processes load now and that cannot use this memory, as far as one has tried.

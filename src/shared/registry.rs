@@ -44,6 +44,16 @@ struct Plan {
 /// Finds the memory, or makes it as the settings of this process say. Raises an error if a library of another version
 /// has made it: sessions that begin after an upgrade load the new one.
 pub fn attach() -> Shared {
+    attach_to(plan())
+}
+
+/// Finds the memory; `None`: nobody has made it. Raises the same error.
+pub fn find() -> Option<Shared> {
+    let plan = plan();
+    (plan.made.load(Acquire) == 1).then(|| attach_to(plan))
+}
+
+fn plan() -> &'static Plan {
     let maker = segment(c"hilo maker", size_of::<Maker>(), sign);
     // SAFETY: `sign`, of whatever version, has written it.
     let maker = unsafe { &*(maker as *const Maker) };
@@ -52,8 +62,11 @@ pub fn attach() -> Shared {
         HiloError::OtherMemory { maker: version_in(maker) }.raise();
     }
     let plan = segment(c"hilo plan", size_of::<Plan>(), begin);
-    // SAFETY: `begin` has made it.
-    let plan = unsafe { &*(plan as *const Plan) };
+    // SAFETY: `begin` has made it, and the registry keeps it mapped.
+    unsafe { &*(plan as *const Plan) }
+}
+
+fn attach_to(plan: &Plan) -> Shared {
     // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory is made. An error releases it.
     let lock = unsafe { &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock };
     let made = plan.made.load(Acquire) == 1;

@@ -348,6 +348,7 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
+    check_told(&sequence).or_raise();
     let locked = lock_position(&sequence, Start::Restarts);
     let position = close(&locked, &sequence, Start::Restarts);
     let continued = if called { after } else { with };
@@ -359,6 +360,18 @@ fn hilo_setval(args: Args) -> i64 {
         memo::set_last(sequence.id, value);
     }
     value
+}
+
+/// A node of Citus that has not been told how the others number a sequence is told by its owner, not by whoever may set it.
+///
+/// # Errors
+/// `NotNumbered`
+fn check_told(sequence: &Sequence) -> Result<(), HiloError> {
+    let here = node::serves(sequence)?;
+    if here.is_of_citus() && positions::find(&catalog_oids()?, sequence.id, here.id)?.is_none() {
+        return Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id });
+    }
+    Ok(())
 }
 
 fn check_value(sequence: &Sequence, value: i64) {
