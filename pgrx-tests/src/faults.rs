@@ -1,15 +1,22 @@
 //! Accidents: kills, crashes, terminated workers and full disks.
 
 use std::path::Path;
+use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
 use crate::process::{parent, signal};
 use crate::server::run;
-use crate::wait::{LONG, wait_until};
+use crate::wait::{LONG, came_true, wait_until};
+
+const READY: &str = "database system is ready to accept connections";
+
+/// After this time without a recovery, what was killed had no work left to interrupt.
+const SOON: Duration = Duration::from_secs(5);
 
 impl Cluster {
     /// Kills the process `pid` of this cluster with -9. If it is not the postmaster, the whole server
@@ -37,10 +44,27 @@ impl Cluster {
     /// Kills the server process `pid` with -9, and waits until the server has recovered from it.
     #[track_caller]
     pub fn crash(&self, pid: i32) {
-        const READY: &str = "database system is ready to accept connections";
         let before = self.logged(READY);
         self.kill9(pid);
         wait_until("the server has recovered", LONG, || self.logged(READY) > before);
+    }
+
+    /// Kills one of the sessions with -9, and waits until the server has recovered from it. Postgres survives the kill of a
+    /// session that was about to end: then another one is killed.
+    #[track_caller]
+    pub fn crash_session(&self) {
+        let before = self.logged(READY);
+        self.expect_crash();
+        wait_until("the server has recovered from the end of a session", LONG, || {
+            let pids: Vec<i32> = self.connect_when_up("postgres").all(
+                "SELECT pid FROM pg_stat_activity
+                 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1",
+            );
+            let killed = pids.first().filter(|&&pid| parent(pid) == Some(self.postmaster_pid()));
+            // It may have ended by now.
+            let _ = killed.map(|&pid| kill(Pid::from_raw(pid), Signal::SIGKILL));
+            came_true(SOON, || self.logged(READY) > before)
+        });
     }
 
     /// Kills only the postmaster with -9; its children notice that and exit.

@@ -12,7 +12,7 @@ fn nothing_comes_twice_after_kill_9() {
     let load = Load { reconnect: true, ..Load::sixteen_sessions(4) };
     load.run_during(&cluster, &sources, || {
         let faults: [&dyn Fn(); 4] = [
-            &|| cluster.crash(busy_backend(&cluster)),
+            &|| cluster.crash_session(),
             &|| cluster.crash(cluster.wait_for_worker("postgres")),
             &|| {
                 cluster.kill9_postmaster();
@@ -31,14 +31,6 @@ fn nothing_comes_twice_after_kill_9() {
         }
     });
     sources.iter().for_each(Source::assert_kept);
-}
-
-/// One of the sessions of the load.
-fn busy_backend(cluster: &Cluster) -> i32 {
-    cluster.connect_when_up("postgres").one(
-        "SELECT pid FROM pg_stat_activity
-         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1",
-    )
 }
 
 /// A value that was only shown to a client, in a transaction that never committed, does not come

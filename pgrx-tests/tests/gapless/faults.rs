@@ -33,12 +33,7 @@ fn a_lost_session_gives_its_values_back() {
 fn ends_of_the_server_under_load() {
     let cluster = with_invoices();
     let faults: [&dyn Fn(); 5] = [
-        &|| {
-            let pid = cluster.connect_when_up("postgres").one(
-                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1",
-            );
-            cluster.crash(pid);
-        },
+        &|| cluster.crash_session(),
         &|| {
             cluster.kill9_postmaster();
             cluster.start();
