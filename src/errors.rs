@@ -314,6 +314,19 @@ impl fmt::Display for Cause {
     }
 }
 
+/// That a setting leaves hilo out of the libraries of sessions. `whose`: as in ALTER.
+pub fn left_out(whose: &str) -> String {
+    format!("ALTER {whose} SET session_preload_libraries has left hilo out")
+}
+
+/// How to let sessions load hilo: those whose setting it is, as in ALTER, or else all.
+pub fn load_in_sessions(whose: Option<&str>) -> String {
+    let whose = whose.unwrap_or("DATABASE …");
+    format!(
+        "Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are listed there already)"
+    )
+}
+
 impl HiloError {
     /// The last value that `mapping` allows has been drawn.
     pub fn exhausted(name: String, mapping: &Mapping) -> HiloError {
@@ -432,7 +445,7 @@ impl HiloError {
             Self::Key { reason, .. } => Some(format!("The {reason}.")),
             Self::Prefix { detail, .. } => detail.clone(),
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
-            Self::NotInAllSessions { except: Some(whose) } => Some(format!("ALTER {whose} SET session_preload_libraries has left hilo out. {WITHOUT_HILO}")),
+            Self::NotInAllSessions { except: Some(whose) } => Some(format!("{}. {WITHOUT_HILO}", left_out(whose))),
             Self::NotInAllSessions { except: None } => Some(WITHOUT_HILO.into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
@@ -538,10 +551,7 @@ impl HiloError {
             Self::At { error, .. } => return error.hint(),
             Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
             Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
-            Self::NotInAllSessions { except } => {
-                let whose = except.as_deref().unwrap_or("DATABASE …");
-                format!("Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are listed there already), and connect again, in all sessions.")
-            }
+            Self::NotInAllSessions { except } => format!("{}, and connect again, in all sessions.", load_in_sessions(except.as_deref())),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),

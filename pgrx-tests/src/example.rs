@@ -88,6 +88,7 @@ impl Example {
         let mut command = self.program(words[0]);
         at(cluster, &mut command);
         command.args(&words[1..]).current_dir(&folder);
+        // Where scripts/clients has found Node.js, this finds it too.
         if let Some(programs) = self.places.get("programs") {
             let path = var_os("PATH").unwrap_or_default();
             let path = once(programs.clone()).chain(split_paths(&path));
@@ -96,14 +97,11 @@ impl Example {
         command
     }
 
-    /// Python is that which has the example's packages, and Node.js that which scripts/clients has found.
+    /// Python is that which has the example's packages.
     fn program(&self, name: &str) -> Command {
         match self.places.get("packages") {
             Some(packages) if name == "python3" => Command::new(packages.join("bin/python")),
-            _ => {
-                let own = self.places.get("programs").map(|programs| programs.join(name));
-                Command::new(own.filter(|own| own.exists()).unwrap_or_else(|| name.into()))
-            }
+            _ => Command::new(name),
         }
     }
 }

@@ -63,9 +63,7 @@ impl Position {
 /// # Errors
 /// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of [`given`].
 pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    if here.is_of_citus() {
-        return Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id });
-    }
+    check_told(sequence, here)?;
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(ids, sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
@@ -79,6 +77,17 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Pos
         return Err(HiloError::NoPosition(sequence.name.to_string()));
     };
     begun(sequence, here, &others, Numbering { base, nodes, stripe })
+}
+
+/// Refuses to let a server that has no position of a sequence decide how it begins, where others tell it.
+///
+/// # Errors
+/// `NotNumbered` on a node of Citus.
+pub fn check_told(sequence: &Sequence, here: &Here) -> Result<(), HiloError> {
+    match here.is_of_citus() {
+        true => Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id }),
+        false => Ok(()),
+    }
 }
 
 /// The position at which this server begins with the numbering that another node says it has.

@@ -67,7 +67,8 @@ fn plan() -> &'static Plan {
 }
 
 fn attach_to(plan: &Plan) -> Shared {
-    // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory is made. An error releases it.
+    // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory is made.
+    // Making it may raise an error, which releases the lock: so it is no `Lock`, whose drop would release it again.
     let lock = unsafe { &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock };
     let made = plan.made.load(Acquire) == 1;
     if !made {

@@ -368,10 +368,10 @@ fn hilo_setval(args: Args) -> i64 {
 /// `NotNumbered`
 fn check_told(sequence: &Sequence) -> Result<(), HiloError> {
     let here = node::serves(sequence)?;
-    if here.is_of_citus() && positions::find(&catalog_oids()?, sequence.id, here.id)?.is_none() {
-        return Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id });
+    match positions::find(&catalog_oids()?, sequence.id, here.id)? {
+        Some(_) => Ok(()),
+        None => numbering::check_told(sequence, &here),
     }
-    Ok(())
 }
 
 fn check_value(sequence: &Sequence, value: i64) {

@@ -33,6 +33,15 @@ fn create(client: &mut Client) -> Vec<String> {
     actions
 }
 
+/// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
+fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
+    for (_, client) in nodes.iter_mut() {
+        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
+        seen.extend(client.draw("s", 2_000));
+    }
+    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+}
+
 fn finish(nodes: Nodes) {
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
@@ -116,11 +125,7 @@ fn it_has_served_beyond_their_base() {
         .is("55000")
         .details("node 2 has reserved up to");
     nodes[2].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
-    for (_, client) in &mut nodes {
-        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
-        seen.extend(client.draw("s", 2_000));
-    }
-    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+    renumber(&mut nodes, &mut seen);
     for (_, client) in &mut nodes {
         assert_eq!(found(client), NOTHING);
     }
@@ -141,11 +146,7 @@ fn nobody_knows_the_numbering() {
         .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
         .is("55000")
         .details("restart_with");
-    for (_, client) in &mut nodes {
-        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
-        seen.extend(client.draw("s", 2_000));
-    }
-    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+    renumber(&mut nodes, &mut seen);
     assert_unique("s", &seen);
     finish(nodes);
 }

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Severity, finding};
 use crate::catalog::{catalog_oids, privileges};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, left_out, load_in_sessions};
 use crate::sql::generated_always;
 use crate::sql::owned_by::sessions::{LoadedBy, loaded_by};
 use crate::sql::spi;
@@ -24,9 +24,7 @@ pub(super) fn all() -> Option<Finding> {
         _ => at_risk(),
     };
     let who = match &loaded_by {
-        LoadedBy::AllBut(whose) => {
-            format!("ALTER {whose} SET session_preload_libraries has left hilo out")
-        }
+        LoadedBy::AllBut(whose) => left_out(whose),
         LoadedBy::Unknown => {
             "a setting of its own hides from this session whether all others load hilo".into()
         }
@@ -45,8 +43,8 @@ pub(super) fn all() -> Option<Finding> {
         ),
     };
     let whose = match &loaded_by {
-        LoadedBy::AllBut(whose) => whose,
-        _ => "DATABASE …",
+        LoadedBy::AllBut(whose) => Some(whose.as_str()),
+        _ => None,
     };
     let then = match at_risk {
         AtRisk::Nothing => ", or ignore this if no column owns a sequence",
@@ -56,9 +54,7 @@ pub(super) fn all() -> Option<Finding> {
         "setting session_preload_libraries",
         severity,
         format!("{who}, {so}"),
-        format!(
-            "Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are listed there already){then}."
-        ),
+        format!("{}{then}.", load_in_sessions(whose)),
     ))
 }
 
