@@ -109,7 +109,7 @@ fn arguments() {
 }
 
 /// Before PostgreSQL 17, a server without hilo in shared_preload_libraries works, and every call says what to add where.
-/// Later ones need no restart: see `without_restart.rs`.
+/// Later ones need no restart: see `without_restart/`.
 #[test]
 fn no_preload() {
     let cluster = Cluster::builder().preload(false).start();
