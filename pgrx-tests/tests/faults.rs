@@ -2,7 +2,6 @@
 //! with its cause, and affects nothing else.
 
 use std::thread;
-use std::time::Duration;
 
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
@@ -92,7 +91,7 @@ fn settings_are_taken_up_on_reload() {
     assert!(ahead(&cluster) < 1_000);
     cluster.configure("hilo.min_threshold", "5000");
     cluster.reload();
-    wait_until("the new threshold is met", Duration::from_secs(10), || {
+    wait_until("the new threshold is met", LONG, || {
         client.run("SELECT hilo_nextval('set')");
         ahead(&cluster) >= 5_000
     });
