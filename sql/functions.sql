@@ -369,11 +369,11 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 -- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared
 -- STABLE (src/sql/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
 
-CREATE FUNCTION hilo.copy_support(internal) RETURNS internal
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_copy_support_wrapper';
-COMMENT ON FUNCTION hilo.copy_support(internal) IS
-    'Planner support function: lets COPY FROM insert many rows at a time into tables whose column defaults draw '
-    'from a sequence';
+CREATE FUNCTION hilo.planner_support(internal) RETURNS internal
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';
+COMMENT ON FUNCTION hilo.planner_support(internal) IS
+    'Planner support function of all functions that give out values. Lets COPY FROM insert many rows at a time into tables '
+    'whose column defaults draw from a sequence; a session that has not loaded hilo loads it before it plans a call';
 CREATE FUNCTION hilo.copy_nextval(name hilo_sequence, internal) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo.copy_nextval(hilo_sequence, internal) IS
@@ -382,9 +382,14 @@ CREATE FUNCTION hilo.copy_nextkey(name hilo_sequence, internal) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
     'What COPY FROM calls instead of hilo_nextkey in column defaults; cannot be called by SQL';
-ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.copy_support;
-ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.copy_support;
-ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.copy_support;
+ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_nextvals(hilo_sequence, bigint) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo.nextvals(hilo_sequence, integer) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_nextrange(hilo_sequence, bigint) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_next_hi(hilo_sequence) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) SUPPORT hilo.planner_support;
 
 -- Inspection.
 

@@ -5,7 +5,7 @@
 //! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by/statements.rs`. CREATE and ALTER EXTENSION to
 //! a version that the library does not know are refused before the script runs; to its own version they warn if
 //! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
-//! `sql/copy_defaults.rs`.
+//! `sql/copy_defaults.rs`; for the planner, `sql/memoize.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -19,13 +19,14 @@ use crate::errors::OrRaise;
 use crate::session::{invalidation, memo};
 use crate::shared;
 use crate::sql::owned_by::statements as owned;
-use crate::sql::{copy_defaults, generated_always, owners};
+use crate::sql::{copy_defaults, generated_always, memoize, owners};
 use crate::subtransaction;
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
     Global::new(Cell::new(None));
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
+static PREV_PATHS: Global<Cell<pg_sys::set_rel_pathlist_hook_type>> = Global::new(Cell::new(None));
 
 /// Sets the hooks. Called once, from `_PG_init`.
 pub fn init() {
@@ -37,6 +38,10 @@ pub fn init() {
         pg_sys::post_parse_analyze_hook = Some(analyzed);
         PREV_ACCESS.set(pg_sys::object_access_hook);
         pg_sys::object_access_hook = Some(object_access);
+        PREV_PATHS.set(pg_sys::set_rel_pathlist_hook);
+        pg_sys::set_rel_pathlist_hook = Some(paths);
+        // Plans that a session made before know nothing of them.
+        pg_sys::ResetPlanCache();
     }
 }
 
@@ -128,6 +133,25 @@ unsafe extern "C-unwind" fn analyzed(
         }
         if generated_always::concerns(query) {
             generated_always::check(query);
+        }
+    }
+}
+
+/// Runs for each item of FROM that is planned, when the ways to scan it are known. As in `process_utility`, nothing is guarded
+/// but the work.
+unsafe extern "C-unwind" fn paths(
+    root: *mut pg_sys::PlannerInfo,
+    relation: *mut pg_sys::RelOptInfo,
+    index: pg_sys::Index,
+    entry: *mut pg_sys::RangeTblEntry,
+) {
+    // SAFETY: this is the hook that was set before ours, called with the same arguments.
+    unsafe {
+        if let Some(prev) = PREV_PATHS.get() {
+            prev(root, relation, index, entry);
+        }
+        if memoize::concerns(relation) {
+            memoize::keep_out(relation, entry);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::ffi;
 
-raw_functions!(hilo_copy_support_wrapper);
+raw_functions!(hilo_planner_support_wrapper);
 
 /// The functions that have twins.
 const FUNCTIONS: [&CStr; 3] = [c"hilo_nextval", generated_always::FUNCTION, c"hilo_nextkey"];
@@ -47,11 +47,11 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
     });
 }
 
-/// `hilo.copy_support(internal)`: what the planner calls for each call of `hilo_nextval`, `hilo_nextval_always` and
-/// `hilo_nextkey`. Returns the call of the twin, or null: the call stays as it is. Most calls end here, outside
-/// pgrx's guard.
+/// `hilo.planner_support(internal)`: what the planner calls for each call of a function that gives out values, if only to
+/// have the library loaded (`memoize.rs`). Returns the call of the twin, or null: the call stays as it is. Most calls end
+/// here, outside pgrx's guard.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_copy_support_wrapper(
+unsafe extern "C-unwind" fn hilo_planner_support_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: the planner passes a node that says what it asks.

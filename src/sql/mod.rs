@@ -16,6 +16,7 @@ pub mod generated_always;
 pub mod grants;
 pub mod keys;
 pub mod leases;
+pub mod memoize;
 pub mod migrate;
 mod missing_because;
 pub mod nextval;

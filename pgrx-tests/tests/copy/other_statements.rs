@@ -219,8 +219,8 @@ fn functions_of_others() {
     client.run(
         "CREATE FUNCTION minus_one() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -1; END $$;
          CREATE FUNCTION minus_two(hilo_sequence) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN -2; END $$;
-         ALTER FUNCTION minus_one() SUPPORT hilo.copy_support;
-         ALTER FUNCTION minus_two(hilo_sequence) SUPPORT hilo.copy_support;
+         ALTER FUNCTION minus_one() SUPPORT hilo.planner_support;
+         ALTER FUNCTION minus_two(hilo_sequence) SUPPORT hilo.planner_support;
          ALTER TABLE loaded ADD COLUMN a bigint DEFAULT minus_one(), ADD COLUMN b bigint DEFAULT minus_two('s')",
     );
     copy(&mut client, "loaded (v)", 1..=10);
@@ -261,7 +261,7 @@ fn nobody_calls_a_twin() {
                 refused(&format!("CREATE TABLE t (id text DEFAULT {function}({arguments}))"));
             }
         }
-        refused("SELECT hilo.copy_support(NULL)");
+        refused("SELECT hilo.planner_support(NULL)");
     }
     assert_eq!(twins(&mut client), 0);
     cluster.finish();

@@ -1,0 +1,75 @@
+//! What hilo's functions return to a row comes to that row only: the planner keeps nothing of it for later rows.
+
+use hilo_tests::{Client, ClientExt, Cluster};
+
+/// A thousand orders, each with one of three numbers of lines.
+const ORDERS: &str = "CREATE TABLE orders AS SELECT i AS id, 1 + i % 3 AS n FROM generate_series(1, 1000) AS i; ANALYZE orders";
+/// A function that gives out values, and one that gives out none.
+const OF_THE_USER: &str = "
+    CREATE FUNCTION lines(n integer) RETURNS SETOF bigint LANGUAGE plpgsql AS
+        $$ BEGIN FOR i IN 1..n LOOP RETURN NEXT hilo_nextval('s'); END LOOP; END $$;
+    CREATE FUNCTION up_to(n integer) RETURNS SETOF bigint STABLE LANGUAGE plpgsql AS
+        $$ BEGIN RETURN QUERY SELECT generate_series(1::bigint, n); END $$";
+
+/// Items of FROM that give out values in a column `v` for each order.
+const ITEMS: [&str; 11] = [
+    "hilo_nextvals('s', o.n) AS v",
+    "hilo.nextvals('s', o.n) AS v",
+    "hilo_nextrange('s', o.n) AS x (v) WHERE v + last > 0 AND count = n AND v + increment > 1 AND last + increment > 1",
+    "hilo_lease('s', o.n) AS x (v) WHERE first + last > 0 AND count = n AND first + increment > 1 AND last > 0 AND increment > 0",
+    "LATERAL (SELECT hilo_nextval('s') AS v FROM generate_series(1, o.n)) AS x",
+    "LATERAL (SELECT hilo_nextkey('s') AS v FROM generate_series(1, o.n)) AS x",
+    "LATERAL (VALUES (hilo_nextval('s'), o.n), (hilo_nextval('s'), o.n)) AS x (v)",
+    "LATERAL (SELECT hilo_nextval('s') AS v, o.n UNION ALL SELECT hilo_nextval('s'), o.n) AS x",
+    "lines(o.n) AS v",
+    "unnest(ARRAY[(SELECT hilo_nextval('s') + 0 * o.n), (SELECT hilo_nextval('s') + 0 * o.n), (SELECT hilo_nextval('s') + 0 * o.n)]) AS v",
+    "ROWS FROM (generate_series(1, o.n), hilo_nextvals('s', o.n)) AS x (i, v)",
+];
+
+fn plan(client: &mut Client, item: &str) -> String {
+    client.all::<String>(&format!("EXPLAIN SELECT o.id, v FROM orders AS o, {item}")).join("\n")
+}
+
+/// How many rows there are, and how many values in them.
+fn values(client: &mut Client, item: &str) -> (i64, i64) {
+    let sql = format!("SELECT count(*), count(DISTINCT v) FROM orders AS o, {item}");
+    let row = client.query_one(&sql, &[]).unwrap_or_else(|error| panic!("{item}: {error:?}"));
+    (row.get(0), row.get(1))
+}
+
+/// Each row gets values of its own, though many rows ask for the same.
+#[test]
+fn what_an_item_of_from_gives_out_comes_to_one_row() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(ORDERS);
+    client.run(OF_THE_USER);
+    client.run("SELECT hilo_create('s')");
+    for item in ITEMS {
+        assert!(!plan(&mut client, item).contains("Memoize"), "{}", plan(&mut client, item));
+        let (rows, values) = values(&mut client, item);
+        assert_eq!(rows, values, "{item}");
+    }
+    // Memoize is chosen where it changes nothing.
+    for item in
+        ["up_to(o.n) AS v", "LATERAL (SELECT i AS v FROM generate_series(1, o.n) AS i) AS x"]
+    {
+        assert!(plan(&mut client, item).contains("Memoize"), "{}", plan(&mut client, item));
+    }
+    cluster.finish();
+}
+
+/// A database without hilo is planned by core alone.
+#[test]
+fn other_databases_keep_their_plans() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("CREATE DATABASE other");
+    let mut client = cluster.connect("other");
+    client.run(ORDERS);
+    client.run("CREATE SEQUENCE s");
+    let item = "LATERAL (SELECT nextval('s') AS v FROM generate_series(1, o.n)) AS x";
+    assert!(plan(&mut client, item).contains("Memoize"), "{}", plan(&mut client, item));
+    client.run("CREATE EXTENSION hilo");
+    assert!(!plan(&mut client, item).contains("Memoize"), "{}", plan(&mut client, item));
+    cluster.finish();
+}
