@@ -54,8 +54,8 @@ static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
 enum News {
     /// A lease of this sequence has ended.
     Ended(Key),
-    /// A lease ends at this time.
-    Due(Timestamp),
+    /// A lease expires at this time, or not.
+    Due(Option<Timestamp>),
 }
 
 /// News, and the nesting level at which they came up.
@@ -224,24 +224,22 @@ fn try_take(
     let mapping = entry.mapping();
     let returned = |run: Range| part(&mapping, run.start, count.min(run.len()));
     let mut missing = count;
+    // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease can have it.
+    let mut none_for_leases = false;
     let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {
-            let whole = part(&mapping, run.start, count)?;
-            missing = whole.end - run.end;
-            (missing <= 0).then_some(whole)
+            let whole = part(&mapping, run.start, count);
+            none_for_leases |= whole.is_none();
+            missing = whole?.end - run.end;
+            whole.filter(|_| missing <= 0)
         })
     });
     if found.is_none() && locked.is_at_end() {
         // No run grows any more.
-        let mut none_for_leases = false;
-        found = locked.claim(|run| {
-            let part = part(&mapping, run.start, count.min(run.len()));
-            none_for_leases = part.is_none();
-            part
-        });
-        if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
-            return Some(Found::Nothing);
-        }
+        found = locked.claim(|run| part(&mapping, run.start, count.min(run.len())));
+    }
+    if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
+        return Some(Found::Nothing);
     }
     let Some(range) = found else {
         locked.slot.want_from(Index::ZERO);
@@ -333,16 +331,15 @@ pub fn ended(key: Key) -> Result<(), HiloError> {
     noted.grow(Noted { news: News::Ended(key), level })
 }
 
-/// Notes that a lease of this transaction expires at this time.
+/// Notes that a lease of this transaction expires at this time, or not.
 ///
 /// # Errors
 /// `OutOfMemory`
 pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
-    let Some(at) = at else { return Ok(()) };
     let (mut noted, level) = (NEWS.borrow_mut(), level());
     for known in noted.iter_mut().rev().take_while(|known| known.level == level) {
         if let News::Due(first) = &mut known.news {
-            *first = at.min(*first);
+            *first = [*first, at].into_iter().flatten().min();
             return Ok(());
         }
     }
@@ -417,11 +414,11 @@ fn abandon(ends: impl Fn(i32) -> bool) {
 /// Tells the worker after the commit.
 fn announce(shared: &'static Shared) {
     let noted = std::mem::take(&mut *NEWS.borrow_mut());
-    let due = noted.iter().map(|noted| match &noted.news {
+    let due = noted.iter().filter_map(|noted| match &noted.news {
         News::Due(at) => *at,
         News::Ended(key) => {
             shared.expect_free(key);
-            ffi::now()
+            Some(ffi::now())
         }
     });
     let Some(due) = due.min() else { return };

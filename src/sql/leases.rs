@@ -44,9 +44,11 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         )
         .raise();
     }
+    expiry(args, 3, ffi::now()); // refused before anything is taken
+    let taken = lease::take(name, count).or_raise();
+    // The holder has all of its time, however long it waited.
     let leased_at = ffi::now();
     let expires_at = expiry(args, 3, leased_at);
-    let taken = lease::take(name, count).or_raise();
     let ids = catalog_oids().or_raise();
     let last = taken.run.last(taken.increment);
     let new = New {

@@ -64,6 +64,30 @@ fn at_a_bound_a_lease_gets_what_is_left() {
     cluster.finish();
 }
 
+/// A transaction that narrows the bounds keeps to them before it commits, as only it can know. It is told so at once, and
+/// nothing is reserved for what it cannot have.
+#[test]
+fn a_lease_beyond_bounds_that_are_not_committed_reserves_nothing() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    for (name, sign) in [("up", 1), ("down", -1)] {
+        client.run(&format!("SELECT hilo_create('{name}', increment => {sign})"));
+        client.draw(name, 10);
+        let bound = if sign > 0 { "max_value => 200" } else { "min_value => -200" };
+        client.run(&format!("BEGIN; SELECT hilo_alter('{name}', {bound})"));
+        let lease_all = format!("'{name}', 1000000");
+        while lease(&mut client, &lease_all).last != 200 * sign {}
+        let reserved =
+            format!("SELECT blocks_reserved FROM hilo_stat_sequences WHERE name = '{name}'");
+        let before: i64 = other.one(&reserved);
+        client.refusal(&format!("SELECT hilo_lease({lease_all})")).is("2200H");
+        client.run("ROLLBACK");
+        assert_eq!(other.one::<i64>(&reserved), before);
+    }
+    cluster.finish();
+}
+
 /// The values that this session holds itself are not the last ones.
 #[test]
 fn the_slice_of_the_session_is_leased_at_the_end() {

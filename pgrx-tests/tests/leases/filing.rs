@@ -207,8 +207,12 @@ fn a_transaction_that_ends_a_lease_cannot_be_prepared() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     let taken = lease(&mut client, "'s', 10");
-    let calls =
-        ["hilo_lease_return('{}', 5)", "hilo_lease_renew('{}', '1s')", "hilo_lease_revoke('{}')"];
+    let calls = [
+        "hilo_lease_return('{}', 5)",
+        "hilo_lease_renew('{}', '1s')",
+        "hilo_lease_renew('{}', NULL)",
+        "hilo_lease_revoke('{}')",
+    ];
     for call in calls.map(|call| call.replace("{}", &taken.token)) {
         client.run(&format!("BEGIN; SELECT {call}"));
         client.refusal("PREPARE TRANSACTION 'p'").is("0A000").helps();
