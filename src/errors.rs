@@ -290,7 +290,7 @@ pub enum Cause {
     NoWorker,
     /// The worker is running and has not answered.
     Slow,
-    /// A worker that starts now loads another version of the library.
+    /// There is no worker, and processes have loaded another version of the library: a worker may, too.
     OtherLibrary { version: String },
     /// The worker got this error and keeps trying.
     Fault { sqlstate: i32, message: String },
@@ -304,7 +304,7 @@ impl fmt::Display for Cause {
             Cause::OtherLibrary { version } => {
                 write!(
                     f,
-                    "A worker that starts now loads version {version} of the library, which cannot use the shared memory."
+                    "There is no worker. Processes have loaded version {version} of the library, which cannot use the shared memory: if that is the version that is installed, none can start."
                 )
             }
             Cause::Fault { message, .. } => {
@@ -381,9 +381,6 @@ impl HiloError {
             | Self::Prefix { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             Self::Timeout { cause: Cause::NoWorker, .. } => {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
-            }
-            Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => {
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
             }
             Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. }
             | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
@@ -556,7 +553,8 @@ impl HiloError {
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
-            Self::OtherMemory { .. } | Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => "Restart the server: the shared memory lasts as long as it runs.".into(),
+            Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => "Restart the server with the version that is to be used: the shared memory lasts as long as it runs.".into(),
+            Self::OtherMemory { .. } => "Restart the server: the shared memory lasts as long as it runs.".into(),
             Self::Version { newer: true, .. } => "Restart the server with the library of the extension's version installed. A server keeps the library that it loaded when it started.".into(),
             Self::Version { newer: false, .. } => "Run ALTER EXTENSION hilo UPDATE.".into(),
             Self::NoSuchSequence { meant, .. } => match meant {

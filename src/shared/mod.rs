@@ -196,7 +196,8 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
     Err(HiloError::NotPreloaded)
 }
 
-/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions only.
+/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions only. Where hilo is not
+/// preloaded, the version of the library that asks first is the one that may use it until the server restarts.
 pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return known();
@@ -204,7 +205,8 @@ pub fn existing() -> Option<&'static Shared> {
     known().or_else(|| if is_alone() { None } else { registry::find().map(found) })
 }
 
-/// The version of a library that processes load now and that cannot use this memory, as far as one has tried.
+/// The version of a library that a process has loaded, since the memory was made, and that cannot use it. Files may have been
+/// put back since.
 pub fn refused() -> Option<String> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return None;

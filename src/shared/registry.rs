@@ -99,7 +99,7 @@ fn attach_to(plan: &Plan) -> Shared {
 /// Core's number of it, the same in all versions; pgrx has no name for it.
 const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
-/// The version of a library that could not use this memory, if one has tried: it is the one that processes load now.
+/// The version of a library that could not use this memory, if one has tried.
 pub fn refused() -> Option<String> {
     // Memory that the server has preloaded is inherited together with its library.
     LAYOUT.get()?;
@@ -108,7 +108,7 @@ pub fn refused() -> Option<String> {
     (refused[0] != 0).then(|| version_in(&refused))
 }
 
-/// Tells those who use the memory that processes load this library now.
+/// Tells those who use the memory that a process has loaded this library.
 fn refuse() {
     // The first byte comes last: with it, the others are there.
     for (byte, value) in refused_bytes().iter().zip(*black_box(&MAKER)).rev() {

@@ -106,7 +106,7 @@ fn a_worker_of_another_version_is_not_waited_for_in_silence() {
     cluster.configure("dynamic_library_path", "$libdir/next");
     cluster.reload();
     old.refusal("SELECT hilo_nextval('s')")
-        .is("55000")
+        .is("55P03")
         .details("version 99.9")
         .hints("Restart the server");
     cluster.configure("dynamic_library_path", "$libdir");
