@@ -96,10 +96,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it answers each ask of a plan.
+    /// Whether it has one row for each ask of a plan, each with a lease of its own: one that came twice would be served twice.
     pub fn fits(&self, plan: &Plan) -> bool {
-        let is_of = |granted: &Granted| granted.ask < plan.asks.len();
-        self.granted.len() == plan.asks.len() && self.granted.iter().all(is_of)
+        let count = plan.asks.len();
+        let places = self.granted.iter().map(|granted| granted.ask).filter(|ask| *ask < count);
+        let places: HashSet<usize> = places.collect();
+        let tokens: HashSet<Uuid> = self.granted.iter().map(|granted| granted.token).collect();
+        [self.granted.len(), places.len(), tokens.len()] == [count; 3]
     }
 }
 
@@ -239,3 +242,43 @@ SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_pr
 
 const OF_HOLDER: &str =
     "SELECT lease FROM SCHEMA.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Ask, Id, Purpose};
+
+    fn answer(rows: &[(usize, u128)]) -> Answer {
+        let granted = rows.iter().map(|(ask, token)| Granted {
+            ask: *ask,
+            token: Uuid::from_u128(*token),
+            last: 10,
+            increment: 1,
+            count: 10,
+            key_format: String::new(),
+            server_prefix: String::new(),
+            suggested: 0,
+        });
+        Answer { granted: granted.collect(), returned: 0 }
+    }
+
+    /// An answer with a row for each ask, and a lease of its own in each row, is one to serve from.
+    #[test]
+    fn an_answer_has_one_lease_for_each_ask() {
+        let ask = |id| Ask { id: Id(id), count: 10, purpose: Purpose::Stock };
+        let plan = Plan { asks: vec![ask(0), ask(1)], ..Plan::default() };
+        assert!(answer(&[(0, 7), (1, 8)]).fits(&plan));
+        assert!(answer(&[(1, 7), (0, 8)]).fits(&plan));
+        assert!(answer(&[]).fits(&Plan::default()));
+        for rows in [
+            &[][..],
+            &[(0, 7)],
+            &[(0, 7), (2, 8)],
+            &[(0, 7), (0, 8)],
+            &[(0, 7), (1, 7)],
+            &[(0, 7), (1, 8), (1, 9)],
+        ] {
+            assert!(!answer(rows).fits(&plan), "{rows:?}");
+        }
+    }
+}
