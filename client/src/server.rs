@@ -209,36 +209,41 @@ fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
 }
 
 /// Where the extension is, quoted.
-const FIND_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
+const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
      WHERE e.extname = 'hilo' AND EXISTS \
          (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
 
 /// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A lease or a sequence
 /// that somebody holds must not hold up the others for long.
+///
+/// Each function is named with its schema, and gets all its arguments in its own types: one that somebody else has defined in
+/// that schema, or in one of the search path, is never a better match.
 const CARRY_OUT: &str = "\
 SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, \
-       0::bigint * length(set_config('hilo.reserve_timeout', $9::text, true) || set_config('lock_timeout', '100ms', true)), \
+       0::bigint * pg_catalog.length(pg_catalog.set_config('hilo.reserve_timeout', $9::text, true) \
+                                     || pg_catalog.set_config('lock_timeout', '100ms', true)), \
        NULL::text, NULL::text, NULL::bigint \
 UNION ALL \
 SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, r.next), \
        NULL::text, NULL::text, NULL::bigint \
-    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS r (lease, next) \
+    FROM ROWS FROM (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::bigint[])) AS r (lease, next) \
 UNION ALL \
-SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
-    FROM unnest($3::uuid[]) AS r (lease) \
+SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease, NULL::text), NULL, NULL, NULL \
+    FROM pg_catalog.unnest($3::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(holder => $7::text), NULL, NULL, NULL WHERE $10::boolean \
+SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(NULL::uuid, $7::text), NULL, NULL, NULL WHERE $10::boolean \
 UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, \
-       0 * length(SCHEMA.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
-    FROM unnest($4::uuid[]) AS r (lease) \
+       0 * pg_catalog.length(SCHEMA.hilo_lease_renew(r.lease, pg_catalog.make_interval(secs => $8::float8))::text), \
+       NULL, NULL, NULL \
+    FROM pg_catalog.unnest($4::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * length(set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
+SELECT NULL, NULL, NULL, NULL, 0 * pg_catalog.length(pg_catalog.set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
 UNION ALL \
 SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
-    FROM ROWS FROM (unnest($5::text[]), unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
-         LATERAL SCHEMA.hilo_lease(a.name, a.n, $7::text, make_interval(secs => $8::float8)) AS l";
+    FROM ROWS FROM (pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
+         LATERAL SCHEMA.hilo_lease(a.name::SCHEMA.hilo_sequence, a.n, $7::text, pg_catalog.make_interval(secs => $8::float8)) AS l";
 
 const OF_HOLDER: &str =
     "SELECT lease FROM SCHEMA.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";

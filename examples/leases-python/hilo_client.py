@@ -26,11 +26,11 @@ import psycopg
 TAKE = """
 SELECT asked.name, lease, first, last, increment, count, key_format, server_prefix
   FROM unnest(%s::text[], %s::bigint[]) AS asked (name, n),
-       LATERAL hilo_lease(asked.name, asked.n, %s, %s::interval)
+       LATERAL hilo_lease(asked.name::hilo_sequence, asked.n, %s::text, %s::interval)
 """
 GIVE_BACK = "SELECT hilo_lease_return(lease, next) FROM unnest(%s::uuid[], %s::bigint[]) AS ended (lease, next)"
-RENEW = "SELECT hilo_lease_renew(lease, %s::interval) FROM unnest(%s::uuid[]) AS held (lease)"
-REVOKE = "SELECT hilo_lease_revoke(holder => %s)"
+RENEW = "SELECT hilo_lease_renew(lease, %s::interval) FROM pg_catalog.unnest(%s::uuid[]) AS held (lease)"
+REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
 
 
 @dataclass(slots=True, eq=False)
