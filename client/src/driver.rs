@@ -129,7 +129,9 @@ impl Driver {
         self.returned = Returned::default();
         // There may be leases of which nothing is known; all that is known goes back first.
         self.unsure = true;
-        for attempt in 0.. {
+        // How often in a row nothing has gone back.
+        let mut attempt = 0;
+        loop {
             let mut plan = {
                 let mut core = self.shared.lock();
                 core.engine.give_back_all(self.shared.now());
@@ -138,14 +140,15 @@ impl Driver {
             self.unsure |= std::mem::take(&mut self.unknown) > 0;
             plan.sweep = plan.is_empty() && self.unsure;
             if plan.is_empty() {
-                break;
+                return Ok(self.returned);
             }
             if attempt > 0 {
-                sleep(backoff::delay(attempt - 1, self.random())).await;
+                sleep(backoff::delay_of_many(attempt - 1, self.random())).await;
             }
+            let before = self.returned.leases;
             self.carry_out(plan).await;
+            attempt = if self.returned.leases > before { 0 } else { attempt + 1 };
         }
-        Ok(self.returned)
     }
 
     async fn carry_out(&mut self, plan: Plan) {

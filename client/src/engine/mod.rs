@@ -380,7 +380,7 @@ impl Engine {
 
     /// How long to wait after this failed attempt.
     fn delay(&mut self, attempt: u32) -> Micros {
-        backoff::delay(attempt, self.random()).into()
+        backoff::delay_of_many(attempt, self.random()).into()
     }
 }
 
