@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::Error;
 use crate::client::FAR;
-use crate::engine::{Ask, NEVER, Parts, Plan};
+use crate::engine::{Ask, Failure, NEVER, Parts, Plan};
 use crate::refusal::{is_gone, is_lack, is_overload, is_refusal, is_transient};
 use crate::server::{Answer, Connector, Link, Terms};
 use crate::shared::{Core, Life, Shared};
@@ -167,7 +167,7 @@ impl Driver {
                     None
                 }
             };
-            return self.lost(plan, source);
+            return self.failed(plan, Failure::Unsent, source);
         }
         let mut parts = Parts::new(plan);
         let mut tries = Tries::default();
@@ -182,7 +182,8 @@ impl Driver {
                     return self.cut_off(with_rest(part, parts), error, sent);
                 }
                 Outcome::Refused(error) if self.has_no_room(&part, &error) => {
-                    return self.overloaded(with_rest(part, parts), error);
+                    let error = Some(Arc::new(error));
+                    return self.failed(with_rest(part, parts), Failure::NoRoom, error);
                 }
                 Outcome::Refused(error) => {
                     if let Err((part, error)) = self.part(part, error, &mut parts, &mut tries).await
@@ -200,7 +201,7 @@ impl Driver {
 
     /// Whether the server refuses a part because it has no room for all of it.
     fn has_no_room(&self, part: &Plan, error: &tokio_postgres::Error) -> bool {
-        is_overload(error) && self.shared.lock().engine.can_take_fewer(part.asks.len())
+        is_overload(error) && self.shared.lock().engine.can_be_smaller(part)
     }
 
     /// The server refuses a part: tries it again, or halves of it, or takes no for an answer. Fails with what is left of the
@@ -242,7 +243,7 @@ impl Driver {
         self.link = None;
         self.unknown = 2;
         self.look_at = sent;
-        self.lost(rest, error.map(Arc::new));
+        self.failed(rest, Failure::Unknown, error.map(Arc::new));
     }
 
     /// Leaves out the leases that have ended. What the role may no longer see may be among them.
