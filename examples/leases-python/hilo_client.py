@@ -128,7 +128,8 @@ class HiloClient:
         self._renew_at = self._sent_at + self._renew_every
 
     def next(self, name: str) -> int:
-        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close."""
+        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
+        failed in the background, if that is a fault of this program."""
         return self._draw(name)[1]
 
     def next_key(self, name: str) -> str:
@@ -167,10 +168,13 @@ class HiloClient:
                 self._changed.notify_all()
             self._changed.wait(left)
 
-    def _want(self, sequence: Sequence) -> None:
+    def _begin_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="hilo", daemon=True)
             self._thread.start()
+
+    def _want(self, sequence: Sequence) -> None:
+        self._begin_thread()
         if sequence.name not in self._wanted:
             self._wanted[sequence.name] = sequence
             self._changed.notify_all()
@@ -185,6 +189,8 @@ class HiloClient:
             self._wanted.clear()
             self._not_before = 0
             self._changed.notify_all()
+            if self._returns or self._error:
+                self._begin_thread()
             thread, self._thread = self._thread, None
         if thread:
             thread.join()
@@ -200,6 +206,15 @@ class HiloClient:
     # The rest runs in the background thread, and only it uses the connection.
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a fault of this program: those who wait hear of it, and the next one begins again
+            self._back_off(error)
+            with self._changed:
+                self._thread = None
+                self._refuse(list(self._wanted.values()), error)
+
+    def _work(self) -> None:
         deadline = math.inf
         while True:
             with self._changed:
@@ -274,11 +289,15 @@ class HiloClient:
                 if error.sqlstate != "55P03":  # somebody holds it: it is sent again
                     self._forget(returns)  # it has ended
             else:
-                sequence, _ = asked[0]
-                with self._changed:
-                    sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
-                    self._wanted.pop(sequence.name, None)
-                    self._changed.notify_all()
+                self._refuse([asked[0][0]], error)
+
+    def _refuse(self, sequences: list[Sequence], error: Exception) -> None:
+        """Tells those who wait."""
+        with self._changed:
+            for sequence in sequences:
+                sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
+                self._wanted.pop(sequence.name, None)
+            self._changed.notify_all()
 
     def _commit(self, returns: list[Lease], asked: list[tuple[Sequence, int]]) -> None:
         statements = []
