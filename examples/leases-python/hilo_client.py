@@ -227,6 +227,7 @@ class HiloClient:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
             try:
+                self._connect()
                 self._exchange(returns, asked)
                 if closing:
                     self._execute((REVOKE, [self._holder]))  # those of which it never learned
@@ -274,10 +275,11 @@ class HiloClient:
         try:
             self._commit(returns, asked)
         except psycopg.Error as error:
+            at_once, self._at_once = self._at_once, max(1, len(asked) // 2)  # it may have been too much
             self._raise_if_lost(error)
-            if (str(error.sqlstate).startswith("53") or error.sqlstate == "54000") and len(asked) > 1:
-                self._at_once = len(asked) // 2
+            if (str(error.sqlstate).startswith("53") or error.sqlstate in ("54000", "57014")) and len(asked) > 1:
                 raise
+            self._at_once = at_once
             if returns and asked:
                 self._try(returns, [])
                 self._try([], asked)
@@ -309,6 +311,8 @@ class HiloClient:
         rows = self._execute(*statements)
         # It is committed. If anything fails before this line, nothing of it is served.
         leases = {row[0]: Lease(*row) for row in rows} if asked else {}
+        if asked and (leases.keys() != set(names) or len({lease.id for lease in leases.values()}) < len(rows)):
+            raise ValueError("the server has not leased what it was asked for")
         self._forget(returns)
         with self._changed:
             for sequence, size in asked:
@@ -345,14 +349,16 @@ class HiloClient:
                         self._raise_if_lost(error)  # else it has ended, and is served on
         self._renew_at = time.monotonic() + self._renew_every
 
-    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
-        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
-        if not statements:
-            return []
+    def _connect(self) -> None:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
                 self._conninfo, autocommit=True, connect_timeout=10, target_session_attrs="read-write"
             )
+
+    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
+        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
+        if not statements:
+            return []
         with self._connection.transaction():
             for statement, arguments in statements:
                 rows = self._connection.execute(statement, arguments).fetchall()

@@ -184,6 +184,37 @@ sys.stdin.read()
     cluster.finish();
 }
 
+/// An answer with one lease twice is served neither once nor twice: its callers get an error, and its lease is revoked.
+#[test]
+fn a_lease_that_comes_twice_is_not_served() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import sys
+class Doubled(HiloClient):
+    is_faulty = True
+    def _execute(self, *statements):
+        rows = super()._execute(*statements)
+        return 2 * rows if self.is_faulty else rows
+with Doubled(first=10) as ids:
+    try:
+        print(ids.next('orders'), flush=True)
+    except ValueError:
+        print(0, flush=True)
+    ids.is_faulty = False
+    for _ in range(15):
+        print(ids.next('orders'), flush=True)
+sys.stdin.read()
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let drawn = Drawer::start(&cluster, 0, command).end();
+    assert_eq!((drawn[0], drawn.len()), (0, 16));
+    assert_explained(&cluster, &drawn[1..]);
+    assert_eq!(lost(&mut cluster.connect(DATABASE), "revoked"), 10);
+    cluster.finish();
+}
+
 /// Two hundred sequences that run low together are refilled together, and one that cannot be refilled holds up none.
 #[test]
 fn many_sequences_are_refilled_by_one_transaction() {
