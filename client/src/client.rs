@@ -63,7 +63,7 @@ impl Builder {
         self
     }
 
-    /// How long a caller waits for a value, and a shutdown for the server. Default: 30 s.
+    /// How long a caller waits for a value, a warm-up for all of its values, and a shutdown for the server. Default: 30 s.
     pub fn patience(mut self, patience: Duration) -> Builder {
         self.patience = patience;
         self
@@ -198,16 +198,18 @@ impl Client {
         Sequence::new(self.shared().seat(name), self.handle.clone())
     }
 
-    /// Takes the first leases of several sequences together, so that their first callers need not wait.
+    /// Takes the first leases of several sequences together, so that their first callers need not wait. It waits as long as one
+    /// caller does, however many they are.
     ///
     /// # Errors
     /// The first error of one of them; see [`Sequence::next`].
     pub async fn warm_up(&self, names: &[&str]) -> Result<(), Error> {
         self.shared().check_process()?;
+        let deadline = self.shared().deadline();
         let sequences: Vec<Sequence> = names.iter().map(|name| self.sequence(name)).collect();
         let waiters = self.register(&sequences)?;
         for (sequence, waiter) in sequences.iter().zip(waiters) {
-            sequence.warm_up(waiter).await?;
+            sequence.warm_up(waiter, deadline).await?;
         }
         Ok(())
     }

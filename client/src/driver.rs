@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::Error;
 use crate::client::FAR;
-use crate::engine::{Ask, NEVER, Parts, Plan};
+use crate::engine::{Ask, Failure, NEVER, Parts, Plan};
 use crate::refusal::{is_gone, is_lack, is_overload, is_refusal, is_transient};
 use crate::server::{Answer, Connector, Link, Terms};
 use crate::shared::{Core, Life, Shared};
@@ -129,7 +129,9 @@ impl Driver {
         self.returned = Returned::default();
         // There may be leases of which nothing is known; all that is known goes back first.
         self.unsure = true;
-        for attempt in 0.. {
+        // How often in a row nothing has gone back.
+        let mut attempt = 0;
+        loop {
             let mut plan = {
                 let mut core = self.shared.lock();
                 core.engine.give_back_all(self.shared.now());
@@ -138,14 +140,15 @@ impl Driver {
             self.unsure |= std::mem::take(&mut self.unknown) > 0;
             plan.sweep = plan.is_empty() && self.unsure;
             if plan.is_empty() {
-                break;
+                return Ok(self.returned);
             }
             if attempt > 0 {
-                sleep(backoff::delay(attempt - 1, self.random())).await;
+                sleep(backoff::delay_of_many(attempt - 1, self.random())).await;
             }
+            let before = self.returned.leases;
             self.carry_out(plan).await;
+            attempt = if self.returned.leases > before { 0 } else { attempt + 1 };
         }
-        Ok(self.returned)
     }
 
     async fn carry_out(&mut self, plan: Plan) {
@@ -164,7 +167,7 @@ impl Driver {
                     None
                 }
             };
-            return self.lost(plan, source);
+            return self.failed(plan, Failure::Unsent, source);
         }
         let mut parts = Parts::new(plan);
         let mut tries = Tries::default();
@@ -179,7 +182,8 @@ impl Driver {
                     return self.cut_off(with_rest(part, parts), error, sent);
                 }
                 Outcome::Refused(error) if self.has_no_room(&part, &error) => {
-                    return self.overloaded(with_rest(part, parts), error);
+                    let error = Some(Arc::new(error));
+                    return self.failed(with_rest(part, parts), Failure::NoRoom, error);
                 }
                 Outcome::Refused(error) => {
                     if let Err((part, error)) = self.part(part, error, &mut parts, &mut tries).await
@@ -197,7 +201,7 @@ impl Driver {
 
     /// Whether the server refuses a part because it has no room for all of it.
     fn has_no_room(&self, part: &Plan, error: &tokio_postgres::Error) -> bool {
-        is_overload(error) && self.shared.lock().engine.can_take_fewer(part.asks.len())
+        is_overload(error) && self.shared.lock().engine.can_be_smaller(part)
     }
 
     /// The server refuses a part: tries it again, or halves of it, or takes no for an answer. Fails with what is left of the
@@ -239,7 +243,7 @@ impl Driver {
         self.link = None;
         self.unknown = 2;
         self.look_at = sent;
-        self.lost(rest, error.map(Arc::new));
+        self.failed(rest, Failure::Unknown, error.map(Arc::new));
     }
 
     /// Leaves out the leases that have ended. What the role may no longer see may be among them.

@@ -1,4 +1,7 @@
 //! Notices that the process is a fork of the one that made a client.
+//!
+//! The C library says so to whom it knows (`pthread_atfork`). Nobody hears of a child that `_Fork()`, `vfork()` or a raw `clone(2)`
+//! has made: a check of the process's number would see it, and cost each call a system call.
 
 use std::future::Future;
 use std::pin::Pin;

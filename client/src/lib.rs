@@ -27,7 +27,9 @@
 //! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`], or in an open lease in the view
 //!   `hilo_leases`, where the client is the holder: after a crash until it expires or is revoked. What a statement took
 //!   that failed, or whose answer was lost, is a gap in the view `hilo_gaps`.
-//! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values are its parent's.
+//! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values are its parent's. This does not
+//!   hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)` has made, past the handlers of `pthread_atfork`: it must call
+//!   nothing of the client.
 
 #![warn(missing_docs)]
 

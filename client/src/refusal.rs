@@ -13,23 +13,21 @@ pub fn is_refusal(error: &tokio_postgres::Error) -> bool {
             .contains(code)
 }
 
-/// Whether the same statement may succeed a moment later: it met another transaction, or was canceled.
+/// Whether the same statement may succeed a moment later: it met another transaction.
 pub fn is_transient(error: &tokio_postgres::Error) -> bool {
-    let code = error.code().map_or("", SqlState::code);
-    code.starts_with("40") || code == "57014"
+    error.code().is_some_and(|code| code.code().starts_with("40"))
 }
 
 /// Whether the server would do what it was asked for if it could: callers wait on. A lock, or a lack of resources.
 pub fn is_lack(error: &tokio_postgres::Error) -> bool {
-    let code = error.code().map_or("", SqlState::code);
-    is_overload(error) || ["55P03", "57014"].contains(&code)
+    is_overload(error) || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Whether the server has no room for a statement, whatever it is for: too many leases are in open transactions, or it
-/// lacks resources.
+/// Whether the server has no room for a statement, whatever it is for, or no time: too many leases are in open transactions, it
+/// lacks resources, or it has canceled what took longer than `statement_timeout`.
 pub fn is_overload(error: &tokio_postgres::Error) -> bool {
     let code = error.code().map_or("", SqlState::code);
-    code.starts_with("53") || code == "54000"
+    code.starts_with("53") || ["54000", "57014"].contains(&code)
 }
 
 /// Whether the lease has ended, or the sequence is no more.

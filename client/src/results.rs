@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hilo_core::numbers::Monotonic;
 
 use crate::driver::Driver;
-use crate::engine::{Ask, Lease, Parts, Plan, Return};
+use crate::engine::{Ask, Failure, Lease, Parts, Plan, Return};
 use crate::hot::{Hot, Keys};
 use crate::refusal::{is_gone, is_lack};
 use crate::sequence::keys;
@@ -103,28 +103,25 @@ impl Driver {
         }
     }
 
-    /// The server has no room for a plan, and has done nothing of it.
-    pub fn overloaded(&mut self, plan: Plan, source: tokio_postgres::Error) {
-        tracing::warn!(error = %source, leases = plan.asks.len(), "the server has no room");
+    /// A plan was not carried out.
+    pub fn failed(
+        &mut self,
+        plan: Plan,
+        why: Failure,
+        trouble: Option<Arc<tokio_postgres::Error>>,
+    ) {
+        let error = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
+        tracing::warn!(?why, error, leases = plan.asks.len(), "a statement has failed");
         let now = self.shared.now();
         let mut core = self.shared.lock();
-        core.connected = true;
-        core.trouble = Some(Arc::new(source));
-        core.counts.overloads += 1;
-        core.engine.overloaded(plan, now);
-    }
-
-    /// The server was not reached, or nobody knows what it did.
-    pub fn lost(&mut self, plan: Plan, trouble: Option<Arc<tokio_postgres::Error>>) {
-        let why = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
-        tracing::warn!(error = why, "cannot reach the server");
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
-        core.connected = false;
+        core.connected = why == Failure::NoRoom;
         core.trouble = trouble.or(core.trouble.take());
-        core.counts.failures += 1;
-        core.engine.lost(plan, now);
-        let fails = self.shared.options.unavailable == Unavailable::Fail;
+        match why {
+            Failure::NoRoom => core.counts.overloads += 1,
+            Failure::Unsent | Failure::Unknown => core.counts.failures += 1,
+        }
+        core.engine.failed(plan, why, now);
+        let fails = !core.connected && self.shared.options.unavailable == Unavailable::Fail;
         let hots = core.seats.iter().filter(|_| fails).map(|seat| seat.hot.clone());
         let hots: Vec<Arc<Hot>> = hots.collect();
         drop(core);

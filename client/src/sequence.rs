@@ -4,14 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use hilo_core::key_format::KeyFormat;
 use hilo_core::lane::Took;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::Error;
-use crate::client::{FAR, Handle};
+use crate::client::Handle;
 use crate::fork::{self, only_here};
 use crate::hot::{self, Hot, Keys};
 use crate::shared::{Life, Shared};
@@ -151,7 +150,7 @@ impl Sequence {
             return Ok(range);
         }
         let ticket = Ticket::new(self, n)?;
-        let lease = self.until(|| ticket.look()).await?;
+        let lease = self.until(self.shared().deadline(), || ticket.look()).await?;
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
 
@@ -166,7 +165,7 @@ impl Sequence {
             return Ok(key);
         }
         let waiter = Waiter::new(self)?;
-        self.until(|| waiter.look(|| self.take_key())).await
+        self.until(self.shared().deadline(), || waiter.look(|| self.take_key())).await
     }
 
     /// A value that is in memory, as a key. No lease whose keys look different is served before it has its value.
@@ -186,10 +185,6 @@ impl Sequence {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
-    }
-
-    fn deadline(&self) -> tokio::time::Instant {
-        (Instant::now() + self.shared().options.patience.min(FAR)).into()
     }
 
     fn timed_out(&self) -> Error {
@@ -266,17 +261,20 @@ impl Sequence {
         }
         let waiter = Waiter::new(self)?;
         let value = || Ok(self.search_lanes(1).map(|took| took.first));
-        self.until(|| waiter.look(value)).await
+        self.until(self.shared().deadline(), || waiter.look(value)).await
     }
 
     /// Waits until a value is in memory, without taking it.
-    pub(crate) async fn warm_up(&self, waiter: Waiter<'_>) -> Result<(), Error> {
-        self.until(|| Ok(waiter.is_served()?.then_some(()))).await
+    pub(crate) async fn warm_up(&self, waiter: Waiter<'_>, deadline: Instant) -> Result<(), Error> {
+        self.until(deadline, || Ok(waiter.is_served()?.then_some(()))).await
     }
 
     /// Waits until `look` finds something; it looks again when something has come, or was refused.
-    async fn until<T>(&self, look: impl Fn() -> Result<Option<T>, Error>) -> Result<T, Error> {
-        let deadline = self.deadline();
+    async fn until<T>(
+        &self,
+        deadline: Instant,
+        look: impl Fn() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
         let waiting = async {
             let mut waits = false;
             loop {

@@ -96,10 +96,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it answers each ask of a plan.
+    /// Whether it has one row for each ask of a plan, each with a lease of its own: one that came twice would be served twice.
     pub fn fits(&self, plan: &Plan) -> bool {
-        let is_of = |granted: &Granted| granted.ask < plan.asks.len();
-        self.granted.len() == plan.asks.len() && self.granted.iter().all(is_of)
+        let count = plan.asks.len();
+        let places = self.granted.iter().map(|granted| granted.ask).filter(|ask| *ask < count);
+        let places: HashSet<usize> = places.collect();
+        let tokens: HashSet<Uuid> = self.granted.iter().map(|granted| granted.token).collect();
+        [self.granted.len(), places.len(), tokens.len()] == [count; 3]
     }
 }
 
@@ -206,36 +209,81 @@ fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
 }
 
 /// Where the extension is, quoted.
-const FIND_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
+const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
      WHERE e.extname = 'hilo' AND EXISTS \
          (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
 
 /// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A lease or a sequence
 /// that somebody holds must not hold up the others for long.
+///
+/// Each function is named with its schema, and gets all its arguments in its own types: one that somebody else has defined in
+/// that schema, or in one of the search path, is never a better match.
 const CARRY_OUT: &str = "\
 SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, \
-       0::bigint * length(set_config('hilo.reserve_timeout', $9::text, true) || set_config('lock_timeout', '100ms', true)), \
+       0::bigint * pg_catalog.length(pg_catalog.set_config('hilo.reserve_timeout', $9::text, true) \
+                                     || pg_catalog.set_config('lock_timeout', '100ms', true)), \
        NULL::text, NULL::text, NULL::bigint \
 UNION ALL \
 SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, r.next), \
        NULL::text, NULL::text, NULL::bigint \
-    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS r (lease, next) \
+    FROM ROWS FROM (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::bigint[])) AS r (lease, next) \
 UNION ALL \
-SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease), NULL, NULL, NULL \
-    FROM unnest($3::uuid[]) AS r (lease) \
+SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease, NULL::text), NULL, NULL, NULL \
+    FROM pg_catalog.unnest($3::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(holder => $7::text), NULL, NULL, NULL WHERE $10::boolean \
+SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(NULL::uuid, $7::text), NULL, NULL, NULL WHERE $10::boolean \
 UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, \
-       0 * length(SCHEMA.hilo_lease_renew(r.lease, make_interval(secs => $8::float8))::text), NULL, NULL, NULL \
-    FROM unnest($4::uuid[]) AS r (lease) \
+       0 * pg_catalog.length(SCHEMA.hilo_lease_renew(r.lease, pg_catalog.make_interval(secs => $8::float8))::text), \
+       NULL, NULL, NULL \
+    FROM pg_catalog.unnest($4::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * length(set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
+SELECT NULL, NULL, NULL, NULL, 0 * pg_catalog.length(pg_catalog.set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
 UNION ALL \
 SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
-    FROM ROWS FROM (unnest($5::text[]), unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
-         LATERAL SCHEMA.hilo_lease(a.name, a.n, $7::text, make_interval(secs => $8::float8)) AS l";
+    FROM ROWS FROM (pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
+         LATERAL SCHEMA.hilo_lease(a.name::SCHEMA.hilo_sequence, a.n, $7::text, pg_catalog.make_interval(secs => $8::float8)) AS l";
 
 const OF_HOLDER: &str =
     "SELECT lease FROM SCHEMA.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Ask, Id, Purpose};
+
+    fn answer(rows: &[(usize, u128)]) -> Answer {
+        let granted = rows.iter().map(|(ask, token)| Granted {
+            ask: *ask,
+            token: Uuid::from_u128(*token),
+            last: 10,
+            increment: 1,
+            count: 10,
+            key_format: String::new(),
+            server_prefix: String::new(),
+            suggested: 0,
+        });
+        Answer { granted: granted.collect(), returned: 0 }
+    }
+
+    /// An answer with a row for each ask, and a lease of its own in each row, is one to serve from.
+    #[test]
+    fn an_answer_has_one_lease_for_each_ask() {
+        let ask = |id| Ask { id: Id(id), count: 10, purpose: Purpose::Stock };
+        let plan = Plan { asks: vec![ask(0), ask(1)], ..Plan::default() };
+        assert!(answer(&[(0, 7), (1, 8)]).fits(&plan));
+        assert!(answer(&[(1, 7), (0, 8)]).fits(&plan));
+        assert!(answer(&[]).fits(&Plan::default()));
+        for rows in [
+            &[][..],
+            &[(0, 7)],
+            &[(0, 7), (2, 8)],
+            &[(0, 7), (0, 8)],
+            &[(0, 7), (1, 7)],
+            &[(0, 7), (1, 8), (1, 9)],
+        ] {
+            assert!(!answer(rows).fits(&plan), "{rows:?}");
+        }
+    }
+}

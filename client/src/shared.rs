@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{Micros, Monotonic};
 use tokio::sync::{Notify, watch};
 
+use crate::client::FAR;
 use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::stats::Returned;
@@ -116,6 +117,11 @@ impl Shared {
 
     pub fn at(&self, time: Monotonic) -> Instant {
         self.start + Duration::from_micros(time.0.max(0) as u64)
+    }
+
+    /// When a caller who comes now loses patience.
+    pub fn deadline(&self) -> tokio::time::Instant {
+        (Instant::now() + self.options.patience.min(FAR)).into()
     }
 
     /// A caller that panicked under the lock has left nothing half done that matters for uniqueness: values leave a

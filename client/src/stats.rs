@@ -48,7 +48,7 @@ pub struct Stats {
     pub statements: u64,
     /// How often the server could not be reached, or did not answer.
     pub failures: u64,
-    /// Statements for which the server had no room: they were sent again, in smaller parts.
+    /// Statements for which the server had no room, or no time: they were sent again, in smaller parts.
     pub overloads: u64,
     /// Connections made.
     pub connects: u64,

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use hilo_client::engine::{Ask, End, Engine, Id, Lease, NEVER, Parts, Plan, Purpose, Settings};
+use hilo_client::engine::{
+    Ask, End, Engine, Failure, Id, Lease, NEVER, Parts, Plan, Purpose, Settings,
+};
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
@@ -203,13 +205,15 @@ fn a_lost_plan_comes_again() {
     let mut now = at(10.0);
     for attempt in 0..20 {
         let due = world.engine.due();
-        assert!(due.0 <= now.0 + SECOND, "attempt {attempt}");
+        assert!(due.0 <= now.0 + 5 * SECOND, "attempt {attempt}");
         now = Monotonic(due.0.max(now.0));
         let plan = world.plan(now).expect("again");
         assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
-        assert_eq!(plan.returns[0].tried, attempt > 0);
+        // What was never sent has not been tried.
+        assert_eq!(plan.returns[0].tried, attempt > 10);
         assert_eq!(plan.returns[0].end, End::Return(83));
-        world.engine.lost(plan, now);
+        let why = if attempt < 10 { Failure::Unsent } else { Failure::Unknown };
+        world.engine.failed(plan, why, now);
         assert!(world.engine.is_cut_off());
     }
     let now = world.engine.due();
@@ -217,6 +221,27 @@ fn a_lost_plan_comes_again() {
     world.carry_out(&plan, now);
     assert!(!world.engine.is_cut_off());
     assert!(world.left(0, now) > 0);
+}
+
+/// A server that starts again is not met by a crowd that tries all the time: each client waits some seconds between two attempts.
+#[test]
+fn an_outage_takes_few_attempts() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(10.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(10.0), 0);
+    let mut attempts = Vec::new();
+    while attempts.last().is_none_or(|last| *last < at(610.0)) {
+        let now = Monotonic(world.engine.due().0.max(at(10.0).0));
+        let plan = world.plan(now).expect("again");
+        world.engine.failed(plan, Failure::Unsent, now);
+        attempts.push(now);
+    }
+    let soon = attempts.iter().filter(|now| **now < at(11.0)).count();
+    assert!((3..=10).contains(&soon), "{soon} in the first second");
+    // Two and a half seconds, in the mean.
+    assert!((180..=300).contains(&attempts.len()), "{} in ten minutes", attempts.len());
 }
 
 /// All leases are renewed together, before a third of the time is left; what has expired is neither renewed nor returned.
@@ -228,7 +253,7 @@ fn leases_are_renewed_together() {
     assert!(due <= at(40.0), "{due}");
     let plan = world.plan(due).expect("a renewal");
     assert_eq!((plan.renewals.len(), plan.asks.len()), (50, 0));
-    world.engine.lost(plan, due);
+    world.engine.failed(plan, Failure::Unsent, due);
     let again = world.engine.due();
     let plan = world.plan(again).expect("the renewal again");
     assert_eq!(plan.renewals.len(), 50);
@@ -502,39 +527,64 @@ fn each_lane_has_a_lease() {
     }
 }
 
-/// A server that has no room for a statement gets smaller ones, later and later, and larger ones again when it has. Nothing
-/// is asked for by itself, and nothing is forgotten.
+/// A server that has no room for a statement, or takes too long for it, gets smaller ones, later and later, and larger ones again
+/// when it has. Nothing is asked for by itself, and nothing is forgotten.
 #[test]
-fn a_server_without_room_gets_smaller_statements() {
-    let mut world = World::new(1_000, None);
-    for number in 0..1_000 {
-        world.engine.want(Id(number));
-        world.engine.check(Id(number), at(0.0), 0);
-    }
-    let used_up = world.lease(10, NEVER);
-    world.engine.give_back(used_up, 0, at(0.0));
-    let mut now = at(0.0);
-    let mut sizes = Vec::new();
-    for attempt in 0..12 {
-        now = Monotonic(world.engine.due().0.max(now.0));
-        assert!(now <= at(f64::from(attempt)), "{now}");
-        let plan = world.plan(now).expect("they are wanted");
-        assert_eq!((plan.returns.len(), plan.returns[0].tried), (1, false), "it was not done");
-        sizes.push(plan.asks.len());
-        assert_eq!(world.engine.can_take_fewer(plan.asks.len()), plan.asks.len() > 2);
-        world.engine.overloaded(plan, now);
-    }
-    assert_eq!(sizes, [1_000, 500, 250, 125, 62, 31, 15, 7, 3, 2, 2, 2]);
-    let mut statements = 0;
-    while world.lanes.contains(&0) {
-        now = Monotonic(world.engine.due().0.max(now.0));
-        if let Some(plan) = world.plan(now) {
-            world.carry_out(&plan, now);
-            statements += 1;
+fn a_statement_that_failed_is_made_smaller() {
+    for why in [Failure::NoRoom, Failure::Unknown] {
+        let mut world = World::new(1_000, None);
+        for number in 0..1_000 {
+            world.engine.want(Id(number));
+            world.engine.check(Id(number), at(0.0), 0);
         }
+        let used_up = world.lease(10, NEVER);
+        world.engine.give_back(used_up, 0, at(0.0));
+        let mut now = at(0.0);
+        let mut sizes = Vec::new();
+        for attempt in 0..12 {
+            let due = world.engine.due();
+            assert!(due <= Monotonic(now.0 + 5 * SECOND), "{due} after {now}");
+            now = Monotonic(due.0.max(now.0));
+            let plan = world.plan(now).expect("they are wanted");
+            let tried = why == Failure::Unknown && attempt > 0;
+            assert_eq!((plan.returns.len(), plan.returns[0].tried), (1, tried), "{why:?}");
+            sizes.push(plan.asks.len());
+            assert_eq!(world.engine.can_be_smaller(&plan), plan.asks.len() > 2);
+            world.engine.failed(plan, why, now);
+        }
+        assert_eq!(sizes, [1_000, 500, 250, 125, 62, 31, 15, 7, 3, 2, 2, 2], "{why:?}");
+        let mut statements = 0;
+        while world.lanes.contains(&0) {
+            now = Monotonic(world.engine.due().0.max(now.0));
+            if let Some(plan) = world.plan(now) {
+                world.carry_out(&plan, now);
+                statements += 1;
+            }
+        }
+        assert!(statements <= 60, "{statements}");
+        assert_eq!(world.engine.plan_returns().returns, []);
     }
-    assert!(statements <= 60, "{statements}");
-    assert_eq!(world.engine.plan_returns().returns, []);
+}
+
+/// Leases to return, or to renew, are fewer at a time too, when that was too much; and as many as before after an outage.
+#[test]
+fn what_a_client_returns_or_renews_is_made_smaller() {
+    let mut world = World::new(1_000, Some(60));
+    world.begin(at(0.0));
+    let due = world.engine.due();
+    let mut sizes = Vec::new();
+    for why in [Failure::Unsent, Failure::Unknown, Failure::Unknown, Failure::Unsent] {
+        let now = Monotonic(world.engine.due().0.max(due.0));
+        let plan = world.plan(now).expect("a renewal");
+        sizes.push(plan.renewals.len());
+        world.engine.failed(plan, why, now);
+    }
+    for number in 0..1_000 {
+        let lease = world.lease(10, NEVER);
+        world.engine.give_back(lease, number % 10, due);
+    }
+    sizes.push(world.engine.plan_returns().returns.len());
+    assert_eq!(sizes, [1_000, 1_000, 500, 250, 250]);
 }
 
 /// Times that are longer than a clock can count are as long as it can.

@@ -26,11 +26,11 @@ import psycopg
 TAKE = """
 SELECT asked.name, lease, first, last, increment, count, key_format, server_prefix
   FROM unnest(%s::text[], %s::bigint[]) AS asked (name, n),
-       LATERAL hilo_lease(asked.name, asked.n, %s, %s::interval)
+       LATERAL hilo_lease(asked.name::hilo_sequence, asked.n, %s::text, %s::interval)
 """
 GIVE_BACK = "SELECT hilo_lease_return(lease, next) FROM unnest(%s::uuid[], %s::bigint[]) AS ended (lease, next)"
-RENEW = "SELECT hilo_lease_renew(lease, %s::interval) FROM unnest(%s::uuid[]) AS held (lease)"
-REVOKE = "SELECT hilo_lease_revoke(holder => %s)"
+RENEW = "SELECT hilo_lease_renew(lease, %s::interval) FROM pg_catalog.unnest(%s::uuid[]) AS held (lease)"
+REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +128,8 @@ class HiloClient:
         self._renew_at = self._sent_at + self._renew_every
 
     def next(self, name: str) -> int:
-        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close."""
+        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
+        failed in the background, if that is a fault of this program."""
         return self._draw(name)[1]
 
     def next_key(self, name: str) -> str:
@@ -167,10 +168,13 @@ class HiloClient:
                 self._changed.notify_all()
             self._changed.wait(left)
 
-    def _want(self, sequence: Sequence) -> None:
+    def _begin_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="hilo", daemon=True)
             self._thread.start()
+
+    def _want(self, sequence: Sequence) -> None:
+        self._begin_thread()
         if sequence.name not in self._wanted:
             self._wanted[sequence.name] = sequence
             self._changed.notify_all()
@@ -185,6 +189,8 @@ class HiloClient:
             self._wanted.clear()
             self._not_before = 0
             self._changed.notify_all()
+            if self._returns or self._error:
+                self._begin_thread()
             thread, self._thread = self._thread, None
         if thread:
             thread.join()
@@ -200,6 +206,15 @@ class HiloClient:
     # The rest runs in the background thread, and only it uses the connection.
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a fault of this program: those who wait hear of it, and the next one begins again
+            self._back_off(error)
+            with self._changed:
+                self._thread = None
+                self._refuse(list(self._wanted.values()), error)
+
+    def _work(self) -> None:
         deadline = math.inf
         while True:
             with self._changed:
@@ -212,6 +227,7 @@ class HiloClient:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
             try:
+                self._connect()
                 self._exchange(returns, asked)
                 if closing:
                     self._execute((REVOKE, [self._holder]))  # those of which it never learned
@@ -259,10 +275,11 @@ class HiloClient:
         try:
             self._commit(returns, asked)
         except psycopg.Error as error:
+            at_once, self._at_once = self._at_once, max(1, len(asked) // 2)  # it may have been too much
             self._raise_if_lost(error)
-            if (str(error.sqlstate).startswith("53") or error.sqlstate == "54000") and len(asked) > 1:
-                self._at_once = len(asked) // 2
+            if (str(error.sqlstate).startswith("53") or error.sqlstate in ("54000", "57014")) and len(asked) > 1:
                 raise
+            self._at_once = at_once
             if returns and asked:
                 self._try(returns, [])
                 self._try([], asked)
@@ -274,11 +291,15 @@ class HiloClient:
                 if error.sqlstate != "55P03":  # somebody holds it: it is sent again
                     self._forget(returns)  # it has ended
             else:
-                sequence, _ = asked[0]
-                with self._changed:
-                    sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
-                    self._wanted.pop(sequence.name, None)
-                    self._changed.notify_all()
+                self._refuse([asked[0][0]], error)
+
+    def _refuse(self, sequences: list[Sequence], error: Exception) -> None:
+        """Tells those who wait."""
+        with self._changed:
+            for sequence in sequences:
+                sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
+                self._wanted.pop(sequence.name, None)
+            self._changed.notify_all()
 
     def _commit(self, returns: list[Lease], asked: list[tuple[Sequence, int]]) -> None:
         statements = []
@@ -290,6 +311,8 @@ class HiloClient:
         rows = self._execute(*statements)
         # It is committed. If anything fails before this line, nothing of it is served.
         leases = {row[0]: Lease(*row) for row in rows} if asked else {}
+        if asked and (leases.keys() != set(names) or len({lease.id for lease in leases.values()}) < len(rows)):
+            raise ValueError("the server has not leased what it was asked for")
         self._forget(returns)
         with self._changed:
             for sequence, size in asked:
@@ -326,14 +349,16 @@ class HiloClient:
                         self._raise_if_lost(error)  # else it has ended, and is served on
         self._renew_at = time.monotonic() + self._renew_every
 
-    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
-        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
-        if not statements:
-            return []
+    def _connect(self) -> None:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
                 self._conninfo, autocommit=True, connect_timeout=10, target_session_attrs="read-write"
             )
+
+    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
+        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
+        if not statements:
+            return []
         with self._connection.transaction():
             for statement, arguments in statements:
                 rows = self._connection.execute(statement, arguments).fetchall()

@@ -7,13 +7,20 @@ use core::time::Duration;
 /// How often something is tried before its failure is reported.
 pub const ATTEMPTS: u32 = 8;
 
-const BASE: Duration = Duration::from_millis(10);
-const CAP: Duration = Duration::from_secs(1);
-
 /// How long to wait after the failed attempt number `attempt` (from 0): between 0 and min(1 s, 10 ms ×
 /// 2^attempt), chosen by `random`.
 pub fn delay(attempt: u32, random: u32) -> Duration {
-    let most = BASE.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(CAP);
-    let nanos = most.as_nanos() as u64 * random as u64 / u32::MAX as u64;
-    Duration::from_nanos(nanos)
+    jitter(Duration::from_millis(10), Duration::from_secs(1), attempt, random)
+}
+
+/// The same for whoever has not reached a server, or was too much for it, as thousands may have been at the same moment:
+/// between 0 and min(5 s, 50 ms × 2^attempt).
+pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
+    jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
+}
+
+fn jitter(base: Duration, cap: Duration, attempt: u32, random: u32) -> Duration {
+    let most = base.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(cap);
+    let nanos = most.as_nanos() * u128::from(random) / u128::from(u32::MAX);
+    Duration::from_nanos(nanos as u64)
 }

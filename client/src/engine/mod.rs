@@ -21,6 +21,7 @@ use hilo_core::numbers::{Micros, Monotonic};
 use hilo_core::policy;
 use uuid::Uuid;
 
+pub use outcome::Failure;
 pub use parts::Parts;
 pub use plan::{Ask, End, Plan, Purpose, Return};
 use supply::{Risk, Supply};
@@ -31,13 +32,13 @@ pub const NEVER: Monotonic = Monotonic(i64::MAX);
 /// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can not wait for its turn.
 const URGENT: i64 = SECOND / 50;
 /// The most leases that one statement takes: a server has room for 16,384 in open transactions, those of other clients
-/// included. It takes fewer after the server had no room for it, but at least so many.
+/// included. It takes fewer after one that failed, but at least so many.
 const MOST_ASKS: usize = 1_000;
 const LEAST_ASKS: usize = 2;
+/// How many leases a statement returns or renews for each that it may take.
+const ENDS_PER_ASK: usize = 10;
 /// The longest times that the engine counts with: a year.
 const LONGEST: i64 = 365 * 86_400 * SECOND;
-/// The most leases that one statement returns or renews.
-const MOST_ENDS: usize = 10_000;
 
 /// A sequence of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -147,7 +148,7 @@ pub struct Engine {
     /// Whose turn it was last.
     last_risk: Risk,
     in_flight: bool,
-    /// Nothing is sent before this, because the server could not be reached.
+    /// Nothing is sent before this, because the last plan failed.
     not_before: Monotonic,
     attempt: u32,
     housekeeping: Monotonic,
@@ -328,7 +329,7 @@ impl Engine {
         }
     }
 
-    /// Whether the last attempt has not reached the server.
+    /// Whether the last plan failed.
     pub fn is_cut_off(&self) -> bool {
         self.attempt > 0
     }
@@ -380,7 +381,12 @@ impl Engine {
 
     /// How long to wait after this failed attempt.
     fn delay(&mut self, attempt: u32) -> Micros {
-        backoff::delay(attempt, self.random()).into()
+        backoff::delay_of_many(attempt, self.random()).into()
+    }
+
+    /// The most leases that the next statement returns, and the most that it renews.
+    fn most_ends(&self) -> usize {
+        self.most_asks * ENDS_PER_ASK
     }
 }
 

@@ -6,8 +6,20 @@ use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
 use super::{
-    Ask, End, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return, SECOND, after,
+    Ask, ENDS_PER_ASK, End, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return,
+    SECOND, after,
 };
+
+/// Why a plan was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There was no server to send it to.
+    Unsent,
+    /// Nobody knows what the server has done: it took too long, or the connection ended.
+    Unknown,
+    /// The server has no room for it, or no time, and has changed nothing.
+    NoRoom,
+}
 
 impl Engine {
     /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the server's word on how many
@@ -115,31 +127,28 @@ impl Engine {
     pub fn done(&mut self) {
         self.in_flight = false;
         self.attempt = 0;
-        // Less at a time than it was lowered by: a server that has no room loses what a statement has taken.
+        // Less at a time than it was lowered by: what a statement has taken that fails is lost.
         self.most_asks = (self.most_asks + self.most_asks / 8 + 1).min(MOST_ASKS);
         if self.held.is_empty() {
             self.held_attempt = 0;
         }
     }
 
-    /// The server could not be reached, or nobody knows what it did. What was asked for is asked for again: whatever
-    /// the server has leased out nevertheless is never served.
-    pub fn lost(&mut self, mut plan: Plan, now: Monotonic) {
-        plan.returns.iter_mut().for_each(|back| back.tried = true);
-        self.put_back(plan, now);
-    }
-
-    /// The server has no room for a plan, and has changed nothing. It is asked again later, for less at a time.
-    pub fn overloaded(&mut self, plan: Plan, now: Monotonic) {
-        if !plan.asks.is_empty() {
-            self.most_asks = (self.most_asks.min(plan.asks.len()) / 2).max(LEAST_ASKS);
+    /// A plan was not carried out. All of it is done later, and if the server has seen it, less at a time: it may have been
+    /// too much. Whatever the server has leased out nevertheless is never served.
+    pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
+        if why != Failure::Unsent {
+            self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(LEAST_ASKS);
+        }
+        if why == Failure::Unknown {
+            plan.returns.iter_mut().for_each(|back| back.tried = true);
         }
         self.put_back(plan, now);
     }
 
-    /// Whether a statement that takes so many leases, for which the server has no room, can be made smaller.
-    pub fn can_take_fewer(&self, asks: usize) -> bool {
-        asks == 0 || asks > LEAST_ASKS
+    /// Whether a plan for which the server has no room can be made smaller.
+    pub fn can_be_smaller(&self, plan: &Plan) -> bool {
+        size(plan) > LEAST_ASKS
     }
 
     /// What a plan was to do is done later.
@@ -186,4 +195,10 @@ impl Engine {
         }
         found.len()
     }
+}
+
+/// How much a plan does at a time, in leases to take.
+fn size(plan: &Plan) -> usize {
+    let ends = plan.returns.len().max(plan.renewals.len());
+    plan.asks.len().max(ends.div_ceil(ENDS_PER_ASK))
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use hilo_core::numbers::{Micros, Monotonic};
 
 use super::supply::Risk;
-use super::{Engine, Id, MOST_ENDS, NEVER, after};
+use super::{Engine, Id, NEVER, after};
 
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
 const LEAST_PART: i64 = 32;
@@ -105,7 +105,7 @@ pub enum End {
 
 impl Engine {
     /// What to send at `now`, if anything. The lanes of a sequence hold `in_lanes` values. Until the plan is
-    /// [`done`](Self::done) or [`lost`](Self::lost), there is no other.
+    /// [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
     pub fn plan(&mut self, now: Monotonic, in_lanes: impl Fn(Id) -> i64) -> Option<Plan> {
         if now < self.due() {
             return None;
@@ -237,13 +237,13 @@ impl Engine {
     }
 
     fn plan_ends(&mut self, now: Monotonic, plan: &mut Plan) {
-        let ends = self.returns.len().min(MOST_ENDS);
+        let ends = self.returns.len().min(self.most_ends());
         plan.returns.extend(self.returns.drain(..ends));
         self.ends_due = if self.returns.is_empty() { NEVER } else { now };
     }
 
     fn plan_held(&mut self, plan: &mut Plan) {
-        let ends = self.held.len().min(MOST_ENDS);
+        let ends = self.held.len().min(self.most_ends());
         plan.returns.extend(self.held.drain(..ends));
         if self.held.is_empty() {
             self.held_due = NEVER;
@@ -283,13 +283,14 @@ impl Engine {
     /// Renews what would have less than a third of its time left when it is its turn again.
     fn plan_renewals(&mut self, now: Monotonic, plan: &mut Plan) {
         let Some(ttl) = self.settings.ttl else { return };
+        let most = self.most_ends();
         let near = after(now, Micros(ttl.0 / 6 * 5));
         let wanted = self.supplies.iter().enumerate().flat_map(|(number, supply)| {
             let open = supply.leases().filter(|lease| (now..near).contains(&lease.expires));
             open.map(move |lease| (Id(number as u32), lease.token))
         });
-        plan.renewals.extend(wanted.take(MOST_ENDS));
-        let all = plan.renewals.len() < MOST_ENDS;
+        plan.renewals.extend(wanted.take(most));
+        let all = plan.renewals.len() < most;
         self.renewal = if all { after(now, Micros(ttl.0 / 2)) } else { now };
     }
 

@@ -6,7 +6,7 @@ use hilo_core::rate::Rate;
 
 /// µs that a statement takes, and each call in it, of a processor.
 const STATEMENT: i64 = 300;
-const CALL: i64 = 25;
+pub const CALL: i64 = 25;
 /// µs until a commit is on disk, and its answer has arrived.
 const COMMIT: i64 = 2_000;
 const PROCESSORS: usize = 8;
@@ -39,6 +39,8 @@ pub enum Answer {
     Done(Vec<Granted>),
     /// There were no places left. So many values were lost.
     Full(i64),
+    /// It took too long, and was canceled. So many values were lost.
+    Late(i64),
 }
 
 pub struct Server {
@@ -47,6 +49,8 @@ pub struct Server {
     /// The next run of the worker, or the last one: from when to when.
     run: (i64, i64),
     pub up: bool,
+    /// µs that a call takes now.
+    pub call: i64,
     /// The most leases in open transactions, and how many are until when.
     pub places: usize,
     open: Vec<(i64, usize)>,
@@ -62,6 +66,7 @@ impl Server {
             processors: [0; PROCESSORS],
             run: (i64::MIN, i64::MIN),
             up: true,
+            call: CALL,
             places: PLACES,
             open: Vec::new(),
             statements: Vec::new(),
@@ -69,38 +74,49 @@ impl Server {
         }
     }
 
-    /// Carries out a statement with these leases and so many other calls. Returns when its answer is there.
+    /// Carries out a statement with these leases and so many other calls, which is canceled at `deadline`. Returns when its
+    /// answer is there.
     pub fn carry_out(
         &mut self,
         now: Monotonic,
+        deadline: Monotonic,
         asks: impl Iterator<Item = (u32, i64)>,
         others: usize,
     ) -> (Monotonic, Answer) {
-        let processor = self.processors.iter_mut().min().expect("there are some");
-        let began = now.0.max(*processor);
-        let mut at = began + STATEMENT + CALL * others as i64;
+        let until = self.processors.iter().min().expect("there are some");
+        let began = now.0.max(*until);
+        if began >= deadline.0 {
+            return (deadline, Answer::Late(0));
+        }
         let place = self.processors.iter().position(|until| *until <= began).unwrap_or(0);
         self.open.retain(|(until, _)| *until > began);
         let room = self.places - self.open.iter().map(|(_, leases)| leases).sum::<usize>();
-        let mut granted = Vec::new();
+        let mut at = began + STATEMENT + self.call * others as i64;
+        let mut granted: Vec<Granted> = Vec::new();
         let mut busy = at;
+        let mut full = false;
         for (sequence, count) in asks {
-            if granted.len() == room {
-                self.processors[place] = busy;
-                self.open.push((at, room));
-                let lost = granted.iter().map(|lease: &Granted| lease.count).sum();
-                return (Monotonic(at), Answer::Full(lost));
+            full = granted.len() == room;
+            if full || at > deadline.0 {
+                break;
             }
             // Who waits for the worker leaves the processor to others.
-            busy += CALL;
-            at = self.take(sequence, count, at + CALL);
+            busy += self.call;
+            at = self.take(sequence, count, at + self.call);
             granted.push(Granted { last: self.sequences[sequence as usize].taken, count });
         }
-        self.processors[place] = busy;
-        let end = at + COMMIT;
-        self.open.push((end, granted.len()));
-        count(&mut self.statements, end);
-        (Monotonic(end), Answer::Done(granted))
+        let end = if full { at } else { at + COMMIT };
+        let lost = granted.iter().map(|lease| lease.count).sum();
+        self.processors[place] = busy.min(deadline.0);
+        self.open.push((end.min(deadline.0), granted.len()));
+        match () {
+            () if end > deadline.0 => (deadline, Answer::Late(lost)),
+            () if full => (Monotonic(end), Answer::Full(lost)),
+            () => {
+                count(&mut self.statements, end);
+                (Monotonic(end), Answer::Done(granted))
+            }
+        }
     }
 
     /// Takes values from the pool. Returns when they are there.

@@ -4,14 +4,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use hilo_client::engine::{Id, Lease, NEVER, Plan};
+use hilo_client::engine::{Failure, Id, Lease, NEVER, Plan};
 use hilo_core::numbers::Monotonic;
 use uuid::Uuid;
 
 use crate::process::{NONE, Process};
-use crate::server::{Answer, Granted, Server};
+use crate::server::{Answer, CALL, Granted, Server};
 
 const SECOND: f64 = 1e6;
+/// µs until a process cancels a statement.
+const TIMEOUT: i64 = 10_000_000;
 /// By which power of its rank a counter is drawn less.
 const SKEW: f64 = 1.2;
 
@@ -58,8 +60,9 @@ pub struct Phase {
     /// Callers who waited for the first value of a counter in a life of a process.
     pub first_uses: u64,
     pub waits: u64,
-    /// Statements for which the server had no room, and the values that they had taken before they were refused.
+    /// Statements for which the server had no room, those that took too long, and the values that these had taken.
     pub full: u64,
+    pub late: u64,
     pub discarded: i64,
     /// µs
     pub longest_wait: i64,
@@ -71,7 +74,7 @@ impl Phase {
     }
 }
 
-/// A statement that is on its way, and what the server says to it; `None`: it was lost.
+/// A statement that is on its way, and what the server says to it; `None`: there is no server.
 type Sent = (Plan, Option<Answer>);
 
 pub struct World {
@@ -253,17 +256,26 @@ impl World {
         let (at, answer) = match self.server.up {
             true => {
                 let others = plan.returns.len() + plan.renewals.len();
-                let (at, answer) = self.server.carry_out(now, asks.into_iter(), others);
+                let deadline = Monotonic(now.0 + TIMEOUT);
+                let (at, answer) = self.server.carry_out(now, deadline, asks.into_iter(), others);
                 (at.0, Some(answer))
             }
             false => (now.0 + 1_000, None),
         };
         let new = |id: Id| engine.figures(id, now, 0).refills == 0;
-        if let Some(Answer::Full(lost)) = answer {
-            self.phase.full += 1;
-            self.phase.discarded += lost;
-        } else if self.server.up && !plan.asks.iter().any(|ask| new(ask.id)) {
-            self.phase.refills += 1;
+        match answer {
+            Some(Answer::Full(lost)) => {
+                self.phase.full += 1;
+                self.phase.discarded += lost;
+            }
+            Some(Answer::Late(lost)) => {
+                self.phase.late += 1;
+                self.phase.discarded += lost;
+            }
+            Some(Answer::Done(_)) if !plan.asks.iter().any(|ask| new(ask.id)) => {
+                self.phase.refills += 1;
+            }
+            _ => {}
         }
         let event = Event::Answer { process, life: of.life, statement: of.statement };
         self.sent[process as usize] = Some((plan, answer));
@@ -275,8 +287,9 @@ impl World {
         let Some((plan, answer)) = self.sent[process as usize].take() else { return };
         let engine = &mut self.processes[process as usize].engine;
         let leases = match answer {
-            None => return engine.lost(plan, now),
-            Some(Answer::Full(_)) => return engine.overloaded(plan, now),
+            None => return engine.failed(plan, Failure::Unsent, now),
+            Some(Answer::Late(_)) => return engine.failed(plan, Failure::Unknown, now),
+            Some(Answer::Full(_)) => return engine.failed(plan, Failure::NoRoom, now),
             Some(Answer::Done(leases)) => leases,
         };
         let mut ids: Vec<Id> = Vec::with_capacity(leases.len());
@@ -346,7 +359,7 @@ impl World {
             }
             let kept = |number| of.engine.figures(Id(number), now, 0).left;
             self.phase.lost += (0..of.pairs.len() as u32).map(kept).sum::<i64>();
-            self.server.carry_out(now, std::iter::empty(), returned);
+            self.server.carry_out(now, NEVER, std::iter::empty(), returned);
             let counters: Vec<u32> = of.pairs.iter().map(|pair| pair.counter).collect();
             self.replace(process);
             self.warm_up(process as u32, &counters);
@@ -383,6 +396,22 @@ impl World {
     /// Says how many leases can be in open transactions.
     pub fn set_places(&mut self, places: usize) {
         self.server.places = places;
+    }
+
+    /// Says how many times as long as usual the server takes for a lease.
+    pub fn set_slowness(&mut self, times: i64) {
+        self.server.call = CALL * times;
+    }
+
+    /// How many counters have nothing to serve, in all processes.
+    pub fn dry(&self) -> usize {
+        let now = Monotonic(self.now);
+        let of = |process: &Process| {
+            let pairs = 0..process.pairs.len() as u32;
+            let left = |id| process.engine.figures(id, now, process.left(id, now)).left;
+            pairs.filter(|number| left(Id(*number)) == 0).count()
+        };
+        self.processes.iter().map(of).sum()
     }
 
     pub fn stop_server(&mut self) {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hilo_client::{Error, Stats};
+use hilo_client::{Client, Error, Stats};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
+use super::proxy::{Fault, Proxy};
 use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
 
 /// Every value comes once, whoever draws, and after a shutdown all is served or back.
@@ -94,5 +95,47 @@ fn every_kind_of_sequence() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     assert_eq!(lost(&mut connection, "few", &(1..=7).collect::<Vec<_>>()), []);
+    cluster.finish();
+}
+
+/// Somebody who may create functions in a schema that the client looks into cannot have it call them, whatever their arguments:
+/// it would lend them its privileges.
+#[test]
+fn a_client_calls_only_what_it_means() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    for (function, result) in [
+        (
+            "hilo_lease(text, bigint, text, interval)",
+            "TABLE (lease uuid, first bigint, last bigint, increment bigint, count bigint, expires_at timestamptz,
+                    key_format text, server_prefix text, suggested bigint)",
+        ),
+        ("hilo_lease_revoke(lease uuid)", "bigint"),
+        ("hilo_lease_revoke(holder text)", "bigint"),
+        ("unnest(uuid[])", "SETOF uuid"),
+        ("unnest(text[])", "SETOF text"),
+        ("unnest(bigint[])", "SETOF bigint"),
+        ("make_interval(secs double precision)", "interval"),
+    ] {
+        connection.run(&format!(
+            "CREATE FUNCTION public.{function} RETURNS {result} LANGUAGE plpgsql AS
+             'BEGIN RAISE ''this is not the function that was meant''; END'"
+        ));
+    }
+    let proxy = Proxy::to(&cluster);
+    let runtime = runtime();
+    let connecting = Client::builder(proxy.config()).patience(LONG).ttl(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    // A lease to revoke: its answer is lost.
+    proxy.set(Fault::CutBeforeReady);
+    let seen = runtime.block_on(draw(&client.sequence("s"), 300));
+    let revoked = "SELECT EXISTS (SELECT FROM hilo_gaps WHERE reason = 'revoked')";
+    wait_until("the first lease is revoked", LONG, || connection.one(revoked));
+    let lease = "SELECT hilo_lease('s'::hilo_sequence, 5, $1)";
+    connection.execute(lease, &[&client.holder()]).expect("a lease that it has not heard of");
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
+    hilo_tests::assert_unique("s", &seen);
     cluster.finish();
 }

@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hilo_client::Client;
+use hilo_client::{Client, Error};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -54,6 +54,37 @@ fn only_who_waits_is_counted() {
     assert_eq!(client.stats().waits, 1, "the first warm-up");
     runtime.block_on(s.next_range(100_000)).expect("a range");
     assert_eq!(client.stats().waits, 2);
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// However many names a warm-up has, and however late their first leases come, it takes no longer than one caller waits.
+#[test]
+fn a_warm_up_is_as_patient_as_one_caller() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('late'), hilo_create('never')");
+    let runtime = runtime();
+    let patience = Duration::from_secs(4);
+    let client =
+        runtime.block_on(builder(&cluster).patience(patience).connect()).expect("a client");
+    connection.run("BEGIN; SELECT hilo_setval('late', 5000, false)");
+    other.run("BEGIN; SELECT hilo_setval('never', 5000, false)");
+    let began = Instant::now();
+    let warming = runtime.spawn({
+        let client = client.clone();
+        async move { (client.warm_up(&["late", "never"]).await, Instant::now()) }
+    });
+    wait_until("half of the time is over", LONG, || began.elapsed() > patience / 2);
+    let freed = Instant::now();
+    connection.run("COMMIT");
+    let (result, ended) = runtime.block_on(warming).expect("it ends");
+    assert!(matches!(result, Err(Error::Timeout { .. })), "{result:?}");
+    assert_eq!(client.stats().refills, 1, "one has come");
+    // Half of its patience is more than it takes to notice that.
+    assert!(ended - freed < patience, "{:?}", ended - began);
+    other.run("COMMIT");
     runtime.block_on(client.shutdown()).expect("all comes back");
     cluster.finish();
 }

@@ -27,6 +27,8 @@ pub enum Fault {
     CutBeforeReady,
     /// The connection is cut before the server gets the end of the statement, so that it rolls back.
     CutBeforeSync,
+    /// The server does not answer a statement whose arguments have more bytes than this, as if it were too slow for so many.
+    Slow(usize),
 }
 
 struct State {
@@ -77,7 +79,13 @@ impl Proxy {
 
     /// What is to happen still.
     pub fn fault(&self) -> Fault {
-        *self.state.fault.lock().unwrap()
+        self.state.fault()
+    }
+}
+
+impl State {
+    fn fault(&self) -> Fault {
+        *self.fault.lock().unwrap()
     }
 }
 
@@ -127,6 +135,15 @@ fn requests(from: &mut TcpStream, to: &mut UnixStream, state: &State) -> io::Res
             while leases && *fault == Fault::HoldStart {
                 fault = state.changed.wait(fault).unwrap();
             }
+        }
+        if message[0] == b'B'
+            && state.leases.load(SeqCst)
+            && let Fault::Slow(most) = state.fault()
+            && message.len() > most
+        {
+            // Until the client gives up.
+            io::copy(from, &mut io::sink())?;
+            return Err(cut());
         }
         if message[0] == b'S' && state.leases.load(SeqCst) {
             let mut fault = state.fault.lock().unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hilo_client::Client;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
+use super::proxy::{Fault, Proxy};
 use super::{builder, config, open_leases, runtime};
 
 /// One of many that the role may not use is found by a binary search, and all others come with the statements of that.
@@ -62,6 +63,63 @@ fn a_server_without_room_is_not_flooded() {
     let statements = client.stats().statements;
     assert!(statements <= 200, "{statements}");
     runtime.block_on(client.shutdown()).expect("all comes back");
+    cluster.finish();
+}
+
+/// A server that is too slow for many leases in one statement gets fewer at a time, until it answers in time.
+#[test]
+fn a_server_that_is_slow_is_not_flooded() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s' || n) FROM generate_series(1, 1000) n");
+    let proxy = Proxy::to(&cluster);
+    let runtime = runtime();
+    let connecting =
+        Client::builder(proxy.config()).patience(LONG).timeout(Duration::from_millis(500));
+    let client = runtime.block_on(connecting.connect()).expect("a client");
+    // A name and a size are some twenty bytes.
+    proxy.set(Fault::Slow(6_000));
+    let names: Vec<String> = (1..=1000).map(|n| format!("s{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    runtime.block_on(client.warm_up(&names)).expect("values");
+    let stats = client.stats();
+    assert!((1..=10).contains(&stats.failures), "{stats:?}");
+    assert!(stats.statements <= 30, "{stats:?}");
+    proxy.set(Fault::None);
+    let returned = runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(returned.leases, 1000);
+    assert_eq!(open_leases(&mut connection), 0);
+    cluster.finish();
+}
+
+/// One of many is locked for longer than `statement_timeout` allows: the others come without it, and it when it is free.
+#[test]
+fn what_the_server_cancels_is_made_smaller() {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(
+        "SELECT hilo_create('s' || n) FROM generate_series(1, 200) n; SELECT hilo_create('locked');
+         CREATE ROLE app LOGIN; SELECT hilo_grant_all('app', 'UPDATE'); ALTER ROLE app SET statement_timeout = '500ms'",
+    );
+    let runtime = runtime();
+    let mut config = config(&cluster);
+    config.user("app");
+    let connecting = Client::builder(config).patience(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    connection.run("BEGIN; SELECT hilo_setval('locked', 5000, false)");
+    let mut names: Vec<String> = (1..=200).map(|n| format!("s{n}")).collect();
+    names.insert(100, "locked".into());
+    let warming = runtime.spawn({
+        let client = client.clone();
+        async move { client.warm_up(&names.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    });
+    wait_until("the others have come", LONG, || client.stats().refills == 200);
+    let stats = client.stats();
+    assert!(stats.overloads > 0 && stats.failures == 0 && stats.statements <= 60, "{stats:?}");
+    connection.run("COMMIT");
+    runtime.block_on(warming).expect("it ends").expect("values");
+    runtime.block_on(client.shutdown()).expect("all comes back");
+    assert_eq!(open_leases(&mut connection), 0);
     cluster.finish();
 }
 

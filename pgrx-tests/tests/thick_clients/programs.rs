@@ -144,6 +144,77 @@ with HiloClient(first=100, timeout=1) as ids:
     cluster.finish();
 }
 
+/// A fault of the program in what runs in the background reaches those who wait, instead of leaving them alone, and the next
+/// caller has it run again; so does a client that closes after one.
+#[test]
+fn a_fault_in_the_background_reaches_the_callers() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import sys
+class Faulty(HiloClient):
+    is_faulty = False
+    def _size(self, sequence):
+        return 1 // 0 if self.is_faulty else super()._size(sequence)
+    def fail(self):
+        self.is_faulty = True
+        try:
+            while True:
+                print(self.next('orders'), flush=True)
+        except ZeroDivisionError:
+            print(0, flush=True)
+        self.is_faulty = False
+with Faulty(first=10) as ids:
+    print(ids.next('orders'), flush=True)
+    ids.fail()
+    ids.fail()
+    print(ids.next('orders'), flush=True)
+    ids.fail()
+sys.stdin.read()
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let mut drawer = Drawer::start(&cluster, 0, command);
+    let faults = |values: &[i64]| values.iter().filter(|value| **value == 0).count();
+    drawer.prints("three faults", |values| faults(values) == 3);
+    let mut seen = drawer.end();
+    seen.retain(|value| *value != 0);
+    assert!(seen.len() >= 11, "{seen:?}");
+    assert_explained(&cluster, &seen);
+    cluster.finish();
+}
+
+/// An answer with one lease twice is served neither once nor twice: its callers get an error, and its lease is revoked.
+#[test]
+fn a_lease_that_comes_twice_is_not_served() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import sys
+class Doubled(HiloClient):
+    is_faulty = True
+    def _execute(self, *statements):
+        rows = super()._execute(*statements)
+        return 2 * rows if self.is_faulty else rows
+with Doubled(first=10) as ids:
+    try:
+        print(ids.next('orders'), flush=True)
+    except ValueError:
+        print(0, flush=True)
+    ids.is_faulty = False
+    for _ in range(15):
+        print(ids.next('orders'), flush=True)
+sys.stdin.read()
+";
+    let Some(python) = Example::find("leases-python") else { return };
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let drawn = Drawer::start(&cluster, 0, command).end();
+    assert_eq!((drawn[0], drawn.len()), (0, 16));
+    assert_explained(&cluster, &drawn[1..]);
+    assert_eq!(lost(&mut cluster.connect(DATABASE), "revoked"), 10);
+    cluster.finish();
+}
+
 /// Two hundred sequences that run low together are refilled together, and one that cannot be refilled holds up none.
 #[test]
 fn many_sequences_are_refilled_by_one_transaction() {

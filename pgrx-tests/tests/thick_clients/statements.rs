@@ -40,7 +40,8 @@ fn a_sequence_that_begins_again_serves_leased_values_too() {
     cluster.finish();
 }
 
-/// A restored database knows nothing of what was leased after the dump.
+/// A restored database knows nothing of what was leased after the dump. What was leased before it can be renewed and ended there,
+/// and nothing of it comes back.
 #[test]
 fn a_restored_database_leases_later_leases_again() {
     let cluster = Cluster::with_hilo();
@@ -48,6 +49,7 @@ fn a_restored_database_leases_later_leases_again() {
     client.run("CREATE DATABASE copy");
     client.run("SELECT hilo_create('s')");
     let (before, ..) = lease(&mut client, "s");
+    let (revoked, ..) = lease(&mut client, "s");
     let dump = cluster.pg_dump("postgres", &[]);
     // Beyond what was reserved at the time.
     client.run("SELECT hilo_lease('s', 1000)");
@@ -56,7 +58,12 @@ fn a_restored_database_leases_later_leases_again() {
     let mut copy = cluster.connect("copy");
     let again = copy.draw("s", 1000);
     assert!((first..=last).all(|value| again.contains(&value)), "{first} to {last}: {again:?}");
+    copy.run(&format!("SELECT hilo_lease_renew('{before}', '1 hour')"));
     assert_eq!(give_back(&mut copy, &before, "NULL"), 0);
+    assert_eq!(copy.one::<i64>(&format!("SELECT hilo_lease_revoke('{revoked}')")), 1);
+    let gaps =
+        "SELECT count(*) FROM hilo_gaps WHERE name = 's' AND (first, last) IN ((1, 10), (11, 20))";
+    wait_until("both are gaps", LONG, || copy.one::<i64>(gaps) == 2);
     copy.refusal(&format!("SELECT hilo_lease_return('{after}')")).is("42704");
     cluster.finish();
 }

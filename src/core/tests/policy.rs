@@ -115,10 +115,12 @@ proptest! {
 
     #[test]
     fn a_delay_is_anything_up_to_the_doubled_base(attempt in any::<u32>(), random in any::<u32>()) {
-        let most = |attempt: u32| Duration::from_millis((10 << attempt.min(20)).min(1000));
-        prop_assert!(backoff::delay(attempt, random) <= most(attempt));
-        prop_assert_eq!(backoff::delay(attempt, u32::MAX), most(attempt));
-        prop_assert_eq!(backoff::delay(attempt, 0), Duration::ZERO);
+        let most = |base: u64, cap: u64| Duration::from_millis((base << attempt.min(20)).min(cap));
+        prop_assert!(backoff::delay(attempt, random) <= most(10, 1000));
+        prop_assert!(backoff::delay_of_many(attempt, random) <= most(50, 5000));
+        let of = |random| (backoff::delay(attempt, random), backoff::delay_of_many(attempt, random));
+        prop_assert_eq!(of(u32::MAX), (most(10, 1000), most(50, 5000)));
+        prop_assert_eq!(of(0), (Duration::ZERO, Duration::ZERO));
     }
 }
 
