@@ -1,21 +1,11 @@
 //! A node that is removed and added again has another group, and rows that are as old as its removal. It serves nothing
 //! until it is told how the others number a sequence by now.
 
-use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
+use hilo_tests::{Client, ClientExt, assert_unique};
 
-use super::{FOLLOWS, NOTHING, found, join, server, summary, three};
-
-type Nodes = Vec<(Cluster, Client)>;
-
-/// Lets these servers be the nodes of a cluster, each as the group at its place.
-fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
-    for at in 0..groups.len() {
-        let (clusters, mut clients): (Vec<_>, Vec<_>) =
-            nodes.iter_mut().map(|(cluster, client)| (&*cluster, client)).unzip();
-        let all: Vec<_> = groups.iter().copied().zip(clusters).collect();
-        join(clients[at], groups[at], &all);
-    }
-}
+use super::{
+    FOLLOWS, NOTHING, Nodes, create, drawn, finish, found, join, join_as, renumber, server, summary,
+};
 
 /// As `citus_remove_node` of the last of three and `citus_add_node` leave it, with `meanwhile` on the two that stay.
 fn add_again(nodes: &mut Nodes, meanwhile: &str) {
@@ -24,37 +14,6 @@ fn add_again(nodes: &mut Nodes, meanwhile: &str) {
         client.run(meanwhile);
     }
     join_as(&mut nodes[..3], &[0, 1, 3]);
-}
-
-fn create(client: &mut Client) -> Vec<String> {
-    let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
-    let mut actions = client.all(sql);
-    actions.sort();
-    actions
-}
-
-/// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
-fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
-    for (_, client) in nodes.iter_mut() {
-        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
-        seen.extend(client.draw("s", 2_000));
-    }
-    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
-}
-
-fn finish(nodes: Nodes) {
-    nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
-}
-
-/// Three nodes that have all drawn.
-fn drawn(each: usize) -> (Nodes, Vec<i64>) {
-    let mut nodes = three();
-    nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
-    let mut seen = Vec::new();
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", each));
-    }
-    (nodes, seen)
 }
 
 /// Promise 1: the numbers that it would serve by its old rows are those of others, who renumbered the sequence while it was
