@@ -92,6 +92,35 @@ fn it_has_served_beyond_their_base() {
     finish(nodes);
 }
 
+/// Promise 1: what restarts or moves a sequence does not decide how the node begins. Only its owner does, who says with
+/// which value.
+#[test]
+fn nothing_but_its_owner_lets_it_begin() {
+    let (mut nodes, mut seen) = drawn(3_000);
+    for (_, client) in &mut nodes {
+        client.run(
+            "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
+             SELECT hilo_alter('s', owned_by => 't.id')",
+        );
+    }
+    add_again(&mut nodes, "SELECT hilo_alter('s', restart_with => 1000000)");
+    nodes[2].1.run("INSERT INTO t VALUES (3 * 1024 + 50)");
+    for change in [
+        "TRUNCATE t RESTART IDENTITY",
+        "SELECT hilo_setval('s', 1)",
+        "SELECT hilo_sync('s', 't', 'id')",
+    ] {
+        nodes[2].1.refusal(change).is("55000").says("not numbered for node 3");
+    }
+    nodes[2].1.refusal("SELECT hilo_advance('s', 10)").is("55000").says("shared by several nodes");
+    assert_eq!(create(&mut nodes[0].1), ["exists", "exists", "number"]);
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", 7_000));
+    }
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
 /// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered, as where a new coordinator
 /// has given groups again that it does not know of.
 #[test]
