@@ -121,24 +121,6 @@ fn nothing_but_its_owner_lets_it_begin() {
     finish(nodes);
 }
 
-/// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered, as where a new coordinator
-/// has given groups again that it does not know of.
-#[test]
-fn nobody_knows_the_numbering() {
-    let (mut nodes, mut seen) = drawn(2_000);
-    join_as(&mut nodes, &[4, 2, 1]);
-    // Its old rows are those of group 1, which is now the third node.
-    nodes[1].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 2");
-    nodes[0]
-        .1
-        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
-        .is("55000")
-        .details("restart_with");
-    renumber(&mut nodes, &mut seen);
-    assert_unique("s", &seen);
-    finish(nodes);
-}
-
 /// A number that was set by hand is no better than that of Citus.
 #[test]
 fn an_id_that_was_set_by_hand() {

@@ -5,6 +5,7 @@
 mod added_again;
 mod comparison;
 mod creation;
+mod groups_given_again;
 mod identity;
 mod prepared;
 

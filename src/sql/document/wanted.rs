@@ -35,6 +35,8 @@ pub struct Wanted {
     /// By grantee, and none of them without any.
     pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
     pub numbering: Option<Numbering>,
+    /// Of those that the document knows of.
+    pub highest_node: Option<i32>,
 }
 
 /// What a document wants, checked as far as that needs no look at the sequences that exist.
@@ -81,8 +83,8 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
     }
     let name = name.as_slice().into();
-    let numbering = described.numbering;
-    Ok(Wanted { path, name, definition, owned_by, owner, privileges, numbering })
+    let Described { numbering, highest_node, .. } = *described;
+    Ok(Wanted { path, name, definition, owned_by, owner, privileges, numbering, highest_node })
 }
 
 impl Wanted {
