@@ -177,6 +177,11 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
+    // What this server has served as another node of Citus shows how far that numbering has come, if it is the same one.
+    if here.is_of_citus() {
+        let mut own = others.iter().filter(|other| !other.is_replicated());
+        own.try_for_each(|other| check(sequence, other, base, direction))?;
+    }
     Ok(numbering)
 }
 

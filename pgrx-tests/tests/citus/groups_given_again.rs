@@ -47,13 +47,16 @@ fn two_nodes_change_places() {
     let known = summary(&mut nodes[0].1);
     join_as(&mut nodes, &[0, 2, 1]);
     refused(&mut nodes, 1, 2, &[1, 2]);
-    // Neither does a node by itself, told by hand.
+    // Neither does a node by itself, told by hand or by its owner.
     nodes[2]
         .1
         .refusal(&format!("SELECT hilo_apply('{known}')"))
         .is("55000")
         .says("for node 1, since")
         .hints("restart_with");
+    for at in [1, 2] {
+        nodes[at].1.refusal("SELECT hilo_alter('s', restart_with => 1)").is("55000").helps();
+    }
     renumber(&mut nodes, &mut seen);
     // A coordinator that counts on from there gives groups that nobody had.
     nodes.push(server(&FOLLOWS));
