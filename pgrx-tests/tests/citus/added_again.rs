@@ -155,6 +155,11 @@ fn it_is_told_in_a_transaction() {
     let mut other = cluster.connect("postgres");
     assert_eq!(apply(&mut client, ", dry_run => true"), number);
     client.refusal("SELECT hilo_nextval('s')").says("not numbered for node 3");
+    // Nobody else begins by what this server says of it.
+    let unknown = format!("SELECT hilo_apply('{}')", super::summary(&mut client));
+    client.run("BEGIN; SELECT hilo_drop('s')");
+    client.refusal(&unknown).is("55000").says("not known how").helps();
+    client.run("ROLLBACK");
     for end in ["ROLLBACK", "COMMIT"] {
         client.run("BEGIN");
         assert_eq!(apply(&mut client, ""), number);

@@ -161,6 +161,10 @@ impl Wanted {
             Some(found) if self.is_met_by(&found)? => Ok(()),
             Some(_) => self.change(definer::lock_owned(name), done),
             None => {
+                // That server does not know it, so this one would begin as nobody did.
+                if self.is_of_server && self.numbering.is_none() {
+                    return Err(HiloError::Unnumbered(name.to_string()));
+                }
                 numbering::check_not_had(name, &node::Here::read()?, self.highest_node)?;
                 let (name, definition) = (name.clone(), self.definition.clone());
                 let created =

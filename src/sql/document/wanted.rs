@@ -37,18 +37,20 @@ pub struct Wanted {
     pub numbering: Option<Numbering>,
     /// Of those that the document knows of.
     pub highest_node: Option<i32>,
+    /// Whether the document is the summary of a server.
+    pub is_of_server: bool,
 }
 
 /// What a document wants, checked as far as that needs no look at the sequences that exist.
 pub fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
-        all.grow(resolved(described, format!("sequences[{at}]"))?)?;
+        all.grow(resolved(described, format!("sequences[{at}]"), document.node.is_some())?)?;
     }
     Ok(all)
 }
 
-fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
+fn resolved(described: &Described, path: String, is_of_server: bool) -> Result<Wanted, HiloError> {
     let at = |field: &str, error: HiloError| HiloError::At {
         path: format!("{path}{field}"),
         error: Box::new(error),
@@ -84,7 +86,17 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
     }
     let name = name.as_slice().into();
     let Described { numbering, highest_node, .. } = *described;
-    Ok(Wanted { path, name, definition, owned_by, owner, privileges, numbering, highest_node })
+    Ok(Wanted {
+        path,
+        name,
+        definition,
+        owned_by,
+        owner,
+        privileges,
+        numbering,
+        highest_node,
+        is_of_server,
+    })
 }
 
 impl Wanted {
