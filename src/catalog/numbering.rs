@@ -16,9 +16,10 @@ use super::definitions::Sequence;
 use super::name::Name;
 use super::node::Here;
 use super::positions::{self, Position};
-use super::{CatalogOids, catalog_oids, node};
+use super::{CatalogOids, catalog_oids, node, takeover};
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::memory;
 
 /// What all nodes of a sequence must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,7 @@ pub fn given(
     let known = positions::of_all_nodes(ids, sequence.id)?;
     let highest = highest.max(known.iter().map(|position| position.node).max());
     check_not_had(&sequence.name, here, highest)?;
+    let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }
 

@@ -1,7 +1,7 @@
 //! A node that is removed and added again has another group, and rows that are as old as its removal. It serves nothing
 //! until it is told how the others number a sequence by now.
 
-use hilo_tests::{Client, ClientExt, assert_unique};
+use hilo_tests::{Client, ClientExt, LONG, assert_unique, wait_until};
 
 use super::{
     FOLLOWS, NOTHING, Nodes, create, drawn, finish, found, join, join_as, renumber, server, summary,
@@ -117,6 +117,38 @@ fn nothing_but_its_owner_lets_it_begin() {
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 7_000));
     }
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// Promise 1: where its standby has taken its place, the old row may lack what it has served while it was alone.
+#[test]
+fn its_standby_comes_back() {
+    let (mut nodes, mut seen) = drawn(100);
+    join_as(&mut nodes[..2], &[0, 1]);
+    let standby = nodes[2].0.clone_by_base_backup();
+    nodes[2].0.wait_for_replay(&standby);
+    let mut lagging = standby.connect("postgres");
+    lagging.run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    lagging.run("SELECT pg_reload_conf()");
+    let (primary, mut client) = nodes.pop().expect("the third");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    seen.extend(client.draw("s", 9_000));
+    primary.kill9_postmaster();
+    standby.promote();
+    let client = standby.connect("postgres");
+    nodes.push((standby, client));
+    // Beyond what the standby knows of, and not beyond what was served.
+    add_again(&mut nodes, "SELECT hilo_alter('s', restart_with => 30000)");
+    nodes[0]
+        .1
+        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
+        .is("55000")
+        .details("node 2 has reserved up to");
+    nodes[2].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
+    renumber(&mut nodes, &mut seen);
     assert_unique("s", &seen);
     finish(nodes);
 }
