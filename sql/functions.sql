@@ -197,8 +197,9 @@ CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
 COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'Returns what other servers need to know of this one: which node it is, and what hilo_export returns of a sequence '
     'or, without a name, of all that the caller may read, with how this node numbers them, or will when it first serves '
-    'them; one without a numbering it refuses to serve. A sequence that does not exist is left out. For hilo_compare and '
-    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+    'them, and the highest node id for which it has a position of them; one without a numbering it refuses to serve. A '
+    'sequence that does not exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if '
+    'a name has no UTF-8 form.';
 
 CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
@@ -215,8 +216,9 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
     'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
     'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
-    'from others, or refuses, or if no node knows how the sequence is numbered; then nodes may be left without the '
-    'sequence until it is called again; 0A000 without Citus, 25001 in a transaction block, 22023 for other options.';
+    'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
+    'is not above all that nodes have had; then nodes may be left without the sequence until it is called again; 0A000 '
+    'without Citus, 25001 in a transaction block, 22023 for other options.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

@@ -139,6 +139,12 @@ pub enum HiloError {
     NoPosition(String),
     #[error("hilo sequence \"{name}\" is not numbered for node {node}, which this server is now")]
     NotNumbered { name: String, node: i32 },
+    #[error(
+        "cannot number hilo sequence \"{name}\" for node {node}, since a node has had the id {highest}"
+    )]
+    NodeHad { name: String, node: i32, highest: i32 },
+    #[error("it is not known how hilo sequence \"{0}\" is numbered")]
+    Unnumbered(String),
     #[error("restart_with is required because hilo sequence \"{0}\" is shared by several nodes")]
     NodesRestart(String),
     #[error(
@@ -422,6 +428,8 @@ impl HiloError {
             Self::NotAmongNodes { .. }
             | Self::NoPosition(_)
             | Self::NotNumbered { .. }
+            | Self::NodeHad { .. }
+            | Self::Unnumbered(_)
             | Self::NodesRestart(_)
             | Self::Renumbered(_)
             | Self::Reserved { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -507,6 +515,10 @@ impl HiloError {
             Self::NotNumbered { .. } | Self::Fault { kind: FaultKind::NotNumbered, .. } => {
                 Some("The other nodes may have renumbered the sequence while this server was none of them, or another one.".into())
             }
+            Self::NodeHad { node, .. } => {
+                Some(format!("Citus gives new nodes higher groups, unless it has lost count: another server may have served the numbers of node {node}."))
+            }
+            Self::Unnumbered(_) => Some("The server that the summary is of refuses to serve it.".into()),
             Self::NodesRestart(_) => {
                 Some("Each node is at a different place in the sequence; all of them must renumber it from the same value.".into())
             }
@@ -592,6 +604,8 @@ impl HiloError {
             Self::NotNumbered { name, .. } | Self::Fault { kind: FaultKind::NotNumbered, name, .. } => {
                 format!("Run hilo_create_on_all_nodes({}): it gives this node the numbering that the others have.", literal(name))
             }
+            Self::NodeHad { .. } => "Run hilo_alter(name, restart_with => ...) on every node, with the same value beyond all that any node has reserved; on a node that lacks the sequence, in one transaction with hilo_create(name).".into(),
+            Self::Unnumbered(_) => "Pass the summary of a server that serves it.".into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
             Self::Renumbered(_) => "Commit the change first, or specify with restart_with where the values of this transaction begin.".into(),

@@ -13,11 +13,13 @@ use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
+use super::name::Name;
 use super::node::Here;
 use super::positions::{self, Position};
-use super::{CatalogOids, catalog_oids, node};
+use super::{CatalogOids, catalog_oids, node, takeover};
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::memory;
 
 /// What all nodes of a sequence must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,18 +92,35 @@ pub fn check_told(sequence: &Sequence, here: &Here) -> Result<(), HiloError> {
     }
 }
 
+/// Refuses to let a server of Citus begin with the numbering that others have, unless its id is above all that they, and
+/// this server, are known to have had. A server that is lost cannot say which ids it has had, but Citus has counted them.
+///
+/// # Errors
+/// `NodeHad`
+pub fn check_not_had(name: &Name, here: &Here, highest: Option<i32>) -> Result<(), HiloError> {
+    match highest.filter(|highest| here.id <= *highest && here.is_of_citus()) {
+        Some(highest) => Err(HiloError::NodeHad { name: name.to_string(), node: here.id, highest }),
+        None => Ok(()),
+    }
+}
+
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
-/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved` if a node, or this server as
-/// another one, has reserved beyond the base under another numbering.
+/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved` if a node, or this
+/// server as another one, has reserved beyond the base under another numbering.
 pub fn given(
     ids: &CatalogOids,
     sequence: &Sequence,
     here: &Here,
     numbering: Numbering,
+    highest: Option<i32>,
 ) -> Result<Position, HiloError> {
-    begun(sequence, here, &positions::of_all_nodes(ids, sequence.id)?, numbering)
+    let known = positions::of_all_nodes(ids, sequence.id)?;
+    let highest = highest.max(known.iter().map(|position| position.node).max());
+    check_not_had(&sequence.name, here, highest)?;
+    let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
+    begun(sequence, here, &known, numbering)
 }
 
 /// Whether a server without a position is to be told by others how it begins. Where replication brings the rows, they say
@@ -160,6 +179,11 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
+    // What this server has served as another node of Citus shows how far that numbering has come, if it is the same one.
+    if here.is_of_citus() {
+        let mut own = others.iter().filter(|other| !other.is_replicated());
+        own.try_for_each(|other| check(sequence, other, base, direction))?;
+    }
     Ok(numbering)
 }
 

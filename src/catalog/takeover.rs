@@ -82,17 +82,33 @@ pub fn skip(
     position: &mut Position,
 ) -> Result<(), HiloError> {
     let mapping = position.mapping(&sequence.definition);
-    let settings = gucs::refill(sequence.definition.block_size);
-    let most =
-        policy::failover_skip(mapping.limit() - Index::ZERO, 0.0, &settings).max(position.skip);
-    // A server that was promoted in between may have skipped as many values, and its row may be lost in turn.
-    let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
-    let skipped = Range::of(position.next_index, skip).until(mapping.limit());
+    let skipped = missing(sequence, position);
     warn(sequence, position, skipped.len());
     gaps::record(ids, position, &mapping, skipped, Reason::Discarded)?;
     position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())
+}
+
+/// The reservations that may be missing from a position.
+fn missing(sequence: &Sequence, position: &Position) -> Range {
+    let limit = position.mapping(&sequence.definition).limit();
+    let settings = gucs::refill(sequence.definition.block_size);
+    let most = policy::failover_skip(limit - Index::ZERO, 0.0, &settings).max(position.skip);
+    // A server that was promoted in between may have skipped as many values, and its row may be lost in turn.
+    let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
+    Range::of(position.next_index, skip).until(limit)
+}
+
+/// A position of this server, as another node, with the reservations that may be missing from it.
+pub fn at_most(sequence: &Sequence, position: &Position) -> Position {
+    match position.may_lack() && !position.is_replicated() {
+        true => {
+            let next_index = missing(sequence, position).end.max(position.next_index);
+            Position { next_index, ..*position }
+        }
+        false => *position,
+    }
 }
 
 /// How often a server has been promoted since a position was written, at least 1. Each promotion raises the

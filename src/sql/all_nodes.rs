@@ -3,6 +3,7 @@
 //! Citus connects to each node, this one too, as the current user, and outside of this transaction. So a command that
 //! others must not see before the transaction ends cannot be run like this.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::time::Duration;
 
@@ -134,16 +135,12 @@ fn hilo_create_on_all_nodes(args: Args) {
     };
     let found: Result<Vec<_>, _> = found.into_iter().map(parsed).collect();
     let found = found.map_err(failed).or_raise();
-    let agreed = agreed(&found, described).map_err(failed).or_raise();
-    let document = Document { hilo: VERSION, node: None, sequences: vec![agreed] };
+    let agreed = agreed(&name, &found, described).map_err(failed).or_raise();
+    let document = Document { hilo: VERSION, node: None, sequences: vec![agreed.sequence] };
     let document = serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise();
-    all(run(&format!(
-        "SELECT pg_catalog.count(*) FROM {}.hilo_apply({}::pg_catalog.jsonb)",
-        spi::quoted(&schema()),
-        spi::literal(&json::in_encoding(&document))
-    )))
-    .map_err(failed)
-    .or_raise();
+    for id in agreed.untold {
+        tell(id, &name, &document).map_err(failed).or_raise();
+    }
     let mut rows = StoredRows::begin(args);
     for (node, summary) in found {
         let action = match summary.sequences.first() {
@@ -208,13 +205,39 @@ pub fn late() -> String {
     format!("the nodes have not answered within {} s", PATIENCE.as_secs())
 }
 
+/// Creates the sequence of a document on the node with this id, or tells that node how it is numbered.
+fn tell(id: i32, name: &Name, document: &str) -> Result<(), Failures> {
+    let schema = spi::quoted(&schema());
+    let name = spi::literal(name);
+    let done = all(run(&format!(
+        "SELECT CASE WHEN {schema}.hilo_node_summary(CAST({name} AS {schema}.hilo_sequence)) OPERATOR(pg_catalog.#>>) '{{node,id}}' OPERATOR(pg_catalog.=) '{id}'
+                     THEN (SELECT pg_catalog.count(*) FROM {schema}.hilo_apply({}::pg_catalog.jsonb)) END",
+        spi::literal(&json::in_encoding(document))
+    )))?;
+    match done.iter().any(|(_, count)| !count.is_empty()) {
+        true => Ok(()),
+        false => Err(vec![format!("node {id} is another node now")]),
+    }
+}
+
+/// What the nodes agree on.
+struct Agreed {
+    sequence: Described,
+    /// The nodes that lack the sequence, or are yet to be told how it is numbered, in the order of their ids: of each that
+    /// has the sequence, all with lower ids have it too. So a failure leaves out none that [`numbering::check_not_had`]
+    /// refuses afterwards.
+    untold: BTreeSet<i32>,
+}
+
 /// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been added again has it, and is
 /// yet to be told how it is numbered.
-fn agreed(found: &[(String, Document)], new: Described) -> Result<Described, Failures> {
+fn agreed(name: &Name, found: &[(String, Document)], new: Described) -> Result<Agreed, Failures> {
     let here = gucs::node_count();
     let mut failures = Vec::new();
     let mut agreed: Option<Described> = None;
     let mut numbering: Option<Numbering> = None;
+    let mut untold = BTreeMap::new();
+    let mut highest = None;
     for (node, summary) in found {
         let who = summary.node.as_ref();
         if let Some(count) = who.map(|who| who.count).filter(|count| *count != here) {
@@ -222,8 +245,16 @@ fn agreed(found: &[(String, Document)], new: Described) -> Result<Described, Fai
                 "node {node}: its hilo.node_count is {count}, and here it is {here}"
             ));
         }
+        let Some(id) = who.and_then(|who| who.id) else {
+            failures.push(format!("node {node}: it is not known which node it is"));
+            continue;
+        };
+        if summary.sequences.first().is_none_or(|sequence| sequence.numbering.is_none()) {
+            untold.insert(id, node);
+        }
         let Some(sequence) = summary.sequences.first() else { continue };
         let mut sequence = sequence.clone();
+        highest = highest.max(sequence.highest_node.take());
         // How far it has come is each node's own.
         let there = sequence.numbering.take().map(|there| Numbering { reserved_to: None, ..there });
         let differs = agreed.as_ref().is_some_and(|first| *first != sequence)
@@ -239,9 +270,18 @@ fn agreed(found: &[(String, Document)], new: Described) -> Result<Described, Fai
     if agreed.is_some() && numbering.is_none() {
         failures.push("no node knows how the sequence is numbered: run hilo_alter(name, restart_with => ...) on each that has it, with the same value beyond all that any node has reserved".into());
     }
-    match (agreed, failures.is_empty()) {
-        (_, false) => Err(failures),
-        (None, true) => Ok(new),
-        (Some(agreed), true) => Ok(Described { numbering, ..agreed }),
+    if let (Some((&id, node)), Some(highest)) = (untold.first_key_value(), highest)
+        && id <= highest
+        && numbering.is_some()
+    {
+        let error = HiloError::NodeHad { name: name.to_string(), node: id, highest };
+        let hint = error.hint().unwrap_or_default();
+        failures.push(format!("node {node}: {error}. {hint}"));
     }
+    let sequence = match agreed {
+        _ if !failures.is_empty() => return Err(failures),
+        None => new,
+        Some(agreed) => Described { numbering, highest_node: highest, ..agreed },
+    };
+    Ok(Agreed { sequence, untold: untold.into_keys().collect() })
 }

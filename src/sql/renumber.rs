@@ -14,13 +14,13 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::gaps::Reason;
 use crate::catalog::missing;
-use crate::catalog::node;
+use crate::catalog::node::{self, Here};
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{catalog_oids, takeover};
+use crate::catalog::{CatalogOids, catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation::{self, Change};
@@ -39,20 +39,32 @@ enum Start {
     Restarts,
 }
 
-/// Locks this node's position, and makes one if this node has none yet. The new one joins the other nodes'
-/// numbering or, if the sequence restarts, begins like that of a new one, because the caller renumbers it at once.
-fn lock_position(sequence: &Sequence, start: Start) -> LockedPosition {
+/// How this node begins with a sequence of which it has no position.
+type First = fn(&CatalogOids, &Sequence, &Here) -> Result<Position, HiloError>;
+
+/// Like a new sequence, because the caller renumbers it at once, from a value that its owner states.
+fn stated(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+    Ok(Position::first(sequence, here.id))
+}
+
+/// The same, but the value is not the owner's: where the other nodes tell how they number it, they come first.
+///
+/// # Errors
+/// `NotNumbered`
+fn restarted(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+    numbering::check_told(sequence, here)?;
+    Ok(Position::first(sequence, here.id))
+}
+
+/// Locks this node's position, and makes the first one if this node has none yet.
+fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
     let ids = catalog_oids().or_raise();
     let here = node::serves(sequence).or_raise();
     loop {
         match positions::lock(&ids, sequence.id, here.id, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
-                let first = match start {
-                    Start::Restarts => Position::first(sequence, here.id),
-                    Start::Continues => numbering::joined(&ids, sequence, &here).or_raise(),
-                };
-                positions::insert(&first).or_raise();
+                positions::insert(&first(&ids, sequence, &here).or_raise()).or_raise();
                 next_command();
             }
         }
@@ -193,8 +205,11 @@ pub(super) fn alter(
         return redefine(owned, options, owned_by);
     }
     let mut new = Sequence { owned_by, ..old.clone() };
-    let start = if restart.is_some() { Start::Restarts } else { Start::Continues };
-    let locked = lock_position(&old, start);
+    let (start, first): (_, First) = match restart {
+        Some(_) => (Start::Restarts, stated),
+        None => (Start::Continues, numbering::joined),
+    };
+    let locked = lock_position(&old, first);
     let position = close(&locked, &old, start);
     let last = position.last_value(&old.definition);
     new.definition =
@@ -243,7 +258,7 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
 /// # Errors
 /// `NodesRestart` if other nodes serve the sequence too.
 pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let locked = lock_position(sequence, Start::Restarts);
+    let locked = lock_position(sequence, restarted);
     if locked.position.nodes > 1 {
         return Err(HiloError::NodesRestart(sequence.name.to_string()));
     }
@@ -263,7 +278,7 @@ pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, Hi
 
 /// Makes a sequence continue with `next`; `None`: with nothing, because it is exhausted.
 pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
-    let locked = lock_position(sequence, Start::Restarts);
+    let locked = lock_position(sequence, restarted);
     let position = close(&locked, sequence, Start::Restarts);
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
@@ -284,7 +299,7 @@ pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
 pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
-    let locked = lock_position(sequence, Start::Continues);
+    let locked = lock_position(sequence, numbering::joined);
     if locked.position.nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
@@ -295,7 +310,7 @@ pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
 pub(super) fn restart(sequence: &Sequence) {
     let base = sequence.definition.start_value;
-    let locked = lock_position(sequence, Start::Restarts);
+    let locked = lock_position(sequence, restarted);
     let position = close(&locked, sequence, Start::Restarts);
     let numbering =
         numbering::starting_at(sequence, &position, &sequence.definition, base).or_raise();
@@ -348,8 +363,7 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    check_told(&sequence).or_raise();
-    let locked = lock_position(&sequence, Start::Restarts);
+    let locked = lock_position(&sequence, restarted);
     let position = close(&locked, &sequence, Start::Restarts);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
@@ -360,18 +374,6 @@ fn hilo_setval(args: Args) -> i64 {
         memo::set_last(sequence.id, value);
     }
     value
-}
-
-/// A node of Citus that has not been told how the others number a sequence is told by its owner, not by whoever may set it.
-///
-/// # Errors
-/// `NotNumbered`
-fn check_told(sequence: &Sequence) -> Result<(), HiloError> {
-    let here = node::serves(sequence)?;
-    match positions::find(&catalog_oids()?, sequence.id, here.id)? {
-        Some(_) => Ok(()),
-        None => numbering::check_told(sequence, &here),
-    }
 }
 
 fn check_value(sequence: &Sequence, value: i64) {

@@ -1,21 +1,11 @@
 //! A node that is removed and added again has another group, and rows that are as old as its removal. It serves nothing
 //! until it is told how the others number a sequence by now.
 
-use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
+use hilo_tests::{Client, ClientExt, LONG, assert_unique, wait_until};
 
-use super::{FOLLOWS, NOTHING, found, join, server, summary, three};
-
-type Nodes = Vec<(Cluster, Client)>;
-
-/// Lets these servers be the nodes of a cluster, each as the group at its place.
-fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
-    for at in 0..groups.len() {
-        let (clusters, mut clients): (Vec<_>, Vec<_>) =
-            nodes.iter_mut().map(|(cluster, client)| (&*cluster, client)).unzip();
-        let all: Vec<_> = groups.iter().copied().zip(clusters).collect();
-        join(clients[at], groups[at], &all);
-    }
-}
+use super::{
+    FOLLOWS, NOTHING, Nodes, create, drawn, finish, found, join, join_as, renumber, server, summary,
+};
 
 /// As `citus_remove_node` of the last of three and `citus_add_node` leave it, with `meanwhile` on the two that stay.
 fn add_again(nodes: &mut Nodes, meanwhile: &str) {
@@ -24,37 +14,6 @@ fn add_again(nodes: &mut Nodes, meanwhile: &str) {
         client.run(meanwhile);
     }
     join_as(&mut nodes[..3], &[0, 1, 3]);
-}
-
-fn create(client: &mut Client) -> Vec<String> {
-    let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
-    let mut actions = client.all(sql);
-    actions.sort();
-    actions
-}
-
-/// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
-fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
-    for (_, client) in nodes.iter_mut() {
-        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
-        seen.extend(client.draw("s", 2_000));
-    }
-    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
-}
-
-fn finish(nodes: Nodes) {
-    nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
-}
-
-/// Three nodes that have all drawn.
-fn drawn(each: usize) -> (Nodes, Vec<i64>) {
-    let mut nodes = three();
-    nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
-    let mut seen = Vec::new();
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", each));
-    }
-    (nodes, seen)
 }
 
 /// Promise 1: the numbers that it would serve by its old rows are those of others, who renumbered the sequence while it was
@@ -133,19 +92,62 @@ fn it_has_served_beyond_their_base() {
     finish(nodes);
 }
 
-/// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered, as where a new coordinator
-/// has given groups again that it does not know of.
+/// Promise 1: what restarts or moves a sequence does not decide how the node begins. Only its owner does, who says with
+/// which value.
 #[test]
-fn nobody_knows_the_numbering() {
-    let (mut nodes, mut seen) = drawn(2_000);
-    join_as(&mut nodes, &[4, 2, 1]);
-    // Its old rows are those of group 1, which is now the third node.
-    nodes[1].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 2");
+fn nothing_but_its_owner_lets_it_begin() {
+    let (mut nodes, mut seen) = drawn(3_000);
+    for (_, client) in &mut nodes {
+        client.run(
+            "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
+             SELECT hilo_alter('s', owned_by => 't.id')",
+        );
+    }
+    add_again(&mut nodes, "SELECT hilo_alter('s', restart_with => 1000000)");
+    nodes[2].1.run("INSERT INTO t VALUES (3 * 1024 + 50)");
+    for change in [
+        "TRUNCATE t RESTART IDENTITY",
+        "SELECT hilo_setval('s', 1)",
+        "SELECT hilo_sync('s', 't', 'id')",
+    ] {
+        nodes[2].1.refusal(change).is("55000").says("not numbered for node 3");
+    }
+    nodes[2].1.refusal("SELECT hilo_advance('s', 10)").is("55000").says("shared by several nodes");
+    assert_eq!(create(&mut nodes[0].1), ["exists", "exists", "number"]);
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", 7_000));
+    }
+    assert_unique("s", &seen);
+    finish(nodes);
+}
+
+/// Promise 1: where its standby has taken its place, the old row may lack what it has served while it was alone.
+#[test]
+fn its_standby_comes_back() {
+    let (mut nodes, mut seen) = drawn(100);
+    join_as(&mut nodes[..2], &[0, 1]);
+    let standby = nodes[2].0.clone_by_base_backup();
+    nodes[2].0.wait_for_replay(&standby);
+    let mut lagging = standby.connect("postgres");
+    lagging.run("ALTER SYSTEM SET primary_conninfo = 'host=/nowhere'");
+    lagging.run("SELECT pg_reload_conf()");
+    let (primary, mut client) = nodes.pop().expect("the third");
+    wait_until("the standby has lost its primary", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM pg_stat_replication") == 0
+    });
+    seen.extend(client.draw("s", 9_000));
+    primary.kill9_postmaster();
+    standby.promote();
+    let client = standby.connect("postgres");
+    nodes.push((standby, client));
+    // Beyond what the standby knows of, and not beyond what was served.
+    add_again(&mut nodes, "SELECT hilo_alter('s', restart_with => 30000)");
     nodes[0]
         .1
         .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
         .is("55000")
-        .details("restart_with");
+        .details("node 2 has reserved up to");
+    nodes[2].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
     renumber(&mut nodes, &mut seen);
     assert_unique("s", &seen);
     finish(nodes);
@@ -185,6 +187,11 @@ fn it_is_told_in_a_transaction() {
     let mut other = cluster.connect("postgres");
     assert_eq!(apply(&mut client, ", dry_run => true"), number);
     client.refusal("SELECT hilo_nextval('s')").says("not numbered for node 3");
+    // Nobody else begins by what this server says of it.
+    let unknown = format!("SELECT hilo_apply('{}')", super::summary(&mut client));
+    client.run("BEGIN; SELECT hilo_drop('s')");
+    client.refusal(&unknown).is("55000").says("not known how").helps();
+    client.run("ROLLBACK");
     for end in ["ROLLBACK", "COMMIT"] {
         client.run("BEGIN");
         assert_eq!(apply(&mut client, ""), number);

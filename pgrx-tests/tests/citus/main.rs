@@ -5,11 +5,14 @@
 mod added_again;
 mod comparison;
 mod creation;
+mod groups_given_again;
 mod identity;
 mod prepared;
 
 use hilo_tests::extension::install_script;
 use hilo_tests::{Client, ClientExt, Cluster, SERVER};
+
+type Nodes = Vec<(Cluster, Client)>;
 
 /// As Citus does, a change of the group makes all processes forget what they know of its table.
 const STAND_IN: &str = r#"
@@ -76,7 +79,7 @@ fn join(client: &mut Client, group: i32, nodes: &[(i32, &Cluster)]) {
 const FOLLOWS: [(&str, &str); 2] = [("hilo.node_id", "citus"), ("hilo.node_count", "8")];
 
 /// A Citus of three, which follow their groups.
-fn three() -> Vec<(Cluster, Client)> {
+fn three() -> Nodes {
     let mut nodes: Vec<_> = (0..3).map(|_| server(&FOLLOWS)).collect();
     join_all(&mut nodes);
     nodes
@@ -84,12 +87,51 @@ fn three() -> Vec<(Cluster, Client)> {
 
 /// Lets all of these join, each as the group of its place.
 fn join_all(nodes: &mut [(Cluster, Client)]) {
-    for group in 0..nodes.len() {
+    let groups: Vec<i32> = (0..nodes.len() as i32).collect();
+    join_as(nodes, &groups);
+}
+
+/// Lets these servers be the nodes of a cluster, each as the group at its place.
+fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
+    for at in 0..groups.len() {
         let (clusters, mut clients): (Vec<_>, Vec<_>) =
             nodes.iter_mut().map(|(cluster, client)| (&*cluster, client)).unzip();
-        let all: Vec<_> = (0..).zip(clusters).collect();
-        join(clients[group], group as i32, &all);
+        let all: Vec<_> = groups.iter().copied().zip(clusters).collect();
+        join(clients[at], groups[at], &all);
     }
+}
+
+/// Three nodes that have all drawn.
+fn drawn(each: usize) -> (Nodes, Vec<i64>) {
+    let mut nodes = three();
+    nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
+    let mut seen = Vec::new();
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", each));
+    }
+    (nodes, seen)
+}
+
+/// What `hilo_create_on_all_nodes` does, in the order of the words.
+fn create(client: &mut Client) -> Vec<String> {
+    let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
+    let mut actions = client.all(sql);
+    actions.sort();
+    actions
+}
+
+/// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
+fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
+    for (_, client) in nodes.iter_mut() {
+        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
+        seen.extend(client.draw("s", 2_000));
+    }
+    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+}
+
+/// Ends all servers.
+fn finish(nodes: Nodes) {
+    nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
 
 /// How a node numbers its sequences, as `hilo_create_on_all_nodes` would tell it to others.

@@ -161,6 +161,11 @@ impl Wanted {
             Some(found) if self.is_met_by(&found)? => Ok(()),
             Some(_) => self.change(definer::lock_owned(name), done),
             None => {
+                // That server does not know it, so this one would begin as nobody did.
+                if self.is_of_server && self.numbering.is_none() {
+                    return Err(HiloError::Unnumbered(name.to_string()));
+                }
+                numbering::check_not_had(name, &node::Here::read()?, self.highest_node)?;
                 let (name, definition) = (name.clone(), self.definition.clone());
                 let created =
                     ddl::create(name, definition, None, self.numbering, Duplicate::Refuse);
@@ -179,7 +184,7 @@ impl Wanted {
     fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
         let old = before.sequence.clone();
         if let Some(numbering) = self.untold(&old)? {
-            number(&old, numbering, done)?;
+            self.number(&old, numbering, done)?;
         }
         let options = difference(&old.definition, &self.definition);
         if options.is_some() || self.owned_by != old.owned_by {
@@ -195,6 +200,28 @@ impl Wanted {
             add(done, "alter", &self.name, &Value::Object(changes))?;
         }
         self.settle(&old, done)
+    }
+
+    /// Lets this server begin with the numbering of other nodes. The sequence is locked, so the worker makes no first position
+    /// meanwhile.
+    fn number(
+        &self,
+        sequence: &Sequence,
+        given: Numbering,
+        done: &mut All,
+    ) -> Result<(), HiloError> {
+        let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
+        let Numbering { base, nodes, stripe, .. } = given;
+        let numbering = numbering::Numbering { base, nodes, stripe };
+        positions::insert(&numbering::given(&ids, sequence, &here, numbering, self.highest_node)?)?;
+        next_command();
+        invalidation::begin();
+        // After a rollback the server may be told again, and would serve what this transaction has drawn.
+        if let Some((_, version)) = positions::find_written(sequence.id, here.id)? {
+            uncommitted::wrote(version, Origin::Shared)?;
+        }
+        let detail = json!({"base": base, "nodes": nodes, "stripe": stripe});
+        add(done, "number", &sequence.name, &detail)
     }
 
     /// Makes the owner, the owning column and the privileges those that are wanted.
@@ -253,23 +280,6 @@ impl Wanted {
             false => Ok(()),
         }
     }
-}
-
-/// Lets this server begin with the numbering of other nodes. The sequence is locked, so the worker makes no first position
-/// meanwhile.
-fn number(sequence: &Sequence, given: Numbering, done: &mut All) -> Result<(), HiloError> {
-    let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
-    let Numbering { base, nodes, stripe, .. } = given;
-    let numbering = numbering::Numbering { base, nodes, stripe };
-    positions::insert(&numbering::given(&ids, sequence, &here, numbering)?)?;
-    next_command();
-    invalidation::begin();
-    // After a rollback the server may be told again, and would serve what this transaction has drawn.
-    if let Some((_, version)) = positions::find_written(sequence.id, here.id)? {
-        uncommitted::wrote(version, Origin::Shared)?;
-    }
-    let detail = json!({"base": base, "nodes": nodes, "stripe": stripe});
-    add(done, "number", &sequence.name, &detail)
 }
 
 /// Locks a sequence that this transaction has locked before, and may have changed since.

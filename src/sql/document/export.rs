@@ -51,7 +51,8 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     let id = node::known();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
         let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
-        Ok(Described { numbering, ..described(sequence) })
+        let highest_node = positions::highest_node(&catalog_oids()?, sequence.id)?;
+        Ok(Described { numbering, highest_node, ..described(sequence) })
     };
     let mut all = Vec::new();
     for sequence in sequences {

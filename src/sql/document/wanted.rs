@@ -35,18 +35,22 @@ pub struct Wanted {
     /// By grantee, and none of them without any.
     pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
     pub numbering: Option<Numbering>,
+    /// Of those that the document knows of.
+    pub highest_node: Option<i32>,
+    /// Whether the document is the summary of a server.
+    pub is_of_server: bool,
 }
 
 /// What a document wants, checked as far as that needs no look at the sequences that exist.
 pub fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
-        all.grow(resolved(described, format!("sequences[{at}]"))?)?;
+        all.grow(resolved(described, format!("sequences[{at}]"), document.node.is_some())?)?;
     }
     Ok(all)
 }
 
-fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
+fn resolved(described: &Described, path: String, is_of_server: bool) -> Result<Wanted, HiloError> {
     let at = |field: &str, error: HiloError| HiloError::At {
         path: format!("{path}{field}"),
         error: Box::new(error),
@@ -81,8 +85,18 @@ fn resolved(described: &Described, path: String) -> Result<Wanted, HiloError> {
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
     }
     let name = name.as_slice().into();
-    let numbering = described.numbering;
-    Ok(Wanted { path, name, definition, owned_by, owner, privileges, numbering })
+    let Described { numbering, highest_node, .. } = *described;
+    Ok(Wanted {
+        path,
+        name,
+        definition,
+        owned_by,
+        owner,
+        privileges,
+        numbering,
+        highest_node,
+        is_of_server,
+    })
 }
 
 impl Wanted {
