@@ -1,7 +1,8 @@
 //! Who this server is among those that share sequences: the setting `hilo.node_id` says it, or Citus does.
 //!
 //! Citus gives every node a group, in a table that its coordinator changes when a node joins or leaves. As long as the
-//! coordinator counts on, no other node has had that group; `numbering::check_not_had` guards where it does not. The group is read anew by whoever creates, renumbers or reserves, in that transaction. A node that has
+//! coordinator counts on, no other node has had that group; `numbering::check_not_had` guards where it does not. The
+//! group is read anew by whoever creates, renumbers or reserves, in that transaction. A node that has
 //! left has an empty list of nodes: until it joins again, nobody knows who it is.
 
 use pgrx::pg_sys;
