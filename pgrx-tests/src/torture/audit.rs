@@ -335,7 +335,18 @@ impl Audit<'_> {
             if reason == "discarded" && !self.promoted {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
             }
-            self.none(life, twice, "is in two gaps");
+            if let Some(at) = twice {
+                let has = |(first, count, _): &&&(i64, i64, String)| {
+                    life.place(*first).is_some_and(|place| {
+                        self.catalog
+                            .steps_from(place, *count)
+                            .into_iter()
+                            .any(|(a, b)| (a..b).contains(&at))
+                    })
+                };
+                let both: Vec<_> = gaps.iter().filter(has).collect();
+                self.none(life, twice, &format!("is in two gaps: {both:?}"));
+            }
             here.remove(&closed);
             add(&self.ledger.figures.gaps, u64::from(here.lowest().is_some()));
             here.remove(seen);
