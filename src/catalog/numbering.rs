@@ -117,8 +117,7 @@ pub fn given(
     highest: Option<i32>,
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(ids, sequence.id)?;
-    let highest = highest.max(known.iter().map(|position| position.node).max());
-    check_not_had(&sequence.name, here, highest)?;
+    check_not_had(&sequence.name, here, highest.max(positions::highest_node(&known)))?;
     let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }

@@ -4,7 +4,8 @@
 use hilo_tests::{Client, ClientExt, LONG, assert_unique, wait_until};
 
 use super::{
-    FOLLOWS, NOTHING, Nodes, create, drawn, finish, found, join, join_as, renumber, server, summary,
+    FOLLOWS, NOTHING, Nodes, all_serve, create, drawn, finish, found, join, join_as, renumber,
+    server, summary,
 };
 
 /// As `citus_remove_node` of the last of three and `citus_add_node` leave it, with `meanwhile` on the two that stay.
@@ -56,18 +57,13 @@ fn it_serves_nothing_by_its_old_numbering() {
 /// joins at the same time, nor again.
 #[test]
 fn another_node_joins_before_it_has_drawn() {
-    let (mut nodes, mut seen) = drawn(1_500);
+    let (mut nodes, seen) = drawn(1_500);
     add_again(&mut nodes, "SELECT 1");
     nodes.push(server(&FOLLOWS));
     join_as(&mut nodes, &[0, 1, 3, 4]);
     assert_eq!(create(&mut nodes[0].1), ["create", "exists", "exists", "number"]);
     assert_eq!(create(&mut nodes[3].1), ["exists"; 4]);
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", 3_000));
-        assert_eq!(found(client), NOTHING);
-    }
-    assert_unique("s", &seen);
-    finish(nodes);
+    all_serve(nodes, seen);
 }
 
 /// Promise 1: it gets no numbering whose numbers it has served, or leased out, while it was alone.

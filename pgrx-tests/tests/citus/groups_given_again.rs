@@ -4,8 +4,8 @@
 use hilo_tests::{Client, ClientExt, assert_unique};
 
 use super::{
-    FOLLOWS, NOTHING, Nodes, create, drawn, finish, found, join_all, join_as, renumber, server,
-    summary, three,
+    FOLLOWS, Nodes, all_serve, create, drawn, finish, join_all, join_as, renumber, server, summary,
+    three,
 };
 
 const CREATE: &str = "SELECT * FROM hilo_create_on_all_nodes('s')";
@@ -62,12 +62,7 @@ fn two_nodes_change_places() {
     nodes.push(server(&FOLLOWS));
     join_as(&mut nodes, &[0, 2, 1, 3]);
     assert_eq!(create(&mut nodes[0].1), ["create", "exists", "exists", "exists"]);
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", 3_000));
-        assert_eq!(found(client), NOTHING);
-    }
-    assert_unique("s", &seen);
-    finish(nodes);
+    all_serve(nodes, seen);
 }
 
 /// Promise 1: the first worker takes the place of the coordinator, which is lost; it has no row that says what that served.
@@ -93,7 +88,7 @@ fn a_worker_becomes_the_coordinator() {
 /// Promise 1: a new server has no rows, and gets the group of one that is lost.
 #[test]
 fn a_new_server_gets_the_group_of_one_that_is_lost() {
-    let (mut nodes, mut seen) = drawn(2_000);
+    let (mut nodes, seen) = drawn(2_000);
     let (lost, _) = std::mem::replace(&mut nodes[1], server(&FOLLOWS));
     lost.finish();
     join_all(&mut nodes);
@@ -105,12 +100,7 @@ fn a_new_server_gets_the_group_of_one_that_is_lost() {
         nodes[at].1.run("SELECT hilo_alter('s', restart_with => 10000000)");
     }
     assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", 3_000));
-        assert_eq!(found(client), NOTHING);
-    }
-    assert_unique("s", &seen);
-    finish(nodes);
+    all_serve(nodes, seen);
 }
 
 /// Lets `client`'s server refuse every change, or no longer.
@@ -144,10 +134,5 @@ fn a_call_that_failed_half_way_is_repeated() {
     }
     read_only(&mut nodes[1].1, false);
     assert_eq!(create(&mut nodes[0].1), ["exists", "number", "number"]);
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", 3_000));
-        assert_eq!(found(client), NOTHING);
-    }
-    assert_unique("s", &seen);
-    finish(nodes);
+    all_serve(nodes, seen);
 }

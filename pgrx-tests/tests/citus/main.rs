@@ -10,7 +10,7 @@ mod identity;
 mod prepared;
 
 use hilo_tests::extension::install_script;
-use hilo_tests::{Client, ClientExt, Cluster, SERVER};
+use hilo_tests::{Client, ClientExt, Cluster, SERVER, assert_unique};
 
 type Nodes = Vec<(Cluster, Client)>;
 
@@ -127,6 +127,16 @@ fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
         seen.extend(client.draw("s", 2_000));
     }
     assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
+}
+
+/// Every node serves what nobody has seen, and finds nothing wrong. Ends all servers.
+fn all_serve(mut nodes: Nodes, mut seen: Vec<i64>) {
+    for (_, client) in &mut nodes {
+        seen.extend(client.draw("s", 3_000));
+        assert_eq!(found(client), NOTHING);
+    }
+    assert_unique("s", &seen);
+    finish(nodes);
 }
 
 /// Ends all servers.
