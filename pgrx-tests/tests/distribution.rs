@@ -6,7 +6,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
+use hilo_tests::{ClientExt, Cluster};
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -195,11 +198,8 @@ fn the_image_takes_the_package() {
     assert!(data.starts_with(place) && data.contains(&chosen), "{data} is not in {place}");
 }
 
-/// `make uninstall` removes what `make install` has put there, and nothing else. Root without Rust installs what has been
-/// built.
-#[test]
-fn what_is_installed_can_be_uninstalled() {
-    let here = Directory::new();
+/// Makes what the scripts take for the server of an installation, and returns its pg_config.
+fn installation(here: &Directory) -> PathBuf {
     let place = here.0.display();
     let asked = format!(
         "#!/bin/sh\ncase $1 in\n--version) echo PostgreSQL 15.1 ;;\n--pkglibdir) echo {place}/lib ;;\n\
@@ -211,18 +211,30 @@ fn what_is_installed_can_be_uninstalled() {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("cannot permit it");
     }
     here.write("postgres.h", "");
+    fs::create_dir(here.0.join("lib")).expect("cannot create a directory");
+    pg_config
+}
+
+/// Runs a script for an installation, with the tools of the system and no Rust.
+fn without_rust(name: &str, here: &Directory, pg_config: &Path) -> Output {
+    let (target, path) = (here.0.join("target"), Path::new("/usr/bin:/bin"));
+    script(name, &target, &[("PG_CONFIG", pg_config), ("PATH", path), ("HOME", &here.0)])
+}
+
+/// `make uninstall` removes what `make install` has put there, and nothing else. Root without Rust installs what has been
+/// built.
+#[test]
+fn what_is_installed_can_be_uninstalled() {
+    let here = Directory::new();
+    let place = here.0.display();
+    let pg_config = installation(&here);
     let others = [
         "lib/hilo_other.so",
         "share/extension/hilo_other.control",
         "share/extension/hilo_other--1.sql",
     ];
     others.iter().for_each(|path| drop(here.write(path, "")));
-    // The tools of the system, and no Rust.
-    let path = Path::new("/usr/bin:/bin");
-    let target = here.0.join("target");
-    let run = |name: &str| {
-        script(name, &target, &[("PG_CONFIG", &pg_config), ("PATH", path), ("HOME", &here.0)])
-    };
+    let run = |name: &str| without_rust(name, &here, &pg_config);
     let unbuilt = run("install");
     assert!(!unbuilt.status.success());
     assert!(String::from_utf8_lossy(&unbuilt.stderr).contains("hilo is not built"), "{unbuilt:?}");
@@ -242,4 +254,39 @@ fn what_is_installed_can_be_uninstalled() {
     let again = run("uninstall");
     assert!(!again.status.success());
     assert!(String::from_utf8_lossy(&again.stderr).contains("hilo is not installed"), "{again:?}");
+}
+
+/// A session that loads the library while `make install` replaces it has the old one or the new one, whole.
+#[test]
+fn an_installation_beside_a_running_server_harms_no_session() {
+    let here = Directory::new();
+    fs::set_permissions(&here.0, fs::Permissions::from_mode(0o755)).expect("cannot permit it");
+    let place = here.0.display();
+    let pg_config = installation(&here);
+    let cluster = Cluster::builder().preload(false).start();
+    let built = here.write(&format!("target/package-pg15{place}/lib/hilo.so"), "");
+    let libraries: String =
+        cluster.connect("postgres").one("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'");
+    fs::copy(Path::new(&libraries).join("hilo.so"), &built).expect("cannot copy it");
+    let install = || succeeds(&without_rust("install", &here, &pg_config));
+    install();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut loaded = 0;
+                    while !done.load(Relaxed) {
+                        cluster.connect("postgres").run(&format!("LOAD '{place}/lib/hilo.so'"));
+                        loaded += 1;
+                    }
+                    loaded
+                })
+            })
+            .collect();
+        (0..20).for_each(|_| drop(install()));
+        done.store(true, Relaxed);
+        assert!(sessions.into_iter().all(|session| session.join().expect("it loads it") > 0));
+    });
+    cluster.finish();
 }

@@ -1,5 +1,8 @@
 //! What clean stops keep.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
 
 /// Two fast restarts in the middle of the load of `concurrency.rs` change nothing about it: no
@@ -55,4 +58,32 @@ fn definitions_and_positions_survive() {
     let mut client = cluster.connect("postgres");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('unused')"), 40);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('set')"), 501);
+}
+
+/// A fast stop ends a replication connection after hilo's worker. SQL over such a connection draws too, and loses nothing.
+#[test]
+fn a_walsender_that_has_drawn_loses_nothing() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("SELECT hilo_create('s')");
+    let mut walsender = cluster
+        .tool("psql", "postgres")
+        .args(["-X", "-q", "-A", "-t", "-d", "dbname=postgres replication=database"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cannot run psql");
+    let mut input = walsender.stdin.take().expect("it has an input");
+    writeln!(input, "SELECT hilo_nextval('s') FROM generate_series(1, 20);").expect("it reads");
+    let output = BufReader::new(walsender.stdout.take().expect("it has an output"));
+    let drawn: Vec<i64> =
+        output.lines().take(20).map(|line| line.unwrap().parse().unwrap()).collect();
+    assert_eq!(drawn, Vec::from_iter(1..=20));
+    cluster.stop(Mode::Fast);
+    drop(input);
+    walsender.wait().expect("it ends");
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.draw("s", 1), [21]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
 }

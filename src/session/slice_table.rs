@@ -27,7 +27,7 @@ static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
 /// Registers this backend among the sessions of its database. The worker stays for them. When the server
 /// stops, the worker waits until each session has returned what it holds, and has rolled back what keeps a
-/// row locked.
+/// row locked. A walsender stays outside: Postgres ends it after all workers, so nobody could wait for it.
 pub fn register_session(shared: &'static Shared) {
     let mut table = TABLE.borrow_mut();
     if table.is_some() {
@@ -39,12 +39,20 @@ pub fn register_session(shared: &'static Shared) {
     // SAFETY: both statics are set in a connected backend.
     unsafe {
         backend.pid.store(pg_sys::MyProcPid, Relaxed);
-        backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
+        if !is_walsender() {
+            backend.database.store(pg_sys::MyDatabaseId.to_u32(), Release);
+        }
     }
 }
 
+/// Whether this backend serves a replication connection, over which SQL can be run too.
+fn is_walsender() -> bool {
+    // SAFETY: a static that is set when the process starts.
+    unsafe { pg_sys::am_walsender }
+}
+
 /// Takes this backend out of the sessions again, after its slices were returned. Returns the database that it
-/// was in.
+/// was counted in.
 pub fn leave_session(shared: &'static Shared) -> Option<u32> {
     let table = TABLE.borrow_mut().take()?;
     let backend = &shared.backends[my_number()];
@@ -52,7 +60,7 @@ pub fn leave_session(shared: &'static Shared) -> Option<u32> {
     let used = table.slices.iter().rposition(|slice| !slice.is_free()).map_or(0, |last| last + 1);
     backend.used.store(used as u32, Release);
     backend.pid.store(0, Relaxed);
-    Some(backend.database.swap(0, AcqRel))
+    Some(backend.database.swap(0, AcqRel)).filter(|database| *database != 0)
 }
 
 /// Whether this entry draws from the pool so often that a slice pays.
@@ -75,10 +83,14 @@ pub fn has_slice(entry: &Entry) -> bool {
     !std::ptr::eq(entry.slice.get(), Slice::empty())
 }
 
-/// The entry's slice, or a new one for it; `None` while busier sequences hold all slices.
+/// The entry's slice, or a new one for it; `None` while busier sequences hold all slices. A walsender draws single values: it
+/// could return nothing when the server stops.
 pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
     if has_slice(entry) {
         return Some(entry.slice.get());
+    }
+    if is_walsender() {
+        return None;
     }
     let at = free_place()?;
     let index_space = entry.index_space()?;
