@@ -77,6 +77,8 @@ pub enum HiloError {
     NoCreate { schema: String, user: String },
     #[error("reached {} value of hilo sequence \"{name}\" ({bound})", if *.falling { "minimum" } else { "maximum" })]
     Exhausted { name: String, bound: i64, falling: bool },
+    #[error("cannot serve hilo sequences in single-user mode")]
+    SingleUser,
     #[error("cannot execute {0}() during recovery")]
     Recovery(&'static str),
     #[error("cannot execute {0} during a parallel operation")]
@@ -344,7 +346,8 @@ impl HiloError {
     fn code(&self) -> Code {
         match self {
             Self::OutOfMemory => Code::ERRCODE_OUT_OF_MEMORY,
-            Self::NotPreloaded
+            Self::SingleUser
+            | Self::NotPreloaded
             | Self::OtherMemory { .. }
             | Self::NotInAllSessions { .. }
             | Self::NotInstalled
@@ -452,6 +455,7 @@ impl HiloError {
             Self::Cycles(_) => Some("Every value is served again in a later cycle, so none is missing permanently.".into()),
             Self::NotInAllSessions { except: Some(whose) } => Some(format!("{}. {WITHOUT_HILO}", left_out(whose))),
             Self::NotInAllSessions { except: None } => Some(WITHOUT_HILO.into()),
+            Self::SingleUser => Some("A background worker reserves the numbers, and this mode has none.".into()),
             Self::NotPreloaded => Some("The shared memory of hilo can be set up only at server start.".into()),
             Self::GaplessHi(_) => Some("Which of a block's values are used is up to the caller, so the others would be missing.".into()),
             Self::GaplessNodes { .. } => Some("Each node would serve values of its own, and no node knows which of them are committed on the others.".into()),
@@ -561,6 +565,7 @@ impl HiloError {
             Self::Document(_) => "Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.".into(),
             Self::PruneHasDependents(_) => "Add these sequences to the document, change the defaults, or drop the sequences with hilo_drop(name, cascade => true).".into(),
             Self::NotInAllSessions { except } => format!("{}, and connect again, in all sessions.", load_in_sessions(except.as_deref())),
+            Self::SingleUser => "Start the server as usual.".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),

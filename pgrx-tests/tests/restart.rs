@@ -87,3 +87,35 @@ fn a_walsender_that_has_drawn_loses_nothing() {
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
     cluster.finish();
 }
+
+/// Single-user mode has no worker: it says so at once, and what needs none works there.
+#[test]
+fn single_user_mode_serves_only_what_needs_no_worker() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("SELECT hilo_create('s'), hilo_create('g', gapless => true)");
+    cluster.stop(Mode::Fast);
+    let mut alone = cluster
+        .tool("postgres", "postgres")
+        .args(["--single", "-D"])
+        .arg(cluster.data_directory())
+        .arg("postgres")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("cannot run postgres");
+    let mut input = alone.stdin.take().expect("it has an input");
+    for sql in ["SELECT hilo_nextval('s')", "SELECT 'drew ' || hilo_nextval('g')"] {
+        writeln!(input, "{sql}").expect("it reads");
+    }
+    drop(input);
+    let output = alone.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("cannot serve hilo sequences in single-user mode"), "{said}");
+    assert!(said.contains("drew 1"), "{said}");
+    cluster.start();
+    assert_eq!(cluster.connect("postgres").draw("s", 1), [1]);
+    assert_eq!(cluster.connect("postgres").draw("g", 1), [2]);
+    cluster.finish();
+}

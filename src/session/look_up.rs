@@ -220,6 +220,7 @@ fn attach(
     sequence: &Sequence,
     node: i32,
 ) -> Result<Option<Attached>, HiloError> {
+    shared::refuse_single_user()?;
     let shared = shared::get()?;
     slice_table::register_session(shared);
     wait::ensure_worker(shared);

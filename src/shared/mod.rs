@@ -171,6 +171,15 @@ fn first_use() -> Result<&'static Shared, HiloError> {
     }
 }
 
+/// Refuses what needs a worker in a process that can have none beside it.
+///
+/// # Errors
+/// `SingleUser`
+pub fn refuse_single_user() -> Result<(), HiloError> {
+    // SAFETY: a static that is set when the process starts.
+    if unsafe { pg_sys::IsUnderPostmaster } { Ok(()) } else { Err(HiloError::SingleUser) }
+}
+
 /// The memory, for a process that has not used it yet.
 ///
 /// # Errors
@@ -181,6 +190,7 @@ pub fn attach() -> Result<&'static Shared, HiloError> {
 
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 fn make_or_find() -> Result<&'static Shared, HiloError> {
+    refuse_single_user()?;
     if is_alone() { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
 }
 
