@@ -86,7 +86,10 @@ fn attach_to(plan: &Plan) -> Shared {
     let (layout, attempt) = unsafe { (*plan.layout.get(), *plan.attempts.get()) };
     LAYOUT.set(Some(layout));
     let name = CString::new(format!("hilo {attempt}")).expect("there is no zero byte in it");
-    let memory = segment(&name, layout.size(), fill);
+    let memory = {
+        let _held = QuitHeld::new();
+        segment(&name, layout.size(), fill)
+    };
     plan.made.store(1, Release);
     if !made {
         // SAFETY: it was taken above.
@@ -94,6 +97,43 @@ fn attach_to(plan: &Plan) -> Shared {
     }
     // SAFETY: all processes ask for a segment of the same size, and the registry keeps it mapped.
     unsafe { layout.shared(memory) }
+}
+
+/// Holds SIGQUIT off, which the postmaster sends to all processes when one has crashed. Core lists a segment only once all
+/// its pages are there: a process that ends before that leaves them in the file system, where nobody finds them.
+struct QuitHeld {
+    allowed: libc::sigset_t,
+    blocked: libc::sigset_t,
+}
+
+unsafe extern "C" {
+    /// Core's: the signals that it blocks itself while it gets the pages, which are all but SIGQUIT.
+    static mut BlockSig: libc::sigset_t;
+}
+
+impl QuitHeld {
+    fn new() -> QuitHeld {
+        // SAFETY: sets of signals are plain data, and this process has one thread.
+        unsafe {
+            let mut held = QuitHeld { allowed: std::mem::zeroed(), blocked: BlockSig };
+            let mut quit = std::mem::zeroed();
+            libc::sigemptyset(&mut quit);
+            libc::sigaddset(&mut quit, libc::SIGQUIT);
+            libc::sigprocmask(libc::SIG_BLOCK, &quit, &mut held.allowed);
+            libc::sigaddset(&raw mut BlockSig, libc::SIGQUIT);
+            held
+        }
+    }
+}
+
+impl Drop for QuitHeld {
+    fn drop(&mut self) {
+        // SAFETY: as above. A signal that has come meanwhile is handled now.
+        unsafe {
+            BlockSig = self.blocked;
+            libc::sigprocmask(libc::SIG_SETMASK, &self.allowed, std::ptr::null_mut());
+        }
+    }
 }
 
 /// Core's number of it, the same in all versions; pgrx has no name for it.

@@ -1,15 +1,14 @@
 //! From PostgreSQL 17 on, hilo needs no restart of the server: its memory comes with the first call, or with the sessions
 //! that load the library when they begin. What only a library in all sessions can do is refused until it is.
 
+mod memory;
 mod versions;
 mod who_loads;
 
 use std::fs;
-use std::path::Path;
 
 use hilo_tests::{
-    Builder, Client, ClientExt, Cluster, LONG, Load, Mode, SERVER, Source, assert_unique,
-    wait_until,
+    Builder, Client, ClientExt, Cluster, LONG, Load, Mode, Source, assert_unique, wait_until,
 };
 
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
@@ -287,39 +286,4 @@ fn what_replication_changes_reaches_memory() {
     here.refusal("SELECT hilo_nextval('renamed')").is("42704");
     subscriber.finish();
     publisher.finish();
-}
-
-/// Where there is no room for the memory, a smaller one is made as soon as the settings say so.
-#[test]
-fn less_memory_is_enough_after_there_was_no_room() {
-    let Some(cluster) = unprepared_with_room_for(20_000_000) else { return };
-    let mut client = cluster.connect("postgres");
-    client.run("CREATE EXTENSION hilo");
-    for _ in 0..2 {
-        client.refusal("SELECT hilo_create('s')").is("53200").says("shared memory segment");
-    }
-    cluster.configure("hilo.max_sequences", "1000");
-    cluster.reload();
-    let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s')");
-    assert_eq!(client.draw("s", 3), [1, 2, 3]);
-    assert_eq!(
-        cluster.connect("postgres").one::<i64>("SELECT count(*) FROM hilo_stat_sequences"),
-        1
-    );
-    cluster.finish();
-}
-
-/// A server without the extension, whose processes cannot make a larger file, nor a larger segment, than this.
-fn unprepared_with_room_for(bytes: u64) -> Option<Cluster> {
-    let cluster = Cluster::builder().preload(false).start();
-    if cluster.version() < 17 {
-        cluster.finish();
-        return None;
-    }
-    // Who runs the server may lower its limits.
-    let mut limit = SERVER.command_at(Path::new("/usr/bin/prlimit"));
-    limit.args(["--pid", &cluster.postmaster_pid().to_string(), &format!("--fsize={bytes}")]);
-    assert!(limit.status().expect("cannot run prlimit").success());
-    Some(cluster)
 }
