@@ -76,7 +76,7 @@ fn locked() -> Result<Missing, HiloError> {
             privileges::may_create()?;
         }
         for table in &more {
-            lock::tables(pg_sys::Oid::from_u32(*table));
+            lock::against_writers(pg_sys::Oid::from_u32(*table));
         }
         // What was found before a wait may not be all.
         match (more.is_empty(), others_wait) {
