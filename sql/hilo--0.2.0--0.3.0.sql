@@ -410,8 +410,8 @@ COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new hilo sequence, and '
     'returns its name; null: the name of the old sequence. The new one continues beyond the old one and beyond '
     'the values of the column, with the same type, bounds, increment, start value and privileges. Drops the old '
-    'sequence if nothing else uses it. Locks the table in SHARE ROW EXCLUSIVE mode: writers wait, readers do '
-    'not. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
+    'sequence if nothing else uses it. Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts '
+    'of less than half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
     'for a column that is not smallint, integer, bigint or numeric, 55000 if the column has no sequence, uses '
     'hilo already, or shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
     'lock_timeout.';
@@ -823,9 +823,9 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
     'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
     'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
-    'writing to the tables until the transaction ends. Leaves out, with a NOTICE, sequences of tables that the '
-    'caller does not own, or that several roles own. Errors: 42501 without CREATE on the schema of '
-    'the extension, 55P03 after lock_timeout.';
+    'writing to the tables until the transaction ends. Leaves out sequences of tables that the caller does '
+    'not own, or that several roles own: with a WARNING if a table of the caller names it, else with a NOTICE. '
+    'Errors: 42501 without CREATE on the schema of the extension, 55P03 after lock_timeout.';
 
 -- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
 -- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared

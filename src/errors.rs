@@ -99,6 +99,8 @@ pub enum HiloError {
     Name(#[from] NameError),
     #[error("{0}")]
     Argument(String, &'static str),
+    #[error("could not lock table {0} within lock_timeout")]
+    InUse(String),
     #[error("timed out waiting for a block of hilo sequence \"{name}\"")]
     Timeout { name: String, cause: Cause },
     #[error("could not reserve a block of hilo sequence \"{name}\": {message}")]
@@ -393,7 +395,7 @@ impl HiloError {
             }
             Self::Timeout { cause: Cause::Fault { sqlstate, .. }, .. }
             | Self::Fault { sqlstate, .. } => Code::from(*sqlstate),
-            Self::Timeout { .. } => Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            Self::Timeout { .. } | Self::InUse(_) => Code::ERRCODE_LOCK_NOT_AVAILABLE,
             Self::DirectoryFull(_) => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             Self::Prepare | Self::NeedsCitus | Self::Cycles(_) => {
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED
@@ -598,6 +600,7 @@ impl HiloError {
             Self::NoCurrval(_) => "Call hilo_nextval first.".into(),
             Self::NoLastval => "Call hilo_nextval first.".into(),
             Self::Argument(_, hint) => (*hint).into(),
+            Self::InUse(_) => "See in pg_locks who uses the table, and call again when they have ended, or raise lock_timeout.".into(),
             Self::Timeout { cause: Cause::NoWorker, .. } => "Raise max_worker_processes.".into(),
             Self::Timeout { cause: Cause::Slow, .. } => "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With synchronous replication, a reservation waits for the standby.".into(),
             Self::NodeUnset(_) | Self::Fault { kind: FaultKind::NodeUnset, .. } => SET_NODE_ID.into(),

@@ -151,7 +151,7 @@ unsafe extern "C-unwind" fn paths(
             prev(root, relation, index, entry);
         }
         if memoize::concerns(relation) {
-            memoize::keep_out(relation, entry);
+            memoize::keep_out(root, relation, entry);
         }
     }
 }

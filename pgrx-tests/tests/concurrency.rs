@@ -1,6 +1,9 @@
 //! Values are unique, rise within a session, and are ordered on demand.
 
-use hilo_tests::{ClientExt, Cluster, Load, Source};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use hilo_tests::{ClientExt, Cluster, Load, Source, assert_unique};
 
 /// No value is ever returned twice, whatever is rolled back; each session sees its values rise, or
 /// fall where the increment is negative; an ordered sequence keeps the order of all the calls on
@@ -48,4 +51,68 @@ fn more_sequences_than_slices_serve_every_value_once() {
         );
     }
     assert_eq!(client.one::<i64>("SELECT count(*) FROM seen"), 3_000);
+}
+
+/// hilo's tables are rewritten, one after the other and again and again, beside calls of all kinds:
+/// each call succeeds, and no value comes twice.
+#[test]
+fn rewriting_hilos_tables_disturbs_no_call() {
+    const ROUNDS: usize = 12;
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('a', block_size => 20), hilo_create('g', gapless => true), hilo_create('l')");
+    let tables: Vec<String> = client.all(
+        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r' ORDER BY 1",
+    );
+    let done = AtomicBool::new(false);
+    let calls = [
+        "SELECT hilo_nextval('a') FROM generate_series(1, 30)",
+        "SELECT hilo_nextval('g')",
+        "SELECT first FROM hilo_nextrange('l', 7)",
+        "SELECT first FROM hilo_lease('l', 5)",
+    ];
+    let values: Vec<(usize, Vec<i64>)> = thread::scope(|scope| {
+        let (cluster, done) = (&cluster, &done);
+        let draw = |which: usize| {
+            let mut client = cluster.connect("postgres");
+            let mut seen = Vec::new();
+            while !done.load(Relaxed) {
+                seen.extend(client.all::<i64>(calls[which]));
+            }
+            (which, seen)
+        };
+        let drawers: Vec<_> =
+            (0..2 * calls.len()).map(|at| scope.spawn(move || draw(at % calls.len()))).collect();
+        let definer = scope.spawn(move || {
+            let mut client = cluster.connect("postgres");
+            while !done.load(Relaxed) {
+                client.run("SELECT hilo_create('d'); SELECT hilo_setval('d', 7); SELECT hilo_grant('d', 'PUBLIC', 'USAGE')");
+                client.run("SELECT hilo_nextval('d'); SELECT hilo_alter('d', increment => 2); SELECT * FROM hilo_check(); SELECT hilo_drop('d')");
+            }
+        });
+        for round in 0..ROUNDS {
+            for table in &tables {
+                client.run(&format!("VACUUM FULL {table}"));
+                if round % 2 == 0 {
+                    let index: String = client.one(&format!(
+                        "SELECT min(indexrelid::regclass::text) FROM pg_index WHERE indrelid = '{table}'::regclass AND indpred IS NULL"
+                    ));
+                    client.run(&format!(
+                        "CLUSTER {table} USING {}",
+                        index.trim_start_matches("hilo.")
+                    ));
+                }
+            }
+        }
+        done.store(true, Relaxed);
+        definer.join().expect("no definition fails");
+        drawers.into_iter().map(|drawer| drawer.join().expect("no call fails")).collect()
+    });
+    for (which, call) in calls.iter().enumerate() {
+        let of_this = |(at, seen): &(usize, Vec<i64>)| (*at == which).then(|| seen.clone());
+        let seen: Vec<i64> = values.iter().filter_map(of_this).flatten().collect();
+        assert!(seen.len() > 10, "{call}: {}", seen.len());
+        assert_unique(call, &seen);
+    }
+    cluster.finish();
 }

@@ -28,7 +28,8 @@ fn with_messages(cluster: &Cluster, role: &str) -> (Client, Arc<Mutex<Vec<String
     config.host_path(cluster.socket_directory()).user(role).dbname("postgres");
     config.notice_callback(move |notice| {
         let detail = notice.detail().unwrap_or_default();
-        kept.lock().unwrap().push(format!("{} {detail}", notice.message()));
+        let (severity, message) = (notice.severity(), notice.message());
+        kept.lock().unwrap().push(format!("{severity}: {message} {detail}"));
     });
     (config.connect(NoTls).expect("it connects"), messages)
 }
@@ -219,12 +220,19 @@ fn a_role_creates_those_of_its_own_tables() {
     writer.run("COMMIT");
     let messages = std::mem::take(&mut *messages.lock().unwrap());
     assert_eq!(messages.len(), 2, "{messages:?}");
-    assert!(messages[0].contains("\"both\"") && messages[0].contains("public.hers2.id"));
-    assert!(messages[1].contains("\"hers\"") && messages[1].contains("public.hers.id"));
+    // What a table of its own lacks is a warning.
+    assert!(messages[0].starts_with("WARNING") && messages[0].contains("\"both\""), "{messages:?}");
+    assert!(messages[0].contains("public.hers2.id uses it, whose table belongs to another role"));
+    assert!(messages[1].starts_with("NOTICE") && messages[1].contains("\"hers\""), "{messages:?}");
+    assert!(messages[1].contains("public.hers.id"));
     let mut anna = cluster.connect_as("anna", "postgres");
     anna.refusal("SELECT hilo_create_missing()").is("42501").says("schema public");
     // A superuser creates it for the tables' owner, if that is one role.
-    assert_eq!(create_missing(&mut admin), ["hers hers id 6"]);
+    let (mut superuser, messages) = with_messages(&cluster, "postgres");
+    assert_eq!(create_missing(&mut superuser), ["hers hers id 6"]);
+    let messages = std::mem::take(&mut *messages.lock().unwrap());
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].starts_with("WARNING") && messages[0].contains("other roles' tables"));
     let owners: Vec<String> =
         admin.all("SELECT name || ' ' || owner FROM hilo_sequences ORDER BY 1");
     assert_eq!(owners, ["hers anna", "his bert"]);

@@ -229,3 +229,80 @@ fn statements_within_statements() {
     client.run("INSERT INTO orders DEFAULT VALUES; INSERT INTO copy DEFAULT VALUES");
     cluster.finish();
 }
+
+/// Statements about tables, roles and other objects that have nothing to do with hilo, in the order
+/// in which they can run.
+const OF_OTHERS: &str = "
+    CREATE TABLE a (id serial PRIMARY KEY, x int)
+    CREATE TABLE b (id bigint GENERATED ALWAYS AS IDENTITY, x int REFERENCES a)
+    CREATE TABLE c (LIKE a INCLUDING ALL)
+    CREATE TABLE d AS SELECT * FROM a
+    CREATE TABLE p (id serial, x int) PARTITION BY RANGE (x)
+    CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)
+    CREATE UNLOGGED TABLE u (x int)
+    CREATE TEMP TABLE t (x int)
+    CREATE SEQUENCE s OWNED BY d.x
+    CREATE VIEW v AS SELECT * FROM a
+    CREATE MATERIALIZED VIEW m AS SELECT * FROM a
+    CREATE INDEX i ON a (x)
+    CREATE SCHEMA o CREATE TABLE a (id serial)
+    CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'
+    CREATE ROLE clerk
+    CREATE ROLE other
+    INSERT INTO a (x) VALUES (1)
+    GRANT ALL ON a, b TO clerk
+    COMMENT ON TABLE a IS 'x'
+    ALTER TABLE d ADD COLUMN y int DEFAULT 1
+    ALTER TABLE d ALTER x TYPE bigint
+    ALTER TABLE d DROP COLUMN y
+    ALTER TABLE c ALTER id DROP DEFAULT
+    ALTER TABLE c RENAME TO e
+    ALTER TABLE e SET SCHEMA o
+    ALTER TABLE d OWNER TO clerk
+    ALTER TABLE u SET LOGGED
+    ALTER TABLE p DETACH PARTITION p1
+    REFRESH MATERIALIZED VIEW m
+    CLUSTER a USING i
+    REINDEX TABLE a
+    TRUNCATE d
+    TRUNCATE a RESTART IDENTITY CASCADE
+    REASSIGN OWNED BY clerk TO CURRENT_USER
+    DROP OWNED BY clerk
+    DROP ROLE clerk, other
+    DROP INDEX i
+    DROP MATERIALIZED VIEW m
+    DROP VIEW v
+    DROP FUNCTION f
+    ALTER TABLE d DROP COLUMN x
+    DROP TABLE b, d, p, p1, u, t
+    DROP SCHEMA o CASCADE
+    DROP TABLE a CASCADE";
+
+/// Whoever creates, alters, rewrites or drops what is nobody's of hilo's ends with no lock on any
+/// of hilo's tables, and waits for nobody who writes to them.
+#[test]
+fn the_statements_of_others_lock_nothing_of_hilos() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE TABLE mine (id bigserial); SELECT hilo_adopt('mine', 'id'); CREATE TABLE released (id bigserial); SELECT hilo_adopt('released', 'id')");
+    cluster.connect("postgres").draw("released_id_seq", 20);
+    client.run("SELECT hilo_release('released', 'id')");
+    let of_hilo = "FROM pg_class c WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r'";
+    let mut writer = cluster.connect("postgres");
+    let tables: String =
+        writer.one(&format!("SELECT string_agg(oid::regclass::text, ', ') {of_hilo}"));
+    writer.run(&format!("BEGIN; LOCK TABLE {tables} IN EXCLUSIVE MODE"));
+    client.run("SET lock_timeout = '10s'; BEGIN");
+    for statement in OF_OTHERS.trim().lines() {
+        client.run(statement);
+        let held: Vec<String> = client.all(&format!("SELECT relname || ' ' || mode {of_hilo_locks}", of_hilo_locks =
+            "FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND relnamespace = 'hilo'::regnamespace"));
+        assert!(held.is_empty(), "{statement}: {held:?}");
+    }
+    client.run("COMMIT; CREATE TABLE d (x int)");
+    client.run("VACUUM FULL d");
+    writer.run("ROLLBACK");
+    // A table that was hilo's does.
+    client.run("DROP TABLE released");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}

@@ -11,6 +11,7 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
+use super::column_ref::ColumnRef;
 use super::name::{Name, escape_for_message};
 use crate::errors::OrRaise;
 use crate::memory::{self, Grow};
@@ -91,16 +92,17 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
     found
 }
 
-/// A description for messages: `default value for column id of table orders`.
+/// A description for messages: `default value for column id of table orders`, or only the column if
+/// the default was dropped meanwhile.
 pub fn describe(default: &ColumnDefault) -> String {
-    let address = address(default);
-    // SAFETY: the address is valid; if the object does not exist, Postgres raises an error. The result is a C
-    // string, which is copied before it is freed.
+    // SAFETY: the address is valid. The result is null, which is checked, or a C string, which is
+    // copied.
     unsafe {
-        let text = pg_sys::getObjectDescription(&address, false);
-        let words = escape_for_message(CStr::from_ptr(text).to_bytes());
-        pg_sys::pfree(text.cast());
-        words
+        let text = pg_sys::getObjectDescription(&address(default), true);
+        match text.is_null() {
+            true => ColumnRef { relid: default.relid, attnum: default.attnum }.describe(),
+            false => escape_for_message(CStr::from_ptr(text).to_bytes()),
+        }
     }
 }
 

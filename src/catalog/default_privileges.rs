@@ -138,41 +138,40 @@ pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
     ))
 }
 
-/// The rows that mention a role, as owner or as grantee.
-fn mentions(
-    ids: &CatalogOids,
-    role: pg_sys::Oid,
-    mut visit: impl FnMut(&Table, Row),
-) -> Result<(), HiloError> {
-    let table = Table::write(ids.default_privilege)?;
+/// The rows of the table that mention a role, as owner or as grantee.
+fn mentions(ids: &CatalogOids, table: &Table, role: pg_sys::Oid, mut visit: impl FnMut(Row)) {
     for (index, column) in [
         (ids.default_privilege_pkey, column::OWNER),
         (ids.default_privilege_grantee_idx, column::GRANTEE),
     ] {
         table.scan(index, &[(column, Match::Oid(role))], Snapshot::Catalog, |row| {
-            visit(&table, row);
+            visit(row);
             true
         });
-        // A row that mentions it twice is found once.
+        // A row that mentions it twice is deleted once.
         next_command();
     }
-    Ok(())
 }
 
-/// Removes a role's default privileges, both those for its own new sequences and those that it would get.
+/// Removes a role's default privileges, both those for its own new sequences and those that it
+/// would get. Nobody can add one meanwhile. For a role that has none, no lock is held.
 pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    lock(&ids)?;
-    mentions(&ids, role, |table, row| table.delete(&row))
+    if !mentioning(role)?.is_empty() {
+        let ids = catalog_oids()?;
+        let table = lock(&ids)?;
+        mentions(&ids, &table, role, |row| table.delete(&row));
+    }
+    Ok(())
 }
 
 /// What of the default privileges keeps a role from being dropped.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let (mut owns, mut gets) = (false, false);
-    mentions(&catalog_oids()?, role, |_, row| {
+    let ids = catalog_oids()?;
+    mentions(&ids, &Table::read(ids.default_privilege)?, role, |row| {
         owns |= row.oid(column::OWNER) == role;
         gets |= row.oid(column::GRANTEE) == role;
-    })?;
+    });
     let owns = owns.then(|| "owner of default privileges on new hilo sequences".to_owned());
     let gets = gets.then(|| "privileges on new hilo sequences by default".to_owned());
     Ok(owns.into_iter().chain(gets).collect())

@@ -164,21 +164,31 @@ pub fn adopt(ids: &CatalogOids, column: ColumnRef, sequence: SequenceId) -> Resu
 }
 
 /// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum` 0), because it is
-/// dropped.
+/// dropped. Who drops anything else holds no lock on the table of gaps.
 pub fn forget_released(
     ids: &CatalogOids,
     relid: pg_sys::Oid,
     attnum: i16,
 ) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
     let keys = [(column::SEQUENCE, Match::Int8(RELEASED.0))];
-    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+    let concerns = |row: &Row| {
         let column = ColumnRef::unpacked(row.int8(column::RELEASED_FROM));
-        if column.relid == relid && (attnum == 0 || column.attnum == attnum) {
-            table.delete(&row);
-        }
-        true
+        column.relid == relid && (attnum == 0 || column.attnum == attnum)
+    };
+    let mut any = false;
+    Table::read(ids.gap)?.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+        any = concerns(&row);
+        !any
     });
+    if any {
+        let table = Table::write(ids.gap)?;
+        table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+            if concerns(&row) {
+                table.delete(&row);
+            }
+            true
+        });
+    }
     Ok(())
 }
 

@@ -7,7 +7,6 @@
 //! is locked.
 
 pub mod chain;
-pub mod column_default_removal;
 pub mod column_defaults;
 pub mod column_ref;
 pub mod column_values;

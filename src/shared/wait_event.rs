@@ -14,6 +14,8 @@ pub enum WaitEvent {
     Create,
     /// The worker has nothing to do.
     WorkerMain,
+    /// A move between core's sequences and hilo's waits before it tries again to lock a table.
+    Table,
 }
 
 impl WaitEvent {
@@ -24,12 +26,12 @@ impl WaitEvent {
 
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
     pub fn code(self) -> u32 {
-        const NAMES: [&std::ffi::CStr; 4] =
-            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloWorkerMain"];
+        const NAMES: [&std::ffi::CStr; 5] =
+            [c"HiloBlock", c"HiloSlot", c"HiloCreate", c"HiloWorkerMain", c"HiloTable"];
         use std::cell::Cell;
 
         use crate::backend::Global;
-        static CODES: Global<[Cell<u32>; 4]> = Global::new([const { Cell::new(0) }; 4]);
+        static CODES: Global<[Cell<u32>; 5]> = Global::new([const { Cell::new(0) }; 5]);
         let code = &CODES[self as usize];
         if code.get() == 0 {
             // SAFETY: the name is a literal that ends with a null byte.

@@ -76,7 +76,7 @@ fn locked() -> Result<Missing, HiloError> {
             privileges::may_create()?;
         }
         for table in &more {
-            lock::tables(pg_sys::Oid::from_u32(*table));
+            lock::against_writers(pg_sys::Oid::from_u32(*table));
         }
         // What was found before a wait may not be all.
         match (more.is_empty(), others_wait) {
@@ -86,23 +86,30 @@ fn locked() -> Result<Missing, HiloError> {
                 others_wait = true;
             }
             (true, _) => {
-                skipped.iter().for_each(|(name, column)| say_skipped(name, *column));
+                skipped
+                    .iter()
+                    .for_each(|(name, column, lacked)| say_skipped(name, *column, *lacked));
                 return Ok(missing);
             }
         }
     }
 }
 
+/// A sequence that is not created, a column that is the reason, and whether a table of the caller's
+/// names it.
+type Skipped = (Name, ColumnRef, bool);
+
 /// The tables that inherit from a table.
 fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     Ok(relations::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
-/// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left
-/// out: that one stands for both. Sequences that the caller may not create are returned apart, each with a column
-/// of another role's table: the caller could not begin behind what that holds, and one role's column must not decide
-/// what another role's sequence is like.
-fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
+/// The columns whose defaults name a sequence that does not exist. A column that inherits from
+/// another one is left out: that one stands for both. Sequences that the caller may not create are
+/// returned apart, each with a column of another role's table, and whether a table of the caller's
+/// lacks it too: the caller could not begin behind what that holds, and one role's column must not
+/// decide what another role's sequence is like.
+fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     let mut missing = Missing::new();
     for (default, name) in column_defaults::all(owners::name_type()?) {
         if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
@@ -122,7 +129,8 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
             !privileges::acts_as(user, theirs) || owner != Some(theirs)
         };
         let foreign = columns.iter().find(theirs);
-        skipped.extend(foreign.map(|column| (name.clone(), *column)));
+        let lacked = columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
+        skipped.extend(foreign.map(|column| (name.clone(), *column, lacked)));
         foreign.is_none()
     });
     for columns in missing.values_mut() {
@@ -149,13 +157,26 @@ fn is_elsewhere(table: pg_sys::Oid) -> bool {
     }
 }
 
-fn say_skipped(name: &Name, column: ColumnRef) {
-    ereport!(
-        PgLogLevel::NOTICE,
+/// Says why a sequence is left out: a warning if a table of the caller's lacks it.
+fn say_skipped(name: &Name, column: ColumnRef, lacked: bool) {
+    let whose = match privileges::acts_as(ffi::current_user(), table_owner(column.relid)) {
+        true => "and so do columns of other roles' tables",
+        false => "whose table belongs to another role",
+    };
+    let report = pgrx::pg_sys::panic::ErrorReport::new(
         PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!("hilo sequence \"{name}\" does not exist and is not created, skipping"),
-        format!("Column {} uses it, whose table belongs to another role.", column.describe())
-    );
+        "hilo",
+    )
+    .set_detail(format!("Column {} uses it, {whose}.", column.describe()));
+    match lacked {
+        true => report
+            .set_hint(
+                "Create it with hilo_create, with a start_value beyond what these columns hold.",
+            )
+            .report(PgLogLevel::WARNING),
+        false => report.report(PgLogLevel::NOTICE),
+    }
 }
 
 /// Creates a sequence behind what these columns hold. Returns its next value; `None`: there is none, because

@@ -71,6 +71,11 @@ fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
     }
 }
 
+/// Locks the numbers of a sequence that is about to end.
+pub(super) fn lock(sequence: &Sequence) {
+    lock_position(sequence, numbering::joined);
+}
+
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
 fn first_untaken(sequence: &Sequence, position: &Position) -> Index {

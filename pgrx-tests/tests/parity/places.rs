@@ -181,6 +181,41 @@ pub const CASES: &[Case] = &[
         ["CREATE SEQUENCE s\n> SELECT nextval('s', 5) LIMIT 2", "42883"],
         ["SELECT hilo_create('s')\n> SELECT hilo_nextvals('s', 5) LIMIT 2\n> SELECT hilo_nextval('s')", "1,2 3"],
     ),
+    better(
+        "lateral-item",
+        [
+            "CREATE SEQUENCE s
+         CREATE TABLE t AS SELECT 1 + n % 3 AS n FROM generate_series(1, 999) AS n
+         ANALYZE t
+         > SELECT count(*), count(DISTINCT v) FROM t, LATERAL (SELECT nextval('s') AS v FROM generate_series(1, n)) AS x",
+            "1998|6",
+        ],
+        [
+            "SELECT hilo_create('s')
+         CREATE TABLE t AS SELECT 1 + n % 3 AS n FROM generate_series(1, 999) AS n
+         ANALYZE t
+         > SELECT count(*), count(DISTINCT v) FROM t, LATERAL (SELECT hilo_nextval('s') AS v FROM generate_series(1, n)) AS x",
+            "1998|1998",
+        ],
+    ),
+    same(
+        "lateral-function",
+        "CREATE SEQUENCE s
+         CREATE FUNCTION lines(n int) RETURNS SETOF bigint LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY SELECT nextval('s') FROM generate_series(1, n); END $$
+         CREATE TABLE t AS SELECT 1 + n % 3 AS n FROM generate_series(1, 999) AS n
+         ANALYZE t
+         > SELECT count(*), count(DISTINCT v) FROM t, lines(n) AS v
+         SET enable_memoize = off
+         > SELECT count(*), count(DISTINCT v) FROM t, lines(n) AS v",
+        "SELECT hilo_create('s')
+         CREATE FUNCTION lines(n int) RETURNS SETOF bigint LANGUAGE plpgsql AS $$ BEGIN RETURN QUERY SELECT hilo_nextval('s') FROM generate_series(1, n); END $$
+         CREATE TABLE t AS SELECT 1 + n % 3 AS n FROM generate_series(1, 999) AS n
+         ANALYZE t
+         > SELECT count(*), count(DISTINCT v) FROM t, lines(n) AS v
+         SET enable_memoize = off
+         > SELECT count(*), count(DISTINCT v) FROM t, lines(n) AS v",
+        "1998|6 1998|1998",
+    ),
     same(
         "parallel-query",
         "CREATE SEQUENCE s

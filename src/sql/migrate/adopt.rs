@@ -10,7 +10,7 @@ use hilo_core::options::Definition;
 
 use super::column::{Column, Identity, Source, Use};
 use super::core_sequence::{CoreSequence, Rights, oid_list, rights};
-use super::{alter_table, lock};
+use super::lock;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
@@ -40,13 +40,11 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     let column_name = column_name(args, 1);
     let given = args.datum(2).map(|_| args.new_name(2));
     privileges::may_create().or_raise();
-    core_source(relid, column_name);
-    let (tables, _) = lock::tables_and_sequences(relid, |tables| {
-        let column = Column::find(relid, column_name, Use::Move).or_raise();
-        let mut sequences = column.core_sequences(tables);
+    let (column, ..) = core_source(relid, column_name);
+    let tables = lock::for_move(&column, |tables| {
         // Only what is going to be dropped is kept from others.
-        sequences.retain(|oid| rights(column.table_owner, *oid) == Some(Rights::Own));
-        sequences
+        let may_go = |oid: &pg_sys::Oid| rights(column.table_owner, *oid) == Some(Rights::Own);
+        column.core_sequences(tables).into_iter().filter(may_go).for_each(lock::sequence);
     });
     // Whatever was seen before the locks may have changed.
     let (column, own, identity) = core_source(relid, column_name);
@@ -66,7 +64,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     let sequence = create(&column, old, &olds, given);
     let granted = grant(&sequence, old, identity, &tables);
     let fates: Vec<Fate> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
-    set_default(&column, &tables, &sequence.name, identity);
+    set_default(&column, &sequence.name, identity);
     olds.iter().zip(fates).for_each(|(old, fate)| settle(old, fate, &sequence.name));
     report(&sequence.name, &granted);
     if identity == Some(Identity::Always) {
@@ -155,15 +153,14 @@ fn free_name(old: &CoreSequence) -> Name {
 }
 
 /// Makes the column's default draw from the new sequence.
-fn set_default(column: &Column, tables: &[pg_sys::Oid], name: &Name, identity: Option<Identity>) {
+fn set_default(column: &Column, name: &Name, identity: Option<Identity>) {
     let default = hilo_default(name, identity);
     let mut actions = Vec::new();
     if identity.is_some() {
         actions.push(b"DROP IDENTITY".to_vec());
     }
     actions.push([b"SET DEFAULT ".as_slice(), &default].concat());
-    column.remove_default(tables).or_raise();
-    alter_table::execute(&column.alter(&actions));
+    column.alter(&actions);
 }
 
 /// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that keeps it so.

@@ -8,10 +8,10 @@ use hilo_core::direction::Direction;
 use hilo_core::options::DataType;
 
 use super::core_sequence::{oid_list, rights};
+use crate::catalog::column_defaults;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
-use crate::catalog::{column_default_removal, column_defaults};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
@@ -144,6 +144,11 @@ impl Column {
         Ok(())
     }
 
+    /// `schema.table` for messages.
+    pub fn table(&self) -> String {
+        escape_for_message(&self.table_sql)
+    }
+
     /// `schema.table.column` for messages.
     pub fn describe(&self) -> String {
         escape_for_message(&[self.table_sql.as_slice(), b".", &self.column_sql].concat())
@@ -255,8 +260,9 @@ impl Column {
         }
     }
 
-    /// `ALTER TABLE … ALTER COLUMN …` with these actions on the column.
-    pub fn alter(&self, actions: &[Vec<u8>]) -> Vec<u8> {
+    /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables
+    /// that inherit too.
+    pub fn alter(&self, actions: &[Vec<u8>]) {
         let mut sql = [b"ALTER TABLE ".as_slice(), &self.table_sql].concat();
         for (at, action) in actions.iter().enumerate() {
             sql.extend_from_slice(if at == 0 { b" ALTER COLUMN " } else { b", ALTER COLUMN " });
@@ -264,24 +270,17 @@ impl Column {
             sql.push(b' ');
             sql.extend_from_slice(action);
         }
-        sql
-    }
-
-    /// Removes the column's default in all of the tables, which the caller has locked.
-    pub fn remove_default(&self, tables: &[pg_sys::Oid]) -> Result<(), HiloError> {
-        let name = CString::new(self.name.clone()).unwrap_or_default();
-        let columns = tables.iter().filter_map(|table| ColumnRef::named(*table, &name));
-        columns.into_iter().try_for_each(column_default_removal::remove)
+        spi::execute(&sql);
     }
 
     /// Columns of other tables whose defaults use the sequence of core's too, for messages.
     pub fn others_fed_by(&self, sequence: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Vec<String> {
         let (id, attname, list) = (sequence.to_u32(), spi::literal(&self.name), oid_list(tables));
         let sql = format!(
-            "SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
-               FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
-               JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
-              WHERE d.classid = 'pg_attrdef'::regclass
+            "SELECT u FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
+               JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum,
+                    pg_describe_object(d.classid, d.objid, d.objsubid) AS u
+              WHERE u IS NOT NULL AND d.classid = 'pg_attrdef'::regclass
                 AND d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
                 AND NOT (f.adrelid = ANY ({list}) AND a.attname = {attname})"
         );

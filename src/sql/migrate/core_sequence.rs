@@ -131,17 +131,15 @@ impl CoreSequence {
         let list = oid_list(tables);
         let id = self.oid.to_u32();
         let sql = format!(
-            "SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
-               FROM pg_depend d
-              WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
+            "SELECT u FROM pg_depend d, pg_describe_object(d.classid, d.objid, d.objsubid) AS u
+              WHERE u IS NOT NULL AND d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
                 AND d.deptype IN ('n', 'a')
                 AND NOT EXISTS (SELECT FROM pg_attrdef f
                                  WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
                                    AND f.adrelid = ANY ({list}))
               UNION ALL
-             SELECT pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)
-               FROM pg_depend d
-              WHERE d.classid = 'pg_class'::regclass AND d.objid = {id}::oid
+             SELECT u FROM pg_depend d, pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid) AS u
+              WHERE u IS NOT NULL AND d.classid = 'pg_class'::regclass AND d.objid = {id}::oid
                 AND (d.deptype = 'e'
                      OR d.deptype IN ('a', 'i') AND d.refclassid = 'pg_class'::regclass
                         AND d.refobjid <> ALL ({list}))"

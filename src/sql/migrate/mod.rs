@@ -4,7 +4,6 @@
 //! the locks, `alter_table` changes the column's default under them.
 
 mod adopt;
-mod alter_table;
 mod column;
 mod core_sequence;
 pub mod lock;

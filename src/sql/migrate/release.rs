@@ -9,7 +9,7 @@ use hilo_core::options::DataType;
 
 use super::adopt::column_name;
 use super::column::{Column, Source, Use};
-use super::{alter_table, lock};
+use super::lock;
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
@@ -39,8 +39,11 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let kind = kind(args);
-    hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    let (tables, _) = lock::tables_and_sequences(relid, |_| Vec::new());
+    let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
+    let tables = lock::for_move(&column, |_| {
+        let (_, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
+        renumber::lock(&definer::lock_owned(&name).sequence);
+    });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
     let others = column.others_fed_by_hilo(&name, &tables).or_raise();
@@ -56,7 +59,6 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let next = renumber::end(&sequence).or_raise();
     let bounds = Bounds::of(&column, &sequence);
     let next = next.filter(|next| (bounds.min..=bounds.max).contains(next));
-    column.remove_default(&tables).or_raise();
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence);
@@ -148,7 +150,7 @@ fn create(column: &Column, sequence: &Sequence, kind: Kind, bounds: &Bounds) -> 
     );
     let identity = |words: &str| {
         let add = format!("ADD GENERATED {words} AS IDENTITY ({options})");
-        alter_table::execute(&column.alter(&[add.into_bytes()]));
+        column.alter(&[b"DROP DEFAULT".to_vec(), add.into_bytes()]);
         identity_sequence(column)
     };
     match kind {
@@ -177,7 +179,7 @@ fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
             [0];
     let default =
         format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
-    alter_table::execute(&column.alter(&[default.into_bytes()]));
+    column.alter(&[default.into_bytes()]);
     if sequence.owned_by.is_some() {
         let owner = [column.table_sql.as_slice(), b".", &column.column_sql].concat();
         spi::execute(&[b"ALTER SEQUENCE ".as_slice(), &name, b" OWNED BY ", &owner].concat());
