@@ -11,15 +11,14 @@ use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::account::{LentRows, account, put};
 use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
 use crate::catalog::leases::{self, Lease, LeaseId};
 use crate::catalog::node;
+use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -154,36 +153,31 @@ fn file(
         },
     };
     let Some(sequence) = sequence else { return forget(ids, due) };
-    let mut position = locked.position;
-    if sequence.definition.gapless || is_elsewhere(&position) {
+    let position = &locked.position;
+    if sequence.definition.gapless || is_elsewhere(position) {
         // The position is none of the worker's, and nothing comes back to it.
-        return settle(ids, &sequence, &position, due, &[], deferred).map(|_| next_command());
+        return settle(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
     }
-    if position.incarnation != shared.life() {
-        take_over(ids, shared.life(), &sequence, &mut position)?;
-    }
-    let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
-    let index_space = IndexSpace { key, node, epoch: position.epoch };
-    let Some(held) = shared.in_memory(&index_space) else {
-        deferred.of.insert((id, node));
-        return Ok(());
-    };
-    let Some(rests) = settle(ids, &sequence, &position, due, &held.ranges, deferred)? else {
-        return Ok(());
-    };
-    next_command();
-    if !rests.is_empty() {
-        put(ids, &position, &sequence, &rests)?;
-        shared.reload(&key);
-    }
-    account(ids, shared.life(), &mut position, &held, LentRows::Always)?;
-    if held.ranges.is_empty() && (locked.position.incarnation == 0 || !held.has_slot) {
-        position.incarnation = 0;
-    }
-    if position != locked.position {
-        locked.update(&position);
-    }
-    Ok(())
+    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
+        let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
+        let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
+            deferred.of.insert((id, node));
+            return Ok(());
+        };
+        let Some(rests) = settle(ids, &sequence, owned, due, &held.ranges, deferred)? else {
+            return Ok(());
+        };
+        next_command();
+        if !rests.is_empty() {
+            owned.put(&rests)?;
+            shared.reload(&key);
+        }
+        owned.account(&held, LentRows::Always)?;
+        if held.ranges.is_empty() && (position.incarnation == 0 || !held.has_slot) {
+            owned.release();
+        }
+        Ok(())
+    })
 }
 
 /// Whether another server serves as this position's node now, which this server was before.
