@@ -113,17 +113,8 @@ fn settle(
     Ok(any.then_some(rests))
 }
 
-/// Deletes leases of a sequence that was dropped.
-fn forget(ids: &CatalogOids, due: &[Lease]) -> Result<(), HiloError> {
-    for lease in due {
-        if let RowLock::Locked(locked) = leases::lock(ids, &lease.id, LockWait::Skip)? {
-            locked.delete();
-        }
-    }
-    Ok(())
-}
-
-/// Files leases of one sequence on one node.
+/// Files leases of one sequence on one node. Without the sequence or the position they stay: whoever drops a sequence deletes
+/// its leases, and pg_restore brings them before it brings those.
 fn file(
     ids: &CatalogOids,
     shared: &'static Shared,
@@ -133,11 +124,10 @@ fn file(
 ) -> Result<(), HiloError> {
     let Lease { sequence: id, node, .. } = due[0];
     let locked = match positions::lock(ids, id, node, LockWait::Skip)? {
-        RowLock::Skipped => {
+        RowLock::Skipped | RowLock::Missing => {
             deferred.of.insert((id, node));
             return Ok(());
         }
-        RowLock::Missing => return forget(ids, due),
         RowLock::Locked(locked) => locked,
     };
     // Until a position is this server's, replication may change the definition, and locks it to do so.
@@ -145,14 +135,13 @@ fn file(
         true => definitions::by_id(ids, id)?,
         false => match definitions::lock(ids, id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
-            RowLock::Missing => None,
-            RowLock::Skipped => {
-                deferred.of.insert((id, node));
-                return Ok(());
-            }
+            RowLock::Missing | RowLock::Skipped => None,
         },
     };
-    let Some(sequence) = sequence else { return forget(ids, due) };
+    let Some(sequence) = sequence else {
+        deferred.of.insert((id, node));
+        return Ok(());
+    };
     let position = &locked.position;
     if sequence.definition.gapless || is_elsewhere(position) {
         // The position is none of the worker's, and nothing comes back to it.

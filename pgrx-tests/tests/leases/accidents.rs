@@ -185,6 +185,18 @@ fn a_large_lease_that_a_standby_missed_is_not_served_again() {
     assert_unique("small", &small);
 }
 
+/// The same where the operator has set what it skips; 0 says that no standby lacks anything.
+#[test]
+fn a_lease_has_no_more_values_than_a_failover_is_set_to_skip() {
+    for (skip, most) in [("100", 100), ("0", 1_000), ("100000000", 1_000)] {
+        let primary = Cluster::builder().config("hilo.failover_skip", skip).start_with_hilo();
+        let mut client = primary.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        assert_eq!(lease(&mut client, "'s', 1000").count, most, "{skip}");
+        primary.finish();
+    }
+}
+
 /// With a synchronous standby, nothing that was leased is served by the standby once it is promoted.
 #[test]
 fn a_promoted_synchronous_standby_repeats_nothing() {
