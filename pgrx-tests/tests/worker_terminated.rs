@@ -91,3 +91,31 @@ fn while_the_standby_is_silent_loses_no_block() {
     drop(client);
     cluster.finish();
 }
+
+/// Promise 2: neither does one that is cancelled, also where it has made the sequence with its first block.
+#[test]
+fn a_cancelled_worker_serves_nothing_that_no_standby_has() {
+    let cluster = Cluster::builder()
+        .config("hilo.auto_create", "on")
+        .config("hilo.reserve_timeout", "60s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('old', block_size => 8)");
+    for name in ["old", "new"] {
+        cluster.await_absent_standby();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| cluster.connect("postgres").draw(name, 1));
+            for _ in 0..3 {
+                let worker = cluster.wait_for_worker_awaiting_standby();
+                client.run(&format!("SELECT pg_cancel_backend({worker})"));
+                assert!(!waiting.is_finished(), "a block was served that no standby has");
+            }
+            cluster.wait_for_worker_awaiting_standby();
+            cluster.configure("synchronous_standby_names", "");
+            cluster.reload();
+            assert_eq!(waiting.join().unwrap(), [1]);
+        });
+    }
+    drop(client);
+    cluster.finish();
+}

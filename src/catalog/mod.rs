@@ -22,6 +22,7 @@ pub mod missing;
 pub mod name;
 pub mod node;
 pub mod numbering;
+pub mod owned;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;

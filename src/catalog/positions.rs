@@ -159,6 +159,12 @@ impl Position {
         }
     }
 
+    /// Takes back what lies at the top, which the caller owns.
+    pub(super) fn lower(&mut self, to: Index) {
+        self.next_index = to;
+        self.settled_index = self.settled_index.min(to);
+    }
+
     /// Whether anything was reserved in this epoch.
     pub fn has_reserved(&self) -> bool {
         self.next_index > Index::ZERO
@@ -251,7 +257,7 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces the row.
+    /// Replaces the row. What else is written about a position's ranges goes through [`super::owned::own`].
     pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());
     }

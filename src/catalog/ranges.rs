@@ -126,7 +126,7 @@ pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloEr
 
 /// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest of
 /// those that contain an index of at least `from`. The caller holds the position's lock.
-pub fn lend(
+pub(super) fn lend(
     ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
@@ -159,7 +159,7 @@ pub fn lend(
 }
 
 /// Writes free ranges to the catalog, each merged with the free ranges that it touches.
-pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
+pub(super) fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
@@ -185,14 +185,13 @@ pub fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Res
 
 /// Lowers a position to the start of the highest free range, if that range ends at the position, and deletes
 /// the range's row.
-pub fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
+pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
         && range(&row).end == position.next_index
     {
         table.delete(&row);
-        position.next_index = range(&row).start;
-        position.settled_index = position.settled_index.min(position.next_index);
+        position.lower(range(&row).start);
         next_command();
     }
     Ok(())
@@ -200,7 +199,7 @@ pub fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError
 
 /// Records what the memory of `incarnation` holds below `settled_index`: the part of each `held` range that
 /// lies there gets a row, and the rows of all other lent ranges are deleted.
-pub fn write_lent(
+pub(super) fn write_lent(
     ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
@@ -217,7 +216,7 @@ pub fn write_lent(
 }
 
 /// Deletes the rows of lent ranges of which no part is `held` any more.
-pub fn forget_lent(
+pub(super) fn forget_lent(
     ids: &CatalogOids,
     position: &Position,
     held: &[Range],

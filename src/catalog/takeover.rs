@@ -12,50 +12,10 @@ use hilo_core::range::Range;
 use super::definitions::Sequence;
 use super::gaps::{self, Reason};
 use super::positions::{self, Position};
-use super::ranges;
-use super::{CatalogOids, node};
+use super::CatalogOids;
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;
-
-/// Makes a locked position this server's, for the life `incarnation`. What an earlier life had in memory is
-/// written off; what another server may have reserved beyond the position is skipped.
-///
-/// # Errors
-/// `NodeUnset`, and those of writing to the catalog.
-pub fn take_over(
-    ids: &CatalogOids,
-    incarnation: i64,
-    sequence: &Sequence,
-    position: &mut Position,
-) -> Result<(), HiloError> {
-    let (system_id, timeline) = positions::server();
-    if !position.is_ours() {
-        node::check_set(position.nodes)?;
-    }
-    if position.incarnation != incarnation {
-        let mapping = position.mapping(&sequence.definition);
-        if position.incarnation != 0 {
-            ranges::write_off_memory(ids, position, &mapping, reason(position))?;
-        }
-        let replicated = position.is_replicated();
-        if discards_free(position) {
-            ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
-        }
-        if replicated {
-            // What the other server served belongs to the old epoch, so this server continues under a new
-            // one.
-            position.epoch = position.epoch.next();
-        }
-        position.incarnation = incarnation;
-        position.settled_index = position.next_index;
-    }
-    if position.may_lack() {
-        skip(ids, sequence, position)?;
-    }
-    (position.system_id, position.timeline) = (system_id, timeline);
-    Ok(())
-}
 
 /// Whether a takeover writes off what is free in the catalog, because the other server may have taken and served
 /// it.

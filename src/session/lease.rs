@@ -271,10 +271,11 @@ fn whole(entry: &Entry) -> i64 {
     entry.mapping().limit() - Index::ZERO
 }
 
-/// The most values of one lease: what a failover skips.
+/// The most values of one lease: what a failover skips. If that is 0, no standby lacks one.
 fn most(entry: &Entry, demand: &Demand) -> i64 {
     let block_size = Some(entry.terms.get().block_size).filter(|size| *size > 0);
-    policy::failover_skip(whole(entry), demand.per_second, &gucs::refill(block_size))
+    let most = policy::failover_skip(whole(entry), demand.per_second, &gucs::refill(block_size));
+    gucs::failover_skip().filter(|skip| *skip > 0).map_or(most, |skip| most.min(skip))
 }
 
 /// How many values a lease should have, by the rate of the whole server.

@@ -72,7 +72,6 @@ impl Locked {
         self.pool.freeze(slot.cursor());
         self.mirror();
         self.freezes += 1;
-        self.frozen_by = 0;
         self.freezes
     }
 

@@ -23,6 +23,17 @@ pub struct InMemory {
     pub has_slot: bool,
 }
 
+impl InMemory {
+    /// What memory will hold once the ranges in `leaving` are in the catalog.
+    pub fn without(self, leaving: &[Range]) -> InMemory {
+        let leaving = Range::union(leaving.to_vec());
+        let ranges = self.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
+        let first_untaken =
+            self.first_untaken.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
+        InMemory { ranges, first_untaken, ..self }
+    }
+}
+
 impl Shared {
     /// Stops serving from a sequence's pool until a worker that could lock its position thaws it.
     pub fn freeze(&'static self, key: &Key) {

@@ -149,8 +149,6 @@ pub struct Inner {
     pub reloaded: u64,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last time.
     pub freezes: u64,
-    /// The generation of the worker that froze it last; 0: a session did.
-    pub frozen_by: u64,
     /// The generation of the worker that acts for this slot. A worker with a lower generation has been
     /// replaced, and changes nothing here.
     pub worker: u64,
@@ -287,7 +285,6 @@ impl Inner {
             freed: 0,
             reloaded: 0,
             freezes: 0,
-            frozen_by: 0,
             worker: 0,
             rate: Rate::default(),
             block: 0,
@@ -426,11 +423,6 @@ impl Locked {
     pub fn employ(&mut self, generation: u64) -> bool {
         if self.worker > generation {
             return false;
-        }
-        if self.pool.is_frozen() && self.frozen_by != 0 && self.frozen_by != generation {
-            // The worker that froze the pool has ended without thawing it, as none should: the catalog may
-            // have what the pool has.
-            self.begin(-1, UNKNOWN);
         }
         self.worker = generation;
         true

@@ -7,7 +7,7 @@ use hilo_core::options::{Definition, Options};
 
 use super::Worker;
 use super::reserve::{self, Outcome, Plan};
-use super::transaction::{self, BRIEFLY, Failure};
+use super::transaction::{self, BRIEFLY, Commit, Failure};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node::{self, Here};
 use crate::catalog::positions::{self, Position};
@@ -45,7 +45,7 @@ impl Worker {
     fn create_one(&mut self, name: &[u8], owner: pg_sys::Oid) -> Result<(), Failure> {
         let id = SequenceId(random_id());
         let mut plan = None;
-        let done = transaction::run_within(BRIEFLY, c"hilo: creating a sequence", || {
+        let done = transaction::run(Some(BRIEFLY), c"hilo: creating a sequence", || {
             if definitions::by_name(name)?.is_some() {
                 return Ok(Outcome::Gone);
             }
@@ -58,13 +58,11 @@ impl Worker {
                 None => Ok(Outcome::Gone),
             }
         });
-        let (outcome, result) = match done {
-            Ok(outcome) => (outcome, Ok(())),
-            Err(failure) => (Outcome::Gone, Err(failure)),
-        };
+        let result = done.as_ref().map(|_| ()).map_err(Failure::clone);
         // If nothing was reserved, this frees the slot.
         if let Some(plan) = plan {
-            self.settle(vec![plan], vec![outcome]);
+            let (outcome, commit) = done.unwrap_or((Outcome::Gone, Commit::NONE));
+            self.settle(vec![plan], vec![outcome], commit);
         }
         result
     }

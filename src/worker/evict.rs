@@ -4,19 +4,20 @@
 //! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges are among
 //! those that are leaving. If the transaction fails, all of it is served from memory again.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::*;
 
 use pgrx::prelude::*;
 
-use hilo_core::numbers::{Index, Serial, Timestamp};
+use hilo_core::numbers::Timestamp;
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::account::{self, LentRows, account};
-use super::transaction::{self, Failure, LOCKED};
-use crate::catalog::gaps::{self, Reason};
-use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges;
+use super::leaving::{self, Frozen, Outcome};
+use super::transaction::{self, LOCKED};
+use crate::catalog::owned::{self, LentRows};
+use crate::catalog::positions;
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
@@ -43,27 +44,6 @@ struct Evicted {
     /// How many slots were freed.
     freed: usize,
     flush: Flush,
-}
-
-/// A pool that is being flushed.
-struct Frozen {
-    number: usize,
-    index_space: IndexSpace,
-    serial: Serial,
-    freezes: u64,
-    /// A session had frozen the pool: only a worker that can lock the row may unfreeze it.
-    was_frozen: bool,
-    ranges: Vec<Range>,
-}
-
-/// What became of the ranges that were to be written.
-pub(super) enum Outcome {
-    /// The catalog has them; the position is at this index now.
-    Written(Index),
-    /// Another transaction has locked the row, or it cannot be told right now what memory holds.
-    RowLocked,
-    /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
-    Outdated,
 }
 
 impl Worker {
@@ -130,7 +110,7 @@ impl Worker {
 
     /// Writes what these slots hold to the catalog.
     pub(super) fn flush(&mut self, numbers: &[usize]) -> Flush {
-        let frozen: Vec<Frozen> =
+        let frozen: Vec<Rc<Frozen>> =
             numbers.iter().filter_map(|&number| self.freeze(number)).collect();
         if frozen.is_empty() {
             return Flush::Done;
@@ -140,18 +120,20 @@ impl Worker {
             let ids = match catalog::catalog_oids() {
                 // It was dropped where nobody told the slots: see `session::invalidation`.
                 Err(HiloError::NotInstalled) => {
-                    return Ok(frozen.iter().map(|_| Outcome::Outdated).collect());
+                    frozen.iter().for_each(|frozen| frozen.outcome.set(Outcome::Outdated));
+                    return Ok(());
                 }
                 found => found?,
             };
-            frozen
-                .iter()
-                .map(|frozen| write(&ids, shared, &frozen.index_space, &frozen.ranges, From::Pool))
-                .collect::<Result<Vec<_>, _>>()
+            for frozen in &frozen {
+                let Frozen { index_space, ranges, .. } = &**frozen;
+                frozen.outcome.set(write(&ids, shared, index_space, ranges, From::Pool)?);
+            }
+            Ok(())
         });
-        let failed = done.as_ref().err().map(|failure| failure.sqlstate);
+        leaving::end_flush(shared);
+        let failed = done.err().map(|failure| failure.sqlstate);
         let several = frozen.len() > 1;
-        self.conclude(frozen, done);
         match failed {
             Some(LOCKED | DEADLOCK) => Flush::TablesLocked,
             // So that one fault takes no other sequence down with it.
@@ -168,7 +150,7 @@ impl Worker {
 
     /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for a block,
     /// and is served after the flush.
-    fn freeze(&self, number: usize) -> Option<Frozen> {
+    fn freeze(&self, number: usize) -> Option<Rc<Frozen>> {
         let mut locked = self.shared.lock_slot(number);
         let ours = locked.key.database == self.database.to_u32();
         if !ours || locked.epoch == slot::DROPPED || locked.is_done() {
@@ -179,48 +161,21 @@ impl Worker {
         }
         let was_frozen = locked.pool.is_frozen();
         let freezes = locked.freeze();
-        locked.frozen_by = self.place.generation;
         locked.clear_returned(0);
         // The catalog learns the next time of what is returned from here on.
         locked.untold = false;
-        // Until `conclude`, what the catalog has and what is in memory may differ.
+        // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
         let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
-        Some(Frozen { number, index_space, serial, freezes, was_frozen, ranges })
-    }
-
-    fn conclude(&self, frozen: Vec<Frozen>, done: Result<Vec<Outcome>, Failure>) {
-        let done = done.unwrap_or_else(|_| frozen.iter().map(|_| Outcome::RowLocked).collect());
-        for (frozen, done) in frozen.iter().zip(done) {
-            let mut locked = self.shared.lock_slot(frozen.number);
-            locked.slot.reserving.store(0, Release);
-            if locked.serial() != frozen.serial {
-                continue;
-            }
-            match done {
-                Outcome::Written(next_index) => {
-                    locked.forget_queue();
-                    locked.reserved_to = Some(next_index);
-                    locked.free_end = Index::MAX;
-                }
-                Outcome::Outdated => locked.forget_queue(),
-                Outcome::RowLocked => {
-                    locked.untold = true;
-                    locked.reinstate();
-                }
-            }
-            match done {
-                Outcome::RowLocked if frozen.was_frozen => locked.frozen_by = 0,
-                _ => locked.thaw(frozen.freezes),
-            }
-            let slot = locked.slot;
-            drop(locked);
-            slot.refilled.broadcast();
-        }
+        let outcome = Cell::new(Outcome::RowLocked);
+        let frozen =
+            Rc::new(Frozen { number, index_space, serial, freezes, was_frozen, ranges, outcome });
+        leaving::begin_flush(frozen.clone());
+        Some(frozen)
     }
 }
 
@@ -256,48 +211,29 @@ pub(super) fn write(
     let Some(sequence) = definitions::by_id(ids, key.sequence)? else {
         return Ok(Outcome::Outdated);
     };
-    let mut position = locked.position;
-    if position.epoch != epoch || position.incarnation != shared.life() {
+    if locked.position.epoch != epoch || locked.position.incarnation != shared.life() {
         return Ok(Outcome::Outdated);
     }
     // Ranges may have been returned since the pool was frozen; they stay in memory.
     let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
-    let held = account::without(held, ranges);
-    // If the sequence has a slot, that must learn of a lowered position, so an orphaned slice then does not
-    // lower it.
-    let lower = from == From::Pool || (from == From::Slice && !held.has_slot);
-    if from == From::Lease {
-        let lost = Range::union(ranges.to_vec());
-        gaps::record_all(ids, &position, &sequence, &lost, Reason::Discarded)?;
-    } else if sequence.definition.ordered {
-        let mut rest = Range::union(ranges.to_vec());
-        if lower {
-            lower_ordered(&mut position, &mut rest);
+    let held = held.without(ranges);
+    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
+        match from {
+            From::Lease => owned.write_off(ranges)?,
+            // If the sequence has a slot, that must learn of a lowered position, so an orphaned slice then does not
+            // lower it.
+            From::Slice if held.has_slot => {
+                owned.put(ranges)?;
+                if !sequence.definition.ordered {
+                    shared.reload(&key);
+                }
+            }
+            From::Pool | From::Slice => owned.put_and_lower(ranges)?,
         }
-        account::put(ids, &position, &sequence, &rest)?;
-    } else {
-        account::put(ids, &position, &sequence, ranges)?;
-        if lower {
-            ranges::lower(ids, &mut position)?;
-        } else {
-            shared.reload(&key);
+        owned.account(&held, LentRows::Always)?;
+        if held.ranges.is_empty() {
+            owned.release();
         }
-    }
-    account(ids, shared.life(), &mut position, &held, LentRows::Always)?;
-    if held.ranges.is_empty() {
-        position.incarnation = 0;
-    }
-    if position != locked.position {
-        locked.update(&position);
-    }
-    Ok(Outcome::Written(position.next_index))
-}
-
-/// Lowers an ordered sequence's position by the range at its top, and removes that from `ranges`, which are
-/// sorted. The others remain: the sequence never goes back to them.
-fn lower_ordered(position: &mut Position, ranges: &mut Vec<Range>) {
-    if let Some(top) = ranges.pop_if(|last| last.end == position.next_index) {
-        position.next_index = top.start;
-        position.settled_index = position.settled_index.min(top.start);
-    }
+        Ok(Outcome::Written(owned.next_index))
+    })
 }

@@ -11,15 +11,14 @@ use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::account::{LentRows, account, put};
 use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
 use crate::catalog::leases::{self, Lease, LeaseId};
 use crate::catalog::node;
+use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::takeover::take_over;
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
 use crate::ffi;
@@ -114,17 +113,8 @@ fn settle(
     Ok(any.then_some(rests))
 }
 
-/// Deletes leases of a sequence that was dropped.
-fn forget(ids: &CatalogOids, due: &[Lease]) -> Result<(), HiloError> {
-    for lease in due {
-        if let RowLock::Locked(locked) = leases::lock(ids, &lease.id, LockWait::Skip)? {
-            locked.delete();
-        }
-    }
-    Ok(())
-}
-
-/// Files leases of one sequence on one node.
+/// Files leases of one sequence on one node. Without the sequence or the position they stay: whoever drops a sequence deletes
+/// its leases, and pg_restore brings them before it brings those.
 fn file(
     ids: &CatalogOids,
     shared: &'static Shared,
@@ -134,11 +124,10 @@ fn file(
 ) -> Result<(), HiloError> {
     let Lease { sequence: id, node, .. } = due[0];
     let locked = match positions::lock(ids, id, node, LockWait::Skip)? {
-        RowLock::Skipped => {
+        RowLock::Skipped | RowLock::Missing => {
             deferred.of.insert((id, node));
             return Ok(());
         }
-        RowLock::Missing => return forget(ids, due),
         RowLock::Locked(locked) => locked,
     };
     // Until a position is this server's, replication may change the definition, and locks it to do so.
@@ -146,44 +135,38 @@ fn file(
         true => definitions::by_id(ids, id)?,
         false => match definitions::lock(ids, id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
-            RowLock::Missing => None,
-            RowLock::Skipped => {
-                deferred.of.insert((id, node));
-                return Ok(());
-            }
+            RowLock::Missing | RowLock::Skipped => None,
         },
     };
-    let Some(sequence) = sequence else { return forget(ids, due) };
-    let mut position = locked.position;
-    if sequence.definition.gapless || is_elsewhere(&position) {
-        // The position is none of the worker's, and nothing comes back to it.
-        return settle(ids, &sequence, &position, due, &[], deferred).map(|_| next_command());
-    }
-    if position.incarnation != shared.life() {
-        take_over(ids, shared.life(), &sequence, &mut position)?;
-    }
-    let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
-    let index_space = IndexSpace { key, node, epoch: position.epoch };
-    let Some(held) = shared.in_memory(&index_space) else {
+    let Some(sequence) = sequence else {
         deferred.of.insert((id, node));
         return Ok(());
     };
-    let Some(rests) = settle(ids, &sequence, &position, due, &held.ranges, deferred)? else {
-        return Ok(());
-    };
-    next_command();
-    if !rests.is_empty() {
-        put(ids, &position, &sequence, &rests)?;
-        shared.reload(&key);
+    let position = &locked.position;
+    if sequence.definition.gapless || is_elsewhere(position) {
+        // The position is none of the worker's, and nothing comes back to it.
+        return settle(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
     }
-    account(ids, shared.life(), &mut position, &held, LentRows::Always)?;
-    if held.ranges.is_empty() && (locked.position.incarnation == 0 || !held.has_slot) {
-        position.incarnation = 0;
-    }
-    if position != locked.position {
-        locked.update(&position);
-    }
-    Ok(())
+    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
+        let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
+        let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
+            deferred.of.insert((id, node));
+            return Ok(());
+        };
+        let Some(rests) = settle(ids, &sequence, owned, due, &held.ranges, deferred)? else {
+            return Ok(());
+        };
+        next_command();
+        if !rests.is_empty() {
+            owned.put(&rests)?;
+            shared.reload(&key);
+        }
+        owned.account(&held, LentRows::Always)?;
+        if held.ranges.is_empty() && (position.incarnation == 0 || !held.has_slot) {
+            owned.release();
+        }
+        Ok(())
+    })
 }
 
 /// Whether another server serves as this position's node now, which this server was before.

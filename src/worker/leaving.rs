@@ -1,17 +1,21 @@
-//! What a transaction of the worker writes to the catalog from places that no slot stands for: orphaned slices, and what
-//! rolled back transactions had leased out.
+//! What a transaction of the worker writes to the catalog: pools, orphaned slices, and what rolled back transactions had
+//! leased out.
 //!
-//! Memory gives up each of them within the commit that gives it to the catalog. A session that renumbers the sequence
-//! waits for the worker's lock on the position, and would otherwise find the range in both, and record it twice. From
-//! the moment at which the commit shows to the callback there are some instructions left; a session that gets the lock
-//! just then sees the mark, and waits until it is gone (`Shared::await_worker`).
+//! Memory gives up each of them within the commit that gives it to the catalog, and keeps it within a rollback, however the
+//! worker ends. A session that renumbers the sequence waits for the worker's lock on the position, and would otherwise find
+//! the range in both, and record it twice. From the moment at which the commit shows to the callback there are some
+//! instructions left; a session that gets the lock just then sees the mark, and waits until it is gone
+//! (`Shared::await_worker`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::numbers::{Index, Serial};
 use hilo_core::range::Range;
 
 use crate::backend::Global;
@@ -68,7 +72,71 @@ impl Leftover {
     }
 }
 
-/// What the current transaction writes.
+/// A pool that is being flushed.
+pub(super) struct Frozen {
+    pub number: usize,
+    pub index_space: IndexSpace,
+    pub serial: Serial,
+    pub freezes: u64,
+    /// A session had frozen the pool: only a worker that can lock the row may unfreeze it.
+    pub was_frozen: bool,
+    pub ranges: Vec<Range>,
+    pub outcome: Cell<Outcome>,
+}
+
+/// What became of the ranges that were to be written.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    /// The catalog has them; the position is at this index now.
+    Written(Index),
+    /// Another transaction has locked the row, or it cannot be told right now what memory holds.
+    RowLocked,
+    /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
+    Outdated,
+}
+
+impl Frozen {
+    fn conclude(&self, shared: &'static Shared, done: Outcome) {
+        let mut locked = shared.lock_slot(self.number);
+        locked.slot.reserving.store(0, Release);
+        if locked.serial() != self.serial {
+            return;
+        }
+        match done {
+            Outcome::Written(next_index) => {
+                locked.forget_queue();
+                locked.reserved_to = Some(next_index);
+                locked.free_end = Index::MAX;
+            }
+            Outcome::Outdated => locked.forget_queue(),
+            Outcome::RowLocked => {
+                locked.untold = true;
+                locked.reinstate();
+            }
+        }
+        if !(matches!(done, Outcome::RowLocked) && self.was_frozen) {
+            locked.thaw(self.freezes);
+        }
+        let slot = locked.slot;
+        drop(locked);
+        slot.refilled.broadcast();
+    }
+}
+
+/// The pools that the current transaction, or the next one, flushes.
+static FLUSHED: Global<RefCell<Vec<Rc<Frozen>>>> = Global::new(RefCell::new(Vec::new()));
+
+/// Has the end of the transaction tell the pool what became of it.
+pub(super) fn begin_flush(frozen: Rc<Frozen>) {
+    FLUSHED.borrow_mut().push(frozen);
+}
+
+/// Serves from the pools again whose transaction has not begun.
+pub(super) fn end_flush(shared: &'static Shared) {
+    FLUSHED.borrow_mut().drain(..).for_each(|frozen| frozen.conclude(shared, Outcome::RowLocked));
+}
+
+/// What the current transaction writes besides pools.
 static LEAVING: Global<RefCell<Vec<Leftover>>> = Global::new(RefCell::new(Vec::new()));
 
 /// Registers the callback. Called once per process.
@@ -99,12 +167,18 @@ pub(super) fn cancel(shared: &Shared, count: usize) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    let Ok(shared) = shared::get() else { return };
     let end = match event {
-        pg_sys::XactEvent::XACT_EVENT_COMMIT => Leftover::leave,
-        pg_sys::XactEvent::XACT_EVENT_ABORT => Leftover::stay,
+        pg_sys::XactEvent::XACT_EVENT_COMMIT => {
+            let concluded = |frozen: Rc<Frozen>| frozen.conclude(shared, frozen.outcome.get());
+            FLUSHED.borrow_mut().drain(..).for_each(concluded);
+            Leftover::leave
+        }
+        pg_sys::XactEvent::XACT_EVENT_ABORT => {
+            end_flush(shared);
+            Leftover::stay
+        }
         _ => return,
     };
-    if let Ok(shared) = shared::get() {
-        LEAVING.borrow_mut().drain(..).for_each(|leftover| end(&leftover, shared));
-    }
+    LEAVING.borrow_mut().drain(..).for_each(|leftover| end(&leftover, shared));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hilo_core::range::Range;
 
 use super::Worker;
-use super::evict::{self, From, Outcome};
-use super::leaving::{self, Leftover};
+use super::evict::{self, From};
+use super::leaving::{self, Leftover, Outcome};
 use super::transaction::{self, Failure, LOCKED};
 use crate::catalog;
 use crate::errors::HiloError;

@@ -3,7 +3,6 @@
 //! The first session that needs the worker registers it. The worker sleeps on its latch while nothing
 //! happens, and leaves when the last session has gone and everything is flushed.
 
-mod account;
 mod auto_create;
 mod evict;
 mod exhaustion_warning;

@@ -14,7 +14,7 @@ use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
 use super::reserve::{self, Outcome, Plan, Reserved};
-use super::transaction::{self, BRIEFLY, Failure, LOCKED};
+use super::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
 use super::{Worker, exhaustion_warning};
 use crate::catalog;
 use crate::catalog::node::{self, Here};
@@ -54,14 +54,6 @@ enum Obstacle {
     Passing,
     /// It is tried again a few times.
     Lasting,
-}
-
-/// How far a commit has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Commit {
-    Complete,
-    /// This process was told to end while it committed, so the standby may not have acknowledged the commit.
-    Interrupted,
 }
 
 impl Retries {
@@ -257,7 +249,7 @@ impl Worker {
     /// that a fault with one sequence does not affect another.
     fn reserve(&mut self, plans: Vec<Plan>) {
         match self.reserve_together(&plans) {
-            Ok(outcomes) => self.settle(plans, outcomes),
+            Ok((outcomes, commit)) => self.settle(plans, outcomes, commit),
             Err(failure) if plans.len() == 1 => {
                 self.fail(&plans[0], failure);
                 self.shared.slots[plans[0].number].reserving.store(0, Release);
@@ -270,9 +262,9 @@ impl Worker {
         }
     }
 
-    fn reserve_together(&self, plans: &[Plan]) -> Result<Vec<Outcome>, Failure> {
+    fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
         let shared = self.shared;
-        transaction::run(c"hilo: reserving blocks", || {
+        transaction::run(None, c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
             if !ids.lock_for_reservation() {
                 return Ok(plans.iter().map(|_| Outcome::Locked).collect());
@@ -282,20 +274,27 @@ impl Worker {
         })
     }
 
-    pub(super) fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>) {
-        let commit = match transaction::is_ending() {
-            true => Commit::Interrupted,
-            false => Commit::Complete,
-        };
+    /// Tells memory what came of `plans` in a transaction that has committed. Messages come last: an error in one ends the
+    /// worker, and what was not published by then would be lost.
+    pub(super) fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>, commit: Commit) {
+        let mut passed = Vec::with_capacity(plans.len());
+        for (plan, outcome) in plans.iter().zip(&outcomes) {
+            passed.push(match outcome {
+                Outcome::Reserved(reserved) => self.publish(plan, reserved, commit),
+                _ => None,
+            });
+        }
         let mut gone = Vec::new();
-        for (plan, outcome) in plans.iter().zip(outcomes) {
+        for ((plan, outcome), passed) in plans.iter().zip(outcomes).zip(passed) {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
                     if plan.is_first_use() {
                         self.first_uses.note(plan.index_space.key.sequence);
                     }
-                    self.publish(plan, reserved, commit);
+                    if let Some(level) = passed {
+                        exhaustion_warning::warn(&reserved.name, level, &reserved.terms.mapping);
+                    }
                 }
                 Outcome::Locked => self.fail(
                     plan,
@@ -334,8 +333,9 @@ impl Worker {
         });
     }
 
-    /// Publishes what was reserved. If the commit was interrupted, it goes back to the catalog instead.
-    fn publish(&self, plan: &Plan, reserved: Reserved, commit: Commit) {
+    /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to the catalog instead.
+    /// Returns the level that was passed, if that is worth a warning.
+    fn publish(&self, plan: &Plan, reserved: &Reserved, commit: Commit) -> Option<u8> {
         let mapping = reserved.terms.mapping;
         let mut passed = None;
         let mut locked = self.shared.lock_slot(plan.number);
@@ -349,7 +349,7 @@ impl Worker {
                 true => locked.forget_leaving(),
                 false => locked.reinstate(),
             }
-            let interrupted = commit == Commit::Interrupted;
+            let interrupted = !commit.is_acknowledged();
             locked.unacknowledged |= interrupted;
             for range in &reserved.free {
                 if interrupted || !locked.restore(*range) {
@@ -376,10 +376,9 @@ impl Worker {
             slot.demand.store(0, Relaxed);
         }
         drop(locked);
+        slot.reserving.store(0, Release);
         slot.refilled.broadcast();
-        if let Some(level) = passed {
-            exhaustion_warning::warn(&reserved.name, level, &mapping);
-        }
+        passed
     }
 
     /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of the

@@ -5,14 +5,13 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use super::account::{self, LentRows, account};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases;
 use crate::catalog::node::Here;
+use crate::catalog::owned::{self, LentRows, Owned};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::takeover::take_over;
 use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
@@ -137,51 +136,55 @@ pub fn reserve(
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
     }
-    let incarnation = shared.life();
-    let mut position = locked.position;
-    take_over(ids, incarnation, &sequence, &mut position)?;
-    let same = plan.index_space.node == position.node && plan.index_space.epoch == position.epoch;
+    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
+        take(ids, shared, plan, &sequence, owned)
+    })
+    .map(Outcome::Reserved)
+}
+
+/// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what leaves the slot.
+fn take(
+    ids: &CatalogOids,
+    shared: &'static Shared,
+    plan: &Plan,
+    sequence: &Sequence,
+    owned: &mut Owned,
+) -> Result<Reserved, HiloError> {
+    let same = plan.index_space.node == owned.node && plan.index_space.epoch == owned.epoch;
     let leaving: &[Range] = if same { &plan.leaving } else { &[] };
+    if !leaving.is_empty() {
+        // A block among them that was not acknowledged may be served after this commit.
+        owned.touch();
+    }
     // If a session is just taking a range, the catalog learns the next time of what memory holds.
-    let (node, epoch) = (position.node, position.epoch);
-    let held = shared.in_memory(&IndexSpace { key: plan.index_space.key, node, epoch });
+    let Key { sequence: id, .. } = plan.index_space.key;
+    let index_space =
+        IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
+    let held = shared.in_memory(&index_space);
     let told = held.is_some();
     if let Some(held) = held {
-        let held = account::without(held, leaving);
-        account::put(ids, &position, &sequence, leaving)?;
+        owned.put(leaving)?;
         let rows = match leaving.is_empty() {
             true => LentRows::IfHeldBack,
             false => LentRows::Always,
         };
-        account(ids, incarnation, &mut position, &held, rows)?;
+        owned.account(&held.without(leaving), rows)?;
     }
-    let free = match sequence.definition.ordered {
-        true => Vec::new(),
-        false => ranges::lend(ids, &position, incarnation, plan.room, plan.from)?,
-    };
+    let free = owned.lend(plan.room, plan.from)?;
     let available = if same { plan.available } else { 0 };
-    let mut reserved = decide(&sequence, &position, plan, available, free);
-    position.next_index = reserved.block.end.max(position.next_index);
-    if !reserved.block.is_empty() {
-        // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
-        position.skip = reserved.skip.max(position.skip - reserved.block.len());
-    }
-    reserved.next_index = position.next_index;
+    let mut reserved = decide(sequence, owned, plan, available, free);
+    owned.reserve(reserved.block, reserved.skip);
+    reserved.next_index = owned.next_index;
     reserved.left = told && same;
     let limit = reserved.terms.mapping.limit();
-    if position.next_index >= limit && !sequence.definition.ordered {
+    if owned.next_index >= limit && !sequence.definition.ordered {
         next_command();
-        reserved.free_end = match leases::any_ended(ids, id, node)? {
+        reserved.free_end = match leases::any_ended(ids, id, owned.node)? {
             true => Index::MAX,
-            false => ranges::free_end(ids, &position)?,
+            false => ranges::free_end(ids, owned)?,
         };
     }
-    // If ranges are leaving, the row is written even if it has not changed: a block among them that was not
-    // acknowledged may be served after this commit.
-    if position != locked.position || !leaving.is_empty() {
-        locked.update(&position);
-    }
-    Ok(Outcome::Reserved(reserved))
+    Ok(reserved)
 }
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is locked until

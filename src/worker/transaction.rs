@@ -64,12 +64,35 @@ impl From<HiloError> for Failure {
     }
 }
 
-/// Runs `work` in a transaction and commits it; an error rolls it back. When this returns `Ok`, what was
-/// written is on disk, and acknowledged by the synchronous standby if there is one, unless [`is_ending`].
+/// How far a commit has come. Only [`run`] makes one, and nothing is published without it.
+#[derive(Clone, Copy)]
+pub struct Commit {
+    acknowledged: bool,
+}
+
+impl Commit {
+    pub const NONE: Commit = Commit { acknowledged: false };
+
+    /// Whether what was written is on disk, and the synchronous standby has it if there is one. Else this process was told
+    /// to end while it waited for the standby, or its postmaster has died.
+    pub fn is_acknowledged(self) -> bool {
+        self.acknowledged
+    }
+
+    fn now() -> Commit {
+        // SAFETY: reads a flag of this process. Core sets it where the postmaster has died during the wait.
+        let orphaned = unsafe { (&raw const pg_sys::ProcDiePending).read_volatile() != 0 };
+        Commit { acknowledged: !is_ending() && !orphaned }
+    }
+}
+
+/// Runs `work` in a transaction and commits it; an error rolls it back. `work` waits no longer than `patience` for a lock of
+/// another transaction, since meanwhile the worker serves no other session; `None`: it waits for none.
 pub fn run<T>(
+    patience: Option<Duration>,
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
-) -> Result<T, Failure> {
+) -> Result<(T, Commit), Failure> {
     let work = AssertUnwindSafe(work);
     // From here on the handler cancels; an earlier signal is seen below.
     RUNNING.store(true, SeqCst);
@@ -81,11 +104,14 @@ pub fn run<T>(
             message: "the worker is shutting down".into(),
         })
     } else {
+        patience.inspect(|patience| heed_cancels(*patience));
         PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
             .catch_others(|error| Err(failure(error)))
             .catch_rust_panic(|error| Err(failure(error)))
             .execute()
     };
+    ignore_cancels();
+    let result = result.map(|made| (made, Commit::now()));
     RUNNING.store(false, Relaxed);
     // SAFETY: a flag of this process; outside of a transaction nothing is left to be cancelled.
     unsafe { (&raw mut pg_sys::QueryCancelPending).write_volatile(0) };
@@ -93,28 +119,36 @@ pub fn run<T>(
     result
 }
 
-/// Like [`run`], but waits no longer than `patience` for a lock of another transaction: meanwhile the worker
-/// serves no other session.
+/// The same where nothing is published.
 pub fn run_within<T>(
     patience: Duration,
     activity: &std::ffi::CStr,
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Failure> {
-    // A lock timeout is a cancel, which is ignored elsewhere. None may be left over for a reservation's wait
-    // for the synchronous standby: see `run`.
+    run(Some(patience), activity, work).map(|(made, _)| made)
+}
+
+/// A lock timeout is a cancel.
+fn heed_cancels(patience: Duration) {
     // SAFETY: these are core's own handler and variable, set on this process's one thread.
     unsafe {
         ffi::set_handler(pg_sys::SIGINT, ffi::StatementCancelHandler);
         pg_sys::LockTimeout = patience.as_millis().max(1) as i32;
     }
-    let result = run(activity, work);
+}
+
+/// From here on no cancel ends a wait for the synchronous standby as if that had answered; only [`request_end`] does.
+fn ignore_cancels() {
     // SAFETY: as above.
     unsafe {
         pg_sys::LockTimeout = 0;
         ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
         (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
+        if is_ending() && !AT_END.load(Relaxed) {
+            // That was the signal to end.
+            (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
+        }
     }
-    result
 }
 
 /// How long a transaction that can be repeated waits for a lock.
@@ -138,6 +172,7 @@ fn attempt<T>(
     unsafe {
         match result {
             Ok(_) => {
+                ignore_cancels();
                 pg_sys::PopActiveSnapshot();
                 pg_sys::CommitTransactionCommand();
             }

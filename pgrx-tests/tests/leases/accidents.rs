@@ -1,6 +1,6 @@
 //! The server is killed, or a standby is promoted, at each point of a lease's life.
 
-use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
 
 use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
 
@@ -185,6 +185,18 @@ fn a_large_lease_that_a_standby_missed_is_not_served_again() {
     assert_unique("small", &small);
 }
 
+/// The same where the operator has set what it skips; 0 says that no standby lacks anything.
+#[test]
+fn a_lease_has_no_more_values_than_a_failover_is_set_to_skip() {
+    for (skip, most) in [("100", 100), ("0", 1_000), ("100000000", 1_000)] {
+        let primary = Cluster::builder().config("hilo.failover_skip", skip).start_with_hilo();
+        let mut client = primary.connect("postgres");
+        client.run("SELECT hilo_create('s')");
+        assert_eq!(lease(&mut client, "'s', 1000").count, most, "{skip}");
+        primary.finish();
+    }
+}
+
 /// With a synchronous standby, nothing that was leased is served by the standby once it is promoted.
 #[test]
 fn a_promoted_synchronous_standby_repeats_nothing() {
@@ -234,4 +246,68 @@ fn a_clean_restart_keeps_leases() {
     drop(client);
     assert_explained(&cluster, "s", &[1, 2, 3, 4, 11, 12]);
     cluster.finish();
+}
+
+/// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only taken the position
+/// over. What was lost is written down at once, with the position, and once.
+fn file_what_is_locked(cluster: &Cluster) -> Client {
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "ALTER TABLE hilo.lease DISABLE TRIGGER ALL;
+         UPDATE hilo.lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second';
+         ALTER TABLE hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated",
+    );
+    let mut holder = cluster.connect("postgres");
+    holder.run("BEGIN; SELECT FROM hilo.lease FOR UPDATE");
+    let of_s = "SELECT id FROM hilo.sequence WHERE name = 's'";
+    let life = format!("SELECT incarnation FROM hilo.position WHERE sequence = ({of_s})");
+    let before: i64 = client.one(&life);
+    client.draw("other", 1);
+    let lost = format!("SELECT count(*) FROM hilo.gap WHERE sequence = ({of_s})");
+    wait_until("the worker has written off what was lost", LONG, || client.one::<i64>(&lost) > 0);
+    assert_ne!(client.one::<i64>(&life), before, "the position still names the life that has ended");
+    holder.run("COMMIT");
+    wait_until_filed(&mut client);
+    client.draw("s", 1);
+    let twice = format!(
+        "SELECT count(*) FROM (SELECT FROM hilo.gap WHERE sequence = ({of_s})
+          GROUP BY first_value HAVING count(*) > 1) g"
+    );
+    assert_eq!(client.one::<i64>(&twice), 0);
+    client
+}
+
+/// A crash, and a lease that is due and locked before anybody draws.
+#[test]
+fn a_takeover_to_file_a_locked_lease_writes_the_loss_once() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 64), hilo_create('other')");
+    let expired = lease(&mut client, "'s', 10, 'app', '1 hour'");
+    let used = client.draw("s", 3);
+    cluster.kill9_postmaster();
+    cluster.start();
+    let mut client = file_what_is_locked(&cluster);
+    let known = gaps(&mut client, "s");
+    assert_eq!(known, [gap(expired.first, expired.last, "expired"), gap(used[0], 64, "crash")]);
+    cluster.finish();
+}
+
+/// The same after a promotion: the values that the standby may lack are skipped once.
+#[test]
+fn a_takeover_to_file_a_locked_lease_skips_once() {
+    let primary = Cluster::builder().config("hilo.failover_skip", "5000").start_with_hilo();
+    let mut client = primary.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 64), hilo_create('other')");
+    lease(&mut client, "'s', 10, 'app', '1 hour'");
+    let standby = primary.clone_by_base_backup();
+    primary.wait_for_replay(&standby);
+    primary.kill9_postmaster();
+    standby.promote();
+    let mut client = file_what_is_locked(&standby);
+    let skipped: i64 = client.one(
+        "SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 's' AND reason = 'discarded' AND count >= 5000",
+    );
+    assert_eq!(skipped, 5_000);
+    standby.finish();
 }

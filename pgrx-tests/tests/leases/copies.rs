@@ -65,6 +65,38 @@ fn a_restored_lease_comes_back_as_a_gap() {
     cluster.finish();
 }
 
+/// pg_restore brings the leases before the sequences. A worker that is there in between leaves them alone.
+#[test]
+fn a_lease_that_is_restored_before_its_sequence_is_filed_after_it() {
+    let cluster = Cluster::with_hilo();
+    cluster.connect("postgres").run("CREATE DATABASE shop");
+    cluster.connect("postgres").run("CREATE DATABASE copy");
+    let mut shop = cluster.connect("shop");
+    shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
+    let expired = lease(&mut shop, "'s', 10, 'app', '1 hour'");
+    // In the copy it is due.
+    shop.run(
+        "BEGIN; ALTER TABLE hilo.lease DISABLE TRIGGER ALL;
+         UPDATE hilo.lease SET expires_at = now() - interval '1 hour', due_at = now() - interval '1 hour';
+         ALTER TABLE hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated; COMMIT",
+    );
+    let leases = cluster.pg_dump("shop", &["--data-only", "--table=hilo.lease"]);
+    let tables = ["--data-only", "--table=hilo.sequence", "--table=hilo.position"];
+    let sequences = cluster.pg_dump("shop", &tables);
+    let mut copy = cluster.connect("copy");
+    copy.run("CREATE EXTENSION hilo; SELECT hilo_create('other')");
+    restore(&cluster, &leases, "ON_ERROR_STOP=1");
+    lease(&mut copy, "'other', 5, 'app', '1ms'");
+    wait_until("the worker has filed what it can", LONG, || {
+        gaps(&mut copy, "other") == [gap(1, 5, "expired")]
+            && copy.one::<i64>("SELECT count(*) FROM hilo.gap") == 1
+    });
+    restore(&cluster, &sequences, "ON_ERROR_STOP=1");
+    wait_until_filed(&mut copy);
+    assert_eq!(gaps(&mut copy, "s")[0], gap(expired.first, expired.last, "expired"));
+    cluster.finish();
+}
+
 /// Logical replication brings no leases, by the first copy or later. A replica that takes over serves nothing that was
 /// leased, and ends no lease of the server that it replaces.
 #[test]

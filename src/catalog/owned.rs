@@ -1,0 +1,180 @@
+//! The positions that this server's life serves, and what is written about their ranges.
+//!
+//! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of `hilo.free_range` that says
+//! whose memory holds it. From there to `next_index`, any index may be in the memory of the life that `incarnation` names.
+//! So after a crash the catalog alone says what to write off, each index once: as long as those rows and the position change
+//! in one transaction. Therefore [`own`] is the only way to all of them, and it writes the position last.
+
+use std::ops::Deref;
+
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
+
+use super::definitions::Sequence;
+use super::gaps::{self, Reason};
+use super::positions::{self, LockedPosition, Position};
+use super::takeover::{discards_free, reason, skip};
+use super::{CatalogOids, node, ranges};
+use crate::errors::HiloError;
+use crate::shared::inventory::InMemory;
+
+/// When each range in memory below the pool gets a row of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LentRows {
+    Always,
+    /// If a range that a session keeps for long holds `settled_index` back.
+    IfHeldBack,
+}
+
+/// A locked position of this server, for the life whose memory has its ranges.
+pub struct Owned<'a> {
+    ids: &'a CatalogOids,
+    sequence: &'a Sequence,
+    position: Position,
+    /// Whether the row is written even if it has not changed.
+    touched: bool,
+}
+
+/// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of its ranges. Then the
+/// position is written, whatever `work` returns: what a takeover writes off without its position would be written off again.
+///
+/// # Errors
+/// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be rolled back then.
+pub fn own<T>(
+    ids: &CatalogOids,
+    life: i64,
+    sequence: &Sequence,
+    locked: &LockedPosition,
+    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+) -> Result<T, HiloError> {
+    let mut owned = Owned { ids, sequence, position: locked.position, touched: false };
+    owned.take_over(life)?;
+    let done = work(&mut owned)?;
+    if owned.touched || owned.position != locked.position {
+        locked.update(&owned.position);
+    }
+    Ok(done)
+}
+
+impl Deref for Owned<'_> {
+    type Target = Position;
+    fn deref(&self) -> &Position {
+        &self.position
+    }
+}
+
+impl Owned<'_> {
+    /// What an earlier life had in memory is written off; what another server may have reserved beyond the position is
+    /// skipped.
+    fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
+        let Owned { ids, sequence, ref mut position, .. } = *self;
+        let (system_id, timeline) = positions::server();
+        if !position.is_ours() {
+            node::check_set(position.nodes)?;
+        }
+        if position.incarnation != life {
+            let mapping = position.mapping(&sequence.definition);
+            if position.incarnation != 0 {
+                ranges::write_off_memory(ids, position, &mapping, reason(position))?;
+            }
+            let replicated = position.is_replicated();
+            if discards_free(position) {
+                ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
+            }
+            if replicated {
+                // What the other server served belongs to the old epoch, so this server continues under a new one.
+                position.epoch = position.epoch.next();
+            }
+            position.incarnation = life;
+            position.settled_index = position.next_index;
+        }
+        if position.may_lack() {
+            skip(ids, sequence, position)?;
+        }
+        (position.system_id, position.timeline) = (system_id, timeline);
+        Ok(())
+    }
+
+    /// Has the row written even if it does not change, so that the commit waits for the standby.
+    pub fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// Brings the catalog up to date with what memory holds.
+    ///
+    /// `settled_index` follows the lowest range that is held. A range that a session keeps for long would hold it back, and
+    /// a crash would then write off all that was served since. In that case `settled_index` rises to the first index that no
+    /// session has taken from the pool, and the ranges below that get rows of their own. With [`LentRows::Always`] this is
+    /// done in any case.
+    pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
+        let Owned { ids, ref mut position, .. } = *self;
+        let end = position.next_index;
+        let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
+        let lowest = held
+            .ranges
+            .iter()
+            .filter(|range| range.end > position.settled_index)
+            .map(|range| range.start.max(position.settled_index))
+            .min()
+            .unwrap_or(end);
+        let held_back = lowest == position.settled_index && lowest < taken_to;
+        if rows == LentRows::Always || held_back {
+            position.settled_index = taken_to;
+            ranges::write_lent(ids, position, position.incarnation, &held.ranges)
+        } else {
+            position.settled_index = lowest.min(end);
+            ranges::forget_lent(ids, position, &held.ranges)
+        }
+    }
+
+    /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never goes back, they are
+    /// written off.
+    pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
+        match self.sequence.definition.ordered {
+            true => self.write_off(leaving),
+            false => ranges::put_free(self.ids, self, leaving),
+        }
+    }
+
+    /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the top.
+    pub fn put_and_lower(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
+        if self.sequence.definition.ordered {
+            let mut rest = Range::union(leaving.to_vec());
+            // The others remain: the sequence never goes back to them.
+            if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
+                self.position.lower(top.start);
+            }
+            return self.put(&rest);
+        }
+        self.put(leaving)?;
+        ranges::lower(self.ids, &mut self.position)
+    }
+
+    /// Records that ranges which had no other owner will not be served.
+    pub fn write_off(&self, lost: &[Range]) -> Result<(), HiloError> {
+        let lost = Range::union(lost.to_vec());
+        gaps::record_all(self.ids, self, self.sequence, &lost, Reason::Discarded)
+    }
+
+    /// Lends free ranges to memory: see [`ranges::lend`].
+    pub fn lend(&self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
+        match self.sequence.definition.ordered {
+            true => Ok(Vec::new()),
+            false => ranges::lend(self.ids, self, self.incarnation, limit, from),
+        }
+    }
+
+    /// Reserves a block at the position. `skip` is what a server now skips that takes over from a copy of the row.
+    pub fn reserve(&mut self, block: Range, skip: i64) {
+        self.position.next_index = block.end.max(self.next_index);
+        if !block.is_empty() {
+            // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
+            self.position.skip = skip.max(self.skip - block.len());
+        }
+    }
+
+    /// Notes that no memory holds anything.
+    pub fn release(&mut self) {
+        self.position.incarnation = 0;
+    }
+}
