@@ -13,7 +13,9 @@
 //! `error_context_stack` that frees a reserve would have to be pushed wherever core calls us, would see errors
 //! only while the reserve is there, and would depend on what the system's allocator does with freed memory.
 //!
-//! Rust's part of a report comes from the reserve in `memory.rs`.
+//! Rust's part of a report comes from the reserve in `memory.rs`. Where a collection cannot grow and nobody has
+//! foreseen it, the standard library aborts the process, and all sessions of the server end with it. [`end`]
+//! is in the place of `abort`, and ends this session alone.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -23,13 +25,11 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
+use crate::errors::LONGEST;
+use crate::memory;
 
 /// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.
 const ROOM: usize = 128 << 10;
-/// The most bytes of a message, a DETAIL or a HINT that are passed on. Longer pieces of a memory context do not
-/// come from the block that is set aside.
-pub const LONGEST: usize = 8000;
-
 /// The memory context that is set aside. It is empty but while an error is passed on.
 static PLACE: Global<Cell<pg_sys::MemoryContext>> = Global::new(Cell::new(std::ptr::null_mut()));
 /// Whether [`copy`] is running.
@@ -37,7 +37,7 @@ static COPYING: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 mod raw {
     use super::*;
-    // SAFETY: memutils.h and elog.h declare them like this. `__real_` is the linker's name for the function
+    // SAFETY: memutils.h, elog.h and stdlib.h declare them like this. `__real_` is the linker's name for the function
     // that it replaces.
     unsafe extern "C-unwind" {
         pub fn AllocSetContextCreateInternal(
@@ -52,6 +52,10 @@ mod raw {
         pub fn pstrdup(text: *const c_char) -> *mut c_char;
         pub fn pg_mbcliplen(text: *const c_char, length: c_int, limit: c_int) -> c_int;
         pub fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
+        pub fn errcode(sqlstate: c_int) -> c_int;
+        pub fn errmsg(format: *const c_char, ...) -> c_int;
+        pub fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
+        pub fn __real_abort() -> !;
         pub fn __real_errstart(level: c_int, domain: *const c_char) -> bool;
     }
 }
@@ -159,5 +163,24 @@ unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
             enter();
         }
         wanted
+    }
+}
+
+/// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as safe as an
+/// abort, and core's clean-up at exit releases what other processes wait for.
+///
+/// # Safety
+/// As for `abort`.
+#[unsafe(export_name = "__wrap_abort")]
+unsafe extern "C-unwind" fn end() -> ! {
+    // SAFETY: the arguments are constants, and core has set aside the memory for so short a report.
+    unsafe {
+        if memory::is_short() && raw::__real_errstart(PgLogLevel::FATAL as c_int, std::ptr::null())
+        {
+            raw::errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
+            raw::errmsg(c"out of memory".as_ptr());
+            raw::errfinish(c"error_path.rs".as_ptr(), line!() as c_int, c"end".as_ptr());
+        }
+        raw::__real_abort()
     }
 }
