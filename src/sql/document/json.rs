@@ -1,6 +1,7 @@
 //! Documents on their way in and out of Postgres. A document is UTF-8, whatever the encoding of the database;
 //! names and roles are converted.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::io::Write;
 
@@ -16,6 +17,10 @@ const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;
 /// Text of the database in UTF-8. Text that has no equivalent there, as there may be in a database without an
 /// encoding, is an error.
 pub fn utf8(text: &[u8]) -> String {
+    in_utf8(text).into_owned()
+}
+
+fn in_utf8(text: &[u8]) -> Cow<'_, str> {
     // SAFETY: reads as many bytes as the slice has. The result is the same text, or a C string in the current
     // memory context. What comes back unchanged has been verified.
     unsafe {
@@ -25,7 +30,7 @@ pub fn utf8(text: &[u8]) -> String {
             true => text,
             false => CStr::from_ptr(to).to_bytes(),
         };
-        String::from_utf8_lossy(bytes).into_owned()
+        String::from_utf8_lossy(bytes)
     }
 }
 
@@ -50,16 +55,16 @@ pub fn read(jsonb: pg_sys::Datum) -> Result<Document, HiloError> {
     Ok(Document::parse(&text(jsonb)?)?)
 }
 
-/// The text of a datum of type jsonb.
+/// The text of a datum of type jsonb, in the current memory context.
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn text(jsonb: pg_sys::Datum) -> Result<String, HiloError> {
+pub fn text(jsonb: pg_sys::Datum) -> Result<Cow<'static, str>, HiloError> {
     let output = pg_sys::Oid::from_u32(pg_sys::F_JSONB_OUT);
     // SAFETY: the datum is a jsonb, and the result is a C string in the current memory context.
     let text = unsafe { CStr::from_ptr(pg_sys::OidOutputFunctionCall(output, jsonb)) }.to_bytes();
     memory::room_for_text(text)?;
-    Ok(utf8(text))
+    Ok(in_utf8(text))
 }
 
 /// A datum of type jsonb.
