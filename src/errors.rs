@@ -21,6 +21,10 @@ const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' a
 const JOIN_CITUS: &str = "Let this server join the cluster: SELECT citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for this server. A server without Citus needs a number in hilo.node_id.";
 const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
+/// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer piece of a
+/// memory context comes from a block that is there already.
+pub const LONGEST: usize = 8000;
+
 /// What kind of error the worker has met, for the hint of the session that it tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -688,15 +692,33 @@ impl HiloError {
     }
 
     fn report(self, level: PgLogLevel) {
-        let mut report = ErrorReport::new(self.code(), self.to_string(), "hilo");
+        let mut report = ErrorReport::new(self.code(), shortened(self.to_string()), "hilo");
         if let Some(detail) = self.detail() {
-            report = report.set_detail(detail);
+            report = report.set_detail(shortened(detail));
         }
         if let Some(hint) = self.hint() {
-            report = report.set_hint(hint);
+            report = report.set_hint(shortened(hint));
         }
         report.report(level);
     }
+}
+
+impl From<DocumentError> for HiloError {
+    fn from(error: DocumentError) -> HiloError {
+        match error.is_out_of_memory() {
+            true => HiloError::OutOfMemory,
+            false => HiloError::Document(error),
+        }
+    }
+}
+
+/// A text of a report, as long as one may be.
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST {
+        let fits = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(fits.unwrap_or_default());
+    }
+    text
 }
 
 /// A DETAIL that ends with the place in a document that an error belongs to.
@@ -728,9 +750,15 @@ fn literal(text: &str) -> String {
 /// A DETAIL with one line for each object, and no longer than core makes it.
 fn some_of(lines: &[String]) -> String {
     const MOST: usize = 100;
-    let mut text = lines.iter().take(MOST).cloned().collect::<Vec<_>>().join("\n");
-    if lines.len() > MOST {
-        text += &format!("\nand {} other objects", lines.len() - MOST);
+    let mut size = 0;
+    let fits = |line: &&String| {
+        size += line.len() + 1;
+        size < LONGEST - 100
+    };
+    let some: Vec<&str> = lines.iter().take(MOST).take_while(fits).map(String::as_str).collect();
+    let mut text = some.join("\n");
+    if lines.len() > some.len() {
+        text += &format!("\nand {} other objects", lines.len() - some.len());
     }
     text
 }

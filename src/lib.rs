@@ -7,6 +7,7 @@ use errors::OrRaise;
 mod backend;
 mod catalog;
 mod citus;
+mod error_path;
 mod errors;
 mod ffi;
 mod gucs;
@@ -34,6 +35,7 @@ pub extern "C-unwind" fn _PG_init() {
     // SAFETY: both are statics that the server has set before it loads a library.
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
+    error_path::init();
     memory::init();
     // Both may raise an error, so they come before all that must not be done twice.
     if catalog::version::loaded().or_raise() {

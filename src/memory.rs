@@ -163,18 +163,21 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Keeps errors of this library from carrying a backtrace, whatever the server's environment says. Making one
-/// takes much memory, and a lock that is never released if an error occurs meanwhile. Called once, from
-/// `_PG_init`.
+/// Raises a panic once, so that later ones need no memory that the standard library and libc would not do
+/// without: they keep some for each thread, from its first panic on.
+///
+/// It also keeps errors of this library from carrying a backtrace, whatever the server's environment says.
+/// Making one takes much memory, and a lock that is never released if an error occurs meanwhile. Called once,
+/// from `_PG_init`.
 pub fn init() {
     const SETTING: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(SETTING);
     // SAFETY: the process has one thread when it loads the library, so no other reads the environment. The
     // environment is left as it was; the standard library, of which each Rust extension has a copy of its
-    // own, remembers what the first capture found.
+    // own, remembers what the first panic found.
     unsafe {
         std::env::set_var(SETTING, "0");
-        let _ = std::backtrace::Backtrace::capture();
+        let _ = std::panic::catch_unwind(|| std::panic::panic_any(()));
         match before {
             Some(before) => std::env::set_var(SETTING, before),
             None => std::env::remove_var(SETTING),
@@ -188,7 +191,12 @@ pub fn init() {
 /// `OutOfMemory`
 #[inline]
 pub fn check() -> Result<(), HiloError> {
-    if REFUSED.load(Relaxed) { room(RESERVE) } else { Ok(()) }
+    if is_short() { room(RESERVE) } else { Ok(()) }
+}
+
+/// Whether the system has refused memory, and has not been found to have some since.
+pub fn is_short() -> bool {
+    REFUSED.load(Relaxed)
 }
 
 /// Checks that the system would give this many bytes at once now: for what is built in one piece and cannot
@@ -212,6 +220,16 @@ pub fn room(bytes: usize) -> Result<(), HiloError> {
     }
     REFUSED.store(false, Relaxed);
     Ok(())
+}
+
+/// Checks that there is memory for all that is made of a text of somebody else's, such as copies and messages.
+///
+/// # Errors
+/// `OutOfMemory`
+#[inline]
+pub fn room_for_text(text: &[u8]) -> Result<(), HiloError> {
+    const TIMES: usize = 32;
+    if text.len() * TIMES <= LARGEST { Ok(()) } else { room(text.len() * TIMES) }
 }
 
 /// A collection that grows with the data, and fails with an error when there is no more memory.

@@ -168,14 +168,18 @@ pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
     escape_for_message(unsafe { bytes_of(datum) })
 }
 
-/// The bytes in a varlena datum, in the database's encoding.
+/// The bytes in a varlena datum, in the database's encoding. There is memory for copies of them.
 ///
 /// # Safety
 /// As for [`text_of`]. The bytes live as long as the datum, or as the current memory context.
 pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     // SAFETY: the caller guarantees that it is a varlena. Detoasting copies it, if necessary, into the
     // current memory context.
-    unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr())) }
+    let bytes = unsafe {
+        pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr()))
+    };
+    memory::room_for_text(bytes).or_raise();
+    bytes
 }
 
 /// A text datum in the current memory context.

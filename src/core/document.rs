@@ -143,6 +143,15 @@ pub struct DocumentError {
     pub path: String,
 }
 
+const OUT_OF_MEMORY: &str = "out of memory";
+
+impl DocumentError {
+    /// Whether it is not the document's fault.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.what == OUT_OF_MEMORY
+    }
+}
+
 impl Document {
     /// Reads a document.
     ///
@@ -161,6 +170,9 @@ impl Document {
 
     fn check(&self) -> Result<(), DocumentError> {
         let mut names = HashMap::new();
+        names
+            .try_reserve(self.sequences.len())
+            .map_err(|_| DocumentError { what: OUT_OF_MEMORY.into(), path: ".".into() })?;
         for (at, described) in self.sequences.iter().enumerate() {
             if let Some(first) = names.insert(described.name.as_str(), at) {
                 return Err(DocumentError {
@@ -369,7 +381,7 @@ where
         fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
             let mut all = Vec::new();
             while let Some(Object(next)) = from.next_element()? {
-                all.try_reserve(1).map_err(|_| A::Error::custom("out of memory"))?;
+                all.try_reserve(1).map_err(|_| A::Error::custom(OUT_OF_MEMORY))?;
                 all.push(next);
             }
             Ok(all)

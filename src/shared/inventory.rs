@@ -9,6 +9,8 @@ use hilo_core::range::Range;
 use super::key::Key;
 use super::slices::IndexSpace;
 use super::{Shared, slot};
+use crate::errors::OrRaise;
+use crate::memory;
 
 /// See [`Shared::in_memory`].
 #[derive(Debug)]
@@ -65,8 +67,8 @@ impl Shared {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         let pending = self.control.pending.load(Acquire) as usize;
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more room.
-        let mut ranges =
-            Vec::with_capacity(slices + self.slices_per_backend + pending + slot::HELD);
+        let room = slices + self.slices_per_backend + pending + slot::HELD;
+        let mut ranges = memory::with_capacity(room).or_raise();
         let mut held = InMemory {
             ranges: Vec::new(),
             first_untaken: None,

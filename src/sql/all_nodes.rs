@@ -166,7 +166,7 @@ fn described(name: &Name, args: Args) -> Result<Described, HiloError> {
     };
     options.insert("name".into(), Value::String(json::utf8(name)));
     let document = json!({"hilo": VERSION, "sequences": [options]}).to_string();
-    let mut document = Document::parse(&document).map_err(HiloError::Document)?;
+    let mut document = Document::parse(&document)?;
     let definition = wanted(&document)?.pop().map(|wanted| wanted.definition);
     let (Some(described), Some(definition)) = (document.sequences.pop(), definition) else {
         return Err(HiloError::OutOfMemory);

@@ -1,7 +1,7 @@
 //! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
 //! is parsed under the caller's search_path.
 
-use std::ffi::CString;
+use std::ffi::c_char;
 
 use pgrx::prelude::*;
 
@@ -63,6 +63,12 @@ impl Row {
     }
 }
 
+/// A query as Postgres takes it, in the current memory context.
+fn c_string(sql: &[u8]) -> *const c_char {
+    // SAFETY: copies as many bytes as there are.
+    unsafe { pg_sys::pnstrdup(sql.as_ptr().cast(), sql.len()) }
+}
+
 /// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
 /// starts, as far as the transaction's isolation level allows.
 pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
@@ -75,13 +81,13 @@ pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T
 pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
-    let text = CString::new(sql.as_ref()).unwrap_or_default();
+    let text = c_string(sql.as_ref());
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
     // used after its batch is freed. The query is not marked as read-only, because then it would use the
     // older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
-        let plan = pg_sys::SPI_prepare(text.as_ptr(), 0, std::ptr::null_mut());
+        let plan = pg_sys::SPI_prepare(text, 0, std::ptr::null_mut());
         let none = std::ptr::null_mut();
         let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
         loop {
@@ -106,14 +112,14 @@ pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
 pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
     memory::check().or_raise();
     next_command();
-    let text = CString::new(sql).unwrap_or_default();
+    let text = c_string(sql);
     let mut found = Vec::new();
     // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error the
     // transaction's end cleans up. A read-only query uses the active snapshot, which is the latest one.
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
         pg_sys::SPI_connect();
-        pg_sys::SPI_execute(text.as_ptr(), true, 0);
+        pg_sys::SPI_execute(text, true, 0);
         let table = pg_sys::SPI_tuptable;
         for at in 0..pg_sys::SPI_processed as usize {
             let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
@@ -133,11 +139,11 @@ pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
 /// Runs a statement that writes or defines something, with the rights of the current user.
 pub fn execute(sql: &[u8]) {
     memory::check().or_raise();
-    let text = CString::new(sql).unwrap_or_default();
+    let text = c_string(sql);
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
     unsafe {
         pg_sys::SPI_connect();
-        pg_sys::SPI_execute(text.as_ptr(), false, 0);
+        pg_sys::SPI_execute(text, false, 0);
         pg_sys::SPI_finish();
     }
     next_command();

@@ -21,6 +21,7 @@ use crate::catalog::node::{self, Here};
 use crate::errors::{FaultKind, HiloError};
 use crate::ffi;
 use crate::gucs;
+use crate::memory;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault, Locked};
@@ -97,8 +98,14 @@ impl Worker {
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
         for batch in self.wanted().chunks(BATCH) {
-            let plans: Vec<Plan> =
-                batch.iter().filter_map(|&number| self.look_again(number)).collect();
+            let mut plans: Vec<Plan> = Vec::new();
+            for &number in batch {
+                // A slot for which there is no memory now keeps its flag.
+                if plans.try_reserve(1).is_err() {
+                    break;
+                }
+                plans.extend(self.look_again(number));
+            }
             if !plans.is_empty() {
                 any = true;
                 self.reserve(plans);
@@ -120,7 +127,8 @@ impl Worker {
             slot.database.load(Acquire) == self.database.to_u32()
                 && !self.retries.is_early(*number, slot.serial())
         };
-        shared.all_wanted().filter(is_due).collect()
+        let due = || shared.all_wanted().filter(is_due);
+        memory::collected(due()).unwrap_or_else(|_| due().take(BATCH).collect())
     }
 
     /// Takes a slot's flag, and checks again what the slot needs.
@@ -267,10 +275,14 @@ impl Worker {
         transaction::run(None, c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
             if !ids.lock_for_reservation() {
-                return Ok(plans.iter().map(|_| Outcome::Locked).collect());
+                return memory::collected(plans.iter().map(|_| Outcome::Locked));
             }
             let here = Here::read()?;
-            plans.iter().map(|plan| reserve::reserve(&ids, shared, &here, plan)).collect()
+            let mut outcomes = memory::with_capacity(plans.len())?;
+            for plan in plans {
+                outcomes.push(reserve::reserve(&ids, shared, &here, plan)?);
+            }
+            Ok(outcomes)
         })
     }
 

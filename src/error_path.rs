@@ -1,0 +1,186 @@
+//! The way of an error through pgrx, when the system refuses memory.
+//!
+//! pgrx's guard turns an error of core's into a panic, and at the end of our function into an error again.
+//! Both times it copies the report into the current memory context. If that context is full, the copy fails
+//! with an error of its own, which the guard copies in the same way: Postgres ends such a recursion with a
+//! PANIC of the server. An error while the report is raised again unwinds into core's frames, and the process
+//! aborts.
+//!
+//! The copies are therefore made in memory that is set aside when the library is loaded. The linker's option
+//! `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of the two functions of core's that pgrx
+//! calls at these points, in this library alone. That is one place for every call of core's, present and
+//! future, for errors of every kind. It costs nothing until there is an error. An entry on core's
+//! `error_context_stack` that frees a reserve would have to be pushed wherever core calls us, would see errors
+//! only while the reserve is there, and would depend on what the system's allocator does with freed memory.
+//!
+//! Rust's part of a report comes from the reserve in `memory.rs`. Where a collection cannot grow and nobody has
+//! foreseen it, the standard library aborts the process, and all sessions of the server end with it. [`end`]
+//! is in the place of `abort`, and ends this session alone.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::backend::Global;
+use crate::errors::LONGEST;
+use crate::memory;
+
+/// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.
+const ROOM: usize = 128 << 10;
+/// The memory context that is set aside. It is empty but while an error is passed on.
+static PLACE: Global<Cell<pg_sys::MemoryContext>> = Global::new(Cell::new(std::ptr::null_mut()));
+/// Whether [`copy`] is running.
+static COPYING: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+mod raw {
+    use super::*;
+    // SAFETY: memutils.h, elog.h and stdlib.h declare them like this. `__real_` is the linker's name for the function
+    // that it replaces.
+    unsafe extern "C-unwind" {
+        pub fn AllocSetContextCreateInternal(
+            parent: pg_sys::MemoryContext,
+            name: *const c_char,
+            least: usize,
+            first: usize,
+            most: usize,
+        ) -> pg_sys::MemoryContext;
+        pub fn MemoryContextReset(context: pg_sys::MemoryContext);
+        pub fn palloc0(size: usize) -> *mut std::ffi::c_void;
+        pub fn pstrdup(text: *const c_char) -> *mut c_char;
+        pub fn pg_mbcliplen(text: *const c_char, length: c_int, limit: c_int) -> c_int;
+        pub fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
+        pub fn errcode(sqlstate: c_int) -> c_int;
+        pub fn errmsg(format: *const c_char, ...) -> c_int;
+        pub fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
+        pub fn __real_abort() -> !;
+        pub fn __real_errstart(level: c_int, domain: *const c_char) -> bool;
+    }
+}
+
+/// Sets the memory aside. Called once, from `_PG_init`.
+pub fn init() {
+    // SAFETY: the context is one for the life of the process, and forked processes inherit it. An error jumps
+    // past frames that have nothing to drop: there is no memory yet with which the guard could catch it.
+    PLACE.set(unsafe {
+        raw::AllocSetContextCreateInternal(
+            pg_sys::TopMemoryContext,
+            c"hilo errors".as_ptr(),
+            ROOM,
+            ROOM,
+            ROOM,
+        )
+    });
+}
+
+/// Makes the memory that is set aside the current context, and empties it.
+///
+/// # Safety
+/// Nothing that is in it may be used any more.
+unsafe fn enter() {
+    // SAFETY: `init` made the context before anything could call this. Neither function raises an error.
+    unsafe {
+        raw::MemoryContextReset(PLACE.get());
+        pg_sys::CurrentMemoryContext = PLACE.get();
+    }
+}
+
+/// In the place of `CopyErrorData`. Never raises an error: if the report does not fit, it is replaced by that
+/// of a refusal of memory.
+///
+/// # Safety
+/// As for `CopyErrorData`: there is an error to copy. The copy must be freed before the next one is made.
+#[unsafe(export_name = "__wrap_CopyErrorData")]
+unsafe extern "C-unwind" fn copy() -> *mut pg_sys::ErrorData {
+    // SAFETY: pgrx has freed the copy before. The guard that calls this restores no memory context, so this
+    // does. A failure inside calls this function again, whose answer needs nothing but the room.
+    unsafe {
+        let before = pg_sys::CurrentMemoryContext;
+        enter();
+        let copied = match COPYING.replace(true) {
+            true => Err(Box::new(()) as Box<dyn std::any::Any + Send>),
+            false => catch_unwind(AssertUnwindSafe(|| {
+                pg_sys::ffi::pg_guard_ffi_boundary(|| raw::__real_CopyErrorData())
+            })),
+        };
+        COPYING.set(false);
+        let copied = copied.unwrap_or_else(|_| {
+            enter();
+            out_of_memory()
+        });
+        for text in [(*copied).message, (*copied).detail, (*copied).hint] {
+            shorten(text);
+        }
+        pg_sys::CurrentMemoryContext = before;
+        copied
+    }
+}
+
+/// # Safety
+/// The room is the current context, and is empty.
+unsafe fn out_of_memory() -> *mut pg_sys::ErrorData {
+    // SAFETY: the room is far greater than what is allocated in it. All zeros are a report without texts.
+    unsafe {
+        let report: *mut pg_sys::ErrorData = raw::palloc0(size_of::<pg_sys::ErrorData>()).cast();
+        (*report).elevel = PgLogLevel::ERROR as c_int;
+        (*report).sqlerrcode = PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int;
+        (*report).message = raw::pstrdup(c"out of memory".as_ptr());
+        report
+    }
+}
+
+/// Cuts a text of the copy so that Rust's reserve and the room hold it.
+///
+/// # Safety
+/// The text is null or ends with a null byte.
+unsafe fn shorten(text: *mut c_char) {
+    // SAFETY: the caller guarantees where it ends, and it is cut before that.
+    unsafe {
+        if text.is_null() {
+            return;
+        }
+        let length = libc::strlen(text);
+        if length > LONGEST {
+            let kept = raw::pg_mbcliplen(text, length as c_int, LONGEST as c_int);
+            *text.add(kept as usize) = 0;
+        }
+    }
+}
+
+/// In the place of `errstart`. The texts with which pgrx raises an error again are allocated in the room. An
+/// error leaves the current context to whoever catches it.
+///
+/// # Safety
+/// As for `errstart`.
+#[unsafe(export_name = "__wrap_errstart")]
+unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
+    // SAFETY: the arguments are the caller's. By now pgrx has freed its copy of an error.
+    unsafe {
+        let wanted = raw::__real_errstart(level, domain);
+        if wanted && level >= PgLogLevel::ERROR as c_int {
+            enter();
+        }
+        wanted
+    }
+}
+
+/// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as safe as an
+/// abort, and core's clean-up at exit releases what other processes wait for.
+///
+/// # Safety
+/// As for `abort`.
+#[unsafe(export_name = "__wrap_abort")]
+unsafe extern "C-unwind" fn end() -> ! {
+    // SAFETY: the arguments are constants, and core has set aside the memory for so short a report.
+    unsafe {
+        if memory::is_short() && raw::__real_errstart(PgLogLevel::FATAL as c_int, std::ptr::null())
+        {
+            raw::errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
+            raw::errmsg(c"out of memory".as_ptr());
+            raw::errfinish(c"error_path.rs".as_ptr(), line!() as c_int, c"end".as_ptr());
+        }
+        raw::__real_abort()
+    }
+}
