@@ -36,7 +36,7 @@ pub fn take_over(
     if position.incarnation != incarnation {
         let mapping = position.mapping(&sequence.definition);
         if position.incarnation != 0 {
-            ranges::write_off_memory(ids, position, &mapping, reason(position))?;
+            ranges::write_off_memory(ids, position, &mapping, &[], reason(position))?;
         }
         let replicated = position.is_replicated();
         if discards_free(position) {
