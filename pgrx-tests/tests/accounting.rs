@@ -287,19 +287,22 @@ fn a_pool_that_is_used_up_leaves_no_gap() {
     cluster.finish();
 }
 
-/// The gaps of a sequence that an alteration has left, and what of them a column lacks.
-fn altered(client: &mut Client, name: &str) -> [Vec<(i64, i64)>; 2] {
-    [
-        format!("SELECT first, last FROM hilo_gaps WHERE name = '{name}' AND reason = 'altered' ORDER BY 1"),
-        format!("SELECT first, last FROM hilo_find_gaps('{name}', '{name}', 'id') WHERE reason = 'altered'"),
-    ]
-    .map(|sql| {
-        let rows = client.query(&sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
-    })
+/// The gaps of a sequence that an alteration has left.
+fn altered(client: &mut Client, name: &str) -> Vec<(i64, i64)> {
+    let sql = "SELECT first, last FROM hilo_gaps WHERE name = $1 AND reason = 'altered' ORDER BY 1";
+    let rows = client.query(sql, &[&name]).expect("the gaps can be read");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// Promise 5: what a sequence jumps over is a gap, once, and no gap any more when the sequence goes back to it.
+/// How many values a column lacks because of them.
+fn lacked(client: &mut Client, name: &str) -> i64 {
+    client.one(&format!(
+        "SELECT COALESCE(sum(count), 0)::bigint FROM hilo_find_gaps('{name}', '{name}', 'id') WHERE reason = 'altered'"
+    ))
+}
+
+/// Promise 5: what a sequence jumps over is a gap, once, and no gap any more when the sequence goes
+/// back to it.
 #[test]
 fn of_what_is_jumped_over() {
     let cluster = Cluster::with_hilo();
@@ -323,36 +326,30 @@ fn of_what_is_jumped_over() {
         ));
         let jump = jump.replace("{}", &name);
         client.run(&format!("BEGIN; SELECT {jump}; ROLLBACK"));
-        assert_eq!(altered(&mut client, &name), [vec![], vec![]], "{jump}, rolled back");
+        assert_eq!(altered(&mut client, &name), [], "{jump}, rolled back");
         client.run(&format!("SELECT {jump}"));
         client.run(&format!("INSERT INTO {name} SELECT hilo_nextval('{name}')"));
         assert_eq!(client.one::<i64>(&format!("SELECT max(id) FROM {name}")), next, "{jump}");
-        let gaps = altered(&mut client, &name);
-        assert_eq!(gaps[0], [(first, last)], "{jump}");
-        let lacked: i64 = gaps[1].iter().map(|(first, last)| last - first + 1).sum();
-        assert_eq!(
-            lacked,
-            if jump.contains("increment") { 44 } else { last - first + 1 },
-            "{jump}"
-        );
+        assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
+        assert_eq!(lacked(&mut client, &name), last - first + 1, "{jump}");
         // Back, and forth again.
         client.run(&format!("SELECT hilo_alter('{name}', restart_with => 20, increment => 1)"));
-        assert_eq!(altered(&mut client, &name)[0], [(first, 19)], "{jump}");
+        assert_eq!(altered(&mut client, &name), [(first, 19)], "{jump}");
         assert_eq!(client.draw(&name, 2), [20, 21]);
         client.run(&format!("SELECT hilo_setval('{name}', 30)"));
-        assert_eq!(altered(&mut client, &name)[0], [(first, 19), (22, 30)], "{jump}");
+        assert_eq!(altered(&mut client, &name), [(first, 19), (22, 30)], "{jump}");
     }
     client.run("SELECT hilo_create('falling', increment => -2); CREATE TABLE falling (id bigint)");
     assert_eq!(client.draw("falling", 2), [-1, -3]);
     client.run("SELECT hilo_setval('falling', -11)");
-    assert_eq!(altered(&mut client, "falling")[0], [(-5, -11)]);
+    assert_eq!(altered(&mut client, "falling"), [(-5, -11)]);
     client.run("SELECT hilo_advance('falling', -20)");
-    assert_eq!(altered(&mut client, "falling")[0], [(-13, -19), (-5, -11)]);
+    assert_eq!(altered(&mut client, "falling"), [(-13, -19), (-5, -11)]);
     client.run("SELECT hilo_setval('falling', -15)");
-    assert_eq!(altered(&mut client, "falling")[0], [(-13, -15), (-5, -11)]);
+    assert_eq!(altered(&mut client, "falling"), [(-13, -15), (-5, -11)]);
     // Up to its end, and over it.
     client.run("SELECT hilo_create('ending', max_value => 20); CREATE TABLE ending (id bigint)");
     assert!(client.one::<bool>("SELECT hilo_advance('ending', 20) IS NULL"));
-    assert_eq!(altered(&mut client, "ending")[0], [(1, 20)]);
+    assert_eq!(altered(&mut client, "ending"), [(1, 20)]);
     cluster.finish();
 }

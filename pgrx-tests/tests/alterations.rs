@@ -406,7 +406,8 @@ fn of_a_sequence_that_the_transaction_has_set() {
     cluster.finish();
 }
 
-/// A sequence of which another session has returned 13, with a column that holds 80; what was drawn of it.
+/// A sequence of which another session has returned 13, with a column that holds 80; what was drawn
+/// of it.
 fn with_numbers_below(cluster: &Cluster, client: &mut Client, name: &str) -> Vec<i64> {
     client.run(&format!(
         "SELECT hilo_create('{name}', block_size => 32);
@@ -420,8 +421,8 @@ fn with_numbers_below(cluster: &Cluster, client: &mut Client, name: &str) -> Vec
     seen
 }
 
-/// Promise 1: to advance a sequence shares everybody's numbers. Whoever has done so draws them after the commit, and a
-/// rollback brings none back.
+/// Promise 1: to advance a sequence shares everybody's numbers. Whoever has done so draws them
+/// after the commit, and a rollback brings none back.
 #[test]
 fn an_advance_makes_no_numbers_of_its_own() {
     let cluster = Cluster::with_hilo();
@@ -457,8 +458,8 @@ fn an_advance_makes_no_numbers_of_its_own() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: a transaction that has made the numbers draws on after an advance. No ROLLBACK TO brings a number
-/// back, and what that leaves out is a gap.
+/// Promises 1 and 5: a transaction that has made the numbers draws on after an advance. No ROLLBACK
+/// TO brings a number back, and what that leaves out is a gap.
 #[test]
 fn an_advance_of_own_numbers() {
     let cluster = Cluster::with_hilo();

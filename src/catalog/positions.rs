@@ -220,7 +220,8 @@ pub struct Version {
 impl Version {
     fn just_written(position: &Position) -> Version {
         let Position { sequence, node, epoch, .. } = *position;
-        // SAFETY: inside a transaction, whose current subtransaction got its number when the row was written.
+        // SAFETY: inside a transaction, whose current subtransaction got its number when the row
+        // was written.
         let writer = unsafe { pg_sys::GetCurrentTransactionId() };
         Version { sequence, node, epoch, writer }
     }

@@ -234,9 +234,9 @@ pub fn forget_lent(
     Ok(())
 }
 
-/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to the
-/// position, and the ranges that were lent, whose rows it deletes. The free ranges, the leases, and what is `pending` of
-/// leases stay.
+/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to
+/// the position, and the ranges that were lent, whose rows it deletes. The free ranges, the leases,
+/// and what is `pending` of leases stay.
 pub fn write_off_memory(
     ids: &CatalogOids,
     position: &Position,

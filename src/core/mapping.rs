@@ -214,9 +214,9 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// What is left of `count` values, evenly spaced from `first` to `last`, without those that this numbering serves
-    /// from index `from` on: the first, the last, and how many. All of them, if only some of what follows are its
-    /// values. Not for several nodes, nor for one that cycles.
+    /// What is left of `count` values, evenly spaced from `first` to `last`, without those that
+    /// this numbering serves from index `from` on: the first, the last, and how many. All of them,
+    /// if only some of what follows are its values. Not for several nodes, nor for one that cycles.
     pub fn without_served_from(
         &self,
         (first, last, count): (i64, i64, i64),

@@ -134,8 +134,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     }
 }
 
-/// Ends what other transactions have leased out of numberings that end with this transaction. They keep it if this one
-/// is rolled back, or if they commit before.
+/// Ends what other transactions have leased out of numberings that end with this transaction. They
+/// keep it if this one is rolled back, or if they commit before.
 fn end_leases() -> Result<(), HiloError> {
     let mut at = 0;
     loop {

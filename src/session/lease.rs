@@ -297,9 +297,9 @@ pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
 }
 
-/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot commit any more.
-/// Waits for those that are committing just now. Returns what nobody has then. The caller has frozen the pool, and has
-/// locked the position.
+/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot
+/// commit any more. Waits for those that are committing just now. Returns what nobody has then. The
+/// caller has frozen the pool, and has locked the position.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -329,8 +329,9 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> 
     )
 }
 
-/// Does the same at the end of a numbering, which `position` and `mapping` describe, and records what it takes back as
-/// gaps. The worker knows that such a range is of an old numbering, and leaves it alone.
+/// Does the same at the end of a numbering, which `position` and `mapping` describe, and records
+/// what it takes back as gaps. The worker knows that such a range is of an old numbering, and
+/// leaves it alone.
 ///
 /// # Errors
 /// Those of writing to the catalog.

@@ -5,13 +5,13 @@
 //! (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK TO the count of the
 //! version that is in force again continues where it stood.
 //!
-//! A transaction that only advances the sequence, or changes the increment or whether it cycles, continues the
-//! numbers that all sessions share. After its rollback they would be served again, so it draws nothing until it
-//! commits. If it continues numbers of its own, it moves the version that it continues past each number that is
-//! about to leave, so that no ROLLBACK TO brings one back.
+//! A transaction that only advances the sequence, or changes the increment or whether it cycles,
+//! continues the numbers that all sessions share. After its rollback they would be served again, so
+//! it draws nothing until it commits. If it continues numbers of its own, it moves the version that
+//! it continues past each number that is about to leave, so that no ROLLBACK TO brings one back.
 //!
-//! Numbers are its own only if the statement that wrote the version says so ([`Origin::New`]). A version of which
-//! nothing is known serves nothing.
+//! Numbers are its own only if the statement that wrote the version says so ([`Origin::New`]). A
+//! version of which nothing is known serves nothing.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -39,7 +39,8 @@ const CHUNK: i64 = 1 << 20;
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
-    /// They are its own, and begin where a user says: only statements that ask for that may say this.
+    /// They are its own, and begin where a user says: only statements that ask for that may say
+    /// this.
     New,
     /// They continue those of another version that this transaction has written, from where that version
     /// stands.
@@ -173,7 +174,8 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let limit = terms.mapping.limit();
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    // What is loaded counts as served in the version that this one continues, so no more is loaded than is drawn.
+    // What is loaded counts as served in the version that this one continues, so no more is loaded
+    // than is drawn.
     let chunk = match state.origins.get(&version) {
         Some(Origin::New) => CHUNK,
         Some(Origin::Continues(_)) => 1,

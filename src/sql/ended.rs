@@ -1,7 +1,7 @@
 //! The end of a numbering, and the beginning of the next one.
 //!
-//! Which of [`Restart`] and [`Continuation`] a statement ends the old numbering with also says who draws from the next
-//! one before the commit, and there is no way from one to the other.
+//! Which of [`Restart`] and [`Continuation`] a statement ends the old numbering with also says who
+//! draws from the next one before the commit, and there is no way from one to the other.
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
@@ -26,7 +26,8 @@ use crate::shared;
 /// How this node begins with a sequence of which it has no position.
 pub(super) type First = fn(&CatalogOids, &Sequence, &Here) -> Result<Position, HiloError>;
 
-/// Like a new sequence, because the caller renumbers it at once, from a value that its owner states.
+/// Like a new sequence, because the caller renumbers it at once, from a value that its owner
+/// states.
 pub(super) fn stated(
     _: &CatalogOids,
     sequence: &Sequence,
@@ -35,7 +36,8 @@ pub(super) fn stated(
     Ok(Position::first(sequence, here.id))
 }
 
-/// The same, but the value is not the owner's: where the other nodes tell how they number it, they come first.
+/// The same, but the value is not the owner's: where the other nodes tell how they number it, they
+/// come first.
 ///
 /// # Errors
 /// `NotNumbered`
@@ -63,20 +65,23 @@ fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
     }
 }
 
-/// A numbering that has ended. Until this transaction ends, no session takes from the pool, which is frozen.
+/// A numbering that has ended. Until this transaction ends, no session takes from the pool, which
+/// is frozen.
 struct Ended<'a> {
     locked: LockedPosition,
     sequence: &'a Sequence,
-    /// Where it ended. What was reserved below that and not served is written off, but for what open transactions have
-    /// leased out: the commit decides whose that is (`session::invalidation`).
+    /// Where it ended. What was reserved below that and not served is written off, but for what
+    /// open transactions have leased out: the commit decides whose that is
+    /// (`session::invalidation`).
     position: Position,
 }
 
-/// A numbering after which a user says where the numbers begin. Only this makes numbers this transaction's own.
+/// A numbering after which a user says where the numbers begin. Only this makes numbers this
+/// transaction's own.
 pub(super) struct Restart<'a>(Ended<'a>);
 
-/// A numbering whose numbers continue in the next one. If all sessions share them, a rollback serves them again, so
-/// this transaction draws none of them.
+/// A numbering whose numbers continue in the next one. If all sessions share them, a rollback
+/// serves them again, so this transaction draws none of them.
 pub(super) struct Continuation<'a>(Ended<'a>);
 
 impl<'a> Ended<'a> {
@@ -137,8 +142,8 @@ impl<'a> Restart<'a> {
         &self.0.position
     }
 
-    /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from now on. What it jumps
-    /// over is a gap; what it goes back to is none any more.
+    /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from
+    /// now on. What it jumps over is a gap; what it goes back to is none any more.
     pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
         let ended = &self.0;
         let (old, id) = (ended.mapping(), ended.sequence.id);
@@ -151,7 +156,8 @@ impl<'a> Restart<'a> {
         self.begin(numbering, next_index);
     }
 
-    /// The same for a sequence that has just been made: what lies before that was none of its values.
+    /// The same for a sequence that has just been made: what lies before that was none of its
+    /// values.
     pub fn begin(self, numbering: Numbering, next_index: Index) {
         self.0.open(numbering, next_index, Origin::New);
     }
@@ -182,12 +188,14 @@ impl<'a> Continuation<'a> {
         self.0.mapping()
     }
 
-    /// Records as a gap what lies between its end and `index`, because the next numbering begins there.
+    /// Records as a gap what lies between its end and `index`, because the next numbering begins
+    /// there.
     pub fn jump_to(&self, index: Index) {
         self.0.jump_to(index);
     }
 
-    /// Takes from open transactions what they have leased out, because the sequence is about to be dropped.
+    /// Takes from open transactions what they have leased out, because the sequence is about to be
+    /// dropped.
     ///
     /// # Errors
     /// Those of writing to the catalog.
@@ -212,8 +220,8 @@ impl<'a> Continuation<'a> {
     }
 }
 
-/// Takes back from memory what nobody has served, and lowers the position to where the numbers end. Returns what
-/// lies below that.
+/// Takes back from memory what nobody has served, and lowers the position to where the numbers end.
+/// Returns what lies below that.
 fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Position) -> Vec<Range> {
     let (ids, shared) = (catalog_oids().or_raise(), shared::get().or_raise());
     let mapping = position.mapping(&sequence.definition);

@@ -15,7 +15,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use super::gaps_off_grid as off_grid;
+use super::gaps_off_grid::{self as off_grid, Series};
 use super::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 use super::spi;
 use super::stored_rows::StoredRows;
@@ -199,7 +199,13 @@ fn lay_out(
                     first + gap.count as i128,
                 ))?;
             }
-            _ => strange.grow(gap)?,
+            _ => {
+                let on_grid = Series::of(&gap).on_grid(position.base, definition.increment);
+                if let Some((first, end)) = on_grid.filter(|(first, end)| stretch(*first, *end)) {
+                    known.grow((Why::recorded(&gap.reason).rank(), first, end))?;
+                }
+                strange.grow(gap)?;
+            }
         }
     }
     let at = |place: i128| Index((place - low) as i64);

@@ -1,5 +1,5 @@
-//! The part of `hilo_find_gaps` for gaps that do not lie on the grid: they were recorded when the sequence had another
-//! increment or other stripes.
+//! The part of `hilo_find_gaps` for gaps that do not lie on the grid: they were recorded when the
+//! sequence had another increment or other stripes.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ use crate::memory;
 
 /// The values of such a gap.
 #[derive(Clone, Copy)]
-struct Series {
+pub struct Series {
     first: i128,
     step: i128,
     count: i128,
 }
 
 impl Series {
-    fn of(gap: &GapRow) -> Series {
+    pub fn of(gap: &GapRow) -> Series {
         let (first, last) = (gap.first as i128, gap.last as i128);
         let step = match (last - first) / (gap.count - 1).max(1) as i128 {
             0 => 1,
@@ -37,6 +37,20 @@ impl Series {
     /// The first of `count` values that end with `last`.
     fn before(&self, last: i64, count: i64) -> i64 {
         (last as i128 - (count - 1) as i128 * self.step) as i64
+    }
+
+    /// The places of a grid between its ends, if it has all values that the grid has there.
+    pub fn on_grid(&self, base: i64, increment: i64) -> Option<(i128, i128)> {
+        let (base, increment) = (base as i128, increment as i128);
+        if self.count <= 0 || increment % self.step != 0 || (base - self.first) % self.step != 0 {
+            return None;
+        }
+        let last = self.first + (self.count - 1) * self.step;
+        let [one, other] = [self.first, last].map(|value| (value - base) * increment.signum());
+        let (low, high, step) = (one.min(other), one.max(other), increment.abs());
+        let first = (low + step - 1).div_euclid(step);
+        let end = high.div_euclid(step) + 1;
+        (first < end).then_some((first, end))
     }
 
     /// The places whose values lie between two values.
@@ -60,8 +74,8 @@ struct Missing<'a> {
     rank: usize,
     grid: &'a Grid,
     earlier: &'a [GapRow],
-    /// Where the grid or an earlier gap may cover places of the series: from the first to the end of each, in order and
-    /// apart, those that are still to come.
+    /// Where the grid or an earlier gap may cover places of the series: from the first to the end
+    /// of each, in order and apart, those that are still to come.
     near: VecDeque<(i128, i128)>,
     /// The last value and the count of a range that may go on.
     run: Option<(i64, i64)>,
@@ -119,7 +133,8 @@ impl Missing<'_> {
     }
 }
 
-/// Adds the values of these gaps that the column lacks, each once, without those that the grid covers.
+/// Adds the values of these gaps that the column lacks, each once, without those that the grid
+/// covers.
 pub fn missing(
     column: &Column,
     grid: &Grid,

@@ -16,8 +16,8 @@ pub(super) fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     }
 }
 
-/// Makes sure that nothing which comes back from those of `open` that `picks` picks is served again. Waits for
-/// transactions that end one of them.
+/// Makes sure that nothing which comes back from those of `open` that `picks` picks is served
+/// again. Waits for transactions that end one of them.
 pub(super) fn pass(open: &[Lease], picks: impl Fn(&Lease) -> bool) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     for lease in open.iter().filter(|lease| picks(lease)) {

@@ -45,8 +45,9 @@ fn hilo_alter(args: Args) {
     alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart, false);
 }
 
-/// Changes the options of a locked sequence and the column that owns it, and restarts it if `restart` says where. A
-/// `dry_run`, which is rolled back, leaves the numbers alone, so nobody notices it.
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if
+/// `restart` says where. A `dry_run`, which is rolled back, leaves the numbers alone, so nobody
+/// notices it.
 pub(super) fn alter(
     owned: &LockedSequence,
     options: &Options,
@@ -90,7 +91,8 @@ pub(super) fn alter(
     }
 }
 
-/// Writes the definition that a locked sequence has after its numbering ended at `position`, and returns it.
+/// Writes the definition that a locked sequence has after its numbering ended at `position`, and
+/// returns it.
 fn redefined(
     locked: &LockedSequence,
     options: &Options,
@@ -166,7 +168,8 @@ pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, Hi
     Ok(next)
 }
 
-/// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing, because it is exhausted.
+/// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
+/// because it is exhausted.
 pub(super) fn begin_with(sequence: &Sequence, next: Option<i64>) {
     let ended = Restart::close(sequence, ended::restarted);
     let definition = &sequence.definition;

@@ -44,8 +44,8 @@ fn a_renumbered_sequence_serves_no_rest() {
     }
 }
 
-/// A lease whose transaction is open when another session's renumbering or drop of the sequence commits cannot commit.
-/// Nobody waits.
+/// A lease whose transaction is open when another session's renumbering or drop of the sequence
+/// commits cannot commit. Nobody waits.
 #[test]
 fn a_renumbering_ends_leases_that_have_not_committed() {
     for change in
@@ -74,7 +74,8 @@ fn a_renumbering_ends_leases_that_have_not_committed() {
     }
 }
 
-/// A renumbering or a drop that is rolled back ends no lease, nor does a dry run, whose transaction is always rolled back.
+/// A renumbering or a drop that is rolled back ends no lease, nor does a dry run, whose transaction
+/// is always rolled back.
 #[test]
 fn what_is_rolled_back_ends_no_lease() {
     let cluster = Cluster::with_hilo();
@@ -106,8 +107,8 @@ fn what_is_rolled_back_ends_no_lease() {
     cluster.finish();
 }
 
-/// A lease that commits before a renumbering does stays its holder's, and is no gap; one whose transaction fails meanwhile
-/// is a gap, once.
+/// A lease that commits before a renumbering does stays its holder's, and is no gap; one whose
+/// transaction fails meanwhile is a gap, once.
 #[test]
 fn leases_that_end_before_a_renumbering_commits() {
     let cluster = Cluster::with_hilo();

@@ -181,7 +181,8 @@ fn a_renumbering_that_waits_for_the_write_off_records_nothing_twice() {
         });
     }
     client.run("SELECT hilo_nextval('s')");
-    // Each of the ranges, which begin behind a multiple of 1000, is one gap; what was jumped over behind it is another.
+    // Each of the ranges, which begin behind a multiple of 1000, is one gap; what was jumped over
+    // behind it is another.
     let known = gaps(&mut client, "s");
     let firsts: Vec<i64> =
         known.iter().map(|gap| gap.0).filter(|first| first % 1000 < 20).collect();

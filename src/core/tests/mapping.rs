@@ -320,7 +320,8 @@ proptest! {
 }
 
 proptest! {
-    /// Of a gap, exactly those values stay that a numbering does not serve, if its grid has all or none of the others.
+    /// Of a gap, exactly those values stay that a numbering does not serve, if its grid has all or
+    /// none of the others.
     #[test]
     fn a_gap_keeps_what_is_not_served_again(
         (base, from) in (-20i64..20, 0i64..2),

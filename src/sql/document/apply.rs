@@ -101,7 +101,8 @@ impl Task<'_> {
     }
 }
 
-/// A `dry_run` is rolled back. It drops nothing and renumbers nothing, so that it is in nobody's way.
+/// A `dry_run` is rolled back. It drops nothing and renumbers nothing, so that it is in nobody's
+/// way.
 fn apply(wanted: &[Wanted], prune: bool, dry_run: bool) -> Result<All, HiloError> {
     let mut done = Vec::new();
     if !differs(wanted, prune)? {
@@ -220,7 +221,8 @@ impl Wanted {
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
         let first = numbering::given(&ids, sequence, &here, numbering, self.highest_node)?;
-        // After a rollback the server may be told again, and would serve what this transaction has drawn.
+        // After a rollback the server may be told again, and would serve what this transaction has
+        // drawn.
         uncommitted::wrote(positions::insert(&first)?, Origin::Shared)?;
         next_command();
         invalidation::begin();

@@ -32,7 +32,8 @@ pub struct Column {
     pub data_type: Option<DataType>,
     pub not_null: bool,
     pub is_partitioned: bool,
-    /// How many rows the table has by its statistics, if an index finds values of the column; else 0 or less.
+    /// How many rows the table has by its statistics, if an index finds values of the column; else
+    /// 0 or less.
     pub indexed_rows: i64,
 }
 
@@ -230,8 +231,9 @@ impl Column {
         self.read(&sql, |row| row.int8(1)).into_iter().next().flatten()
     }
 
-    /// Those values of the column that lie within spans, each from its lowest to its highest value; sorted. However many
-    /// spans there are, this reads each row once at most, or looks each span up in an index if the rows are many more.
+    /// Those values of the column that lie within spans, each from its lowest to its highest value;
+    /// sorted. However many spans there are, this reads each row once at most, or looks each span
+    /// up in an index if the rows are many more.
     ///
     /// # Errors
     /// `OutOfMemory`

@@ -75,8 +75,8 @@ fn unserved(sequence: &Sequence) -> Unserved {
     unserved::unserved(sequence, node)
 }
 
-/// Makes sure that no value of the column comes back from a lease, besides those that are `known`. Returns the leases
-/// that it has looked at, sorted.
+/// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
+/// Returns the leases that it has looked at, sorted.
 fn pass_leases(
     sequence: &Sequence,
     column: &Column,
