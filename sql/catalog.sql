@@ -146,7 +146,7 @@ COMMENT ON COLUMN hilo.gap.count IS
 COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
-    'invalid; expired: its lease expired; revoked: its lease was revoked';
+    'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
 COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON COLUMN hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';

@@ -198,15 +198,16 @@ ALTER TABLE hilo.gap ADD CONSTRAINT gap_reason_check
 COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
-    'invalid; expired: its lease expired; revoked: its lease was revoked';
+    'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
 
 CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
     'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
-    'Otherwise transactional, as hilo_setval is. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
-    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
+    'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
+    'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
+    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
 
 CREATE FUNCTION hilo_lease(
     name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
@@ -429,7 +430,8 @@ CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name nam
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
-    'the next value; null: there is none left. Locks no table. Requires UPDATE on the sequence and SELECT on the '
+    'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
+    'as after hilo_advance. Requires UPDATE on the sequence and SELECT on the '
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
     'several nodes share the sequence, 42501.';
 
@@ -756,12 +758,12 @@ COMMENT ON COLUMN hilo_blocks.tier IS
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 COMMENT ON VIEW hilo_gaps IS
-    'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
+    'Ranges of values that will no longer be served and are not known to have been served, '
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid; expired: their lease expired; revoked: their lease was revoked';
+    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 

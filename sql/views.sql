@@ -220,7 +220,7 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
      WHERE l.ended = 'revoked'
         OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
 COMMENT ON VIEW hilo_gaps IS
-    'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
+    'Ranges of values that will no longer be served and are not known to have been served, '
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.name IS
     'Name of the sequence; those who may read everything also see what a released column has lost';
@@ -230,7 +230,7 @@ COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the incremen
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid; expired: their lease expired; revoked: their lease was revoked';
+    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 

@@ -160,7 +160,7 @@ pub enum HiloError {
     )]
     Reserved { name: String, node: i32, base: i64, value: i64 },
     #[error(
-        "cannot draw from hilo sequence \"{0}\" in the transaction that has changed its increment, cycle, or gapless, or numbered it for this node"
+        "cannot draw from hilo sequence \"{0}\" in the transaction that has advanced it, changed its increment, cycle, or gapless, or numbered it for this node"
     )]
     Renumbered(String),
     #[error("cannot reserve a block number of gapless hilo sequence \"{0}\"")]

@@ -286,3 +286,70 @@ fn a_pool_that_is_used_up_leaves_no_gap() {
     drop(client);
     cluster.finish();
 }
+
+/// The gaps of a sequence that an alteration has left.
+fn altered(client: &mut Client, name: &str) -> Vec<(i64, i64)> {
+    let sql = "SELECT first, last FROM hilo_gaps WHERE name = $1 AND reason = 'altered' ORDER BY 1";
+    let rows = client.query(sql, &[&name]).expect("the gaps can be read");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// How many values a column lacks because of them.
+fn lacked(client: &mut Client, name: &str) -> i64 {
+    client.one(&format!(
+        "SELECT COALESCE(sum(count), 0)::bigint FROM hilo_find_gaps('{name}', '{name}', 'id') WHERE reason = 'altered'"
+    ))
+}
+
+/// Promise 5: what a sequence jumps over is a gap, once, and no gap any more when the sequence goes
+/// back to it.
+#[test]
+fn of_what_is_jumped_over() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    for (number, (jump, first, last, next)) in [
+        ("hilo_advance('{}', 50)", 6, 50, 51),
+        ("hilo_sync('{}', 'fifty', 'id')", 6, 50, 51),
+        ("hilo_setval('{}', 50)", 6, 50, 51),
+        ("hilo_setval('{}', 50, false)", 6, 49, 50),
+        ("hilo_alter('{}', restart_with => 50)", 6, 49, 50),
+        ("hilo_alter('{}', restart_with => 50, increment => 7)", 6, 49, 50),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("s{number}");
+        client.run("DROP TABLE IF EXISTS fifty; CREATE TABLE fifty AS SELECT 50::bigint AS id");
+        client.run(&format!("SELECT hilo_create('{name}'); CREATE TABLE {name} (id bigint)"));
+        client.run(&format!(
+            "INSERT INTO {name} SELECT hilo_nextval('{name}') FROM generate_series(1, 5)"
+        ));
+        let jump = jump.replace("{}", &name);
+        client.run(&format!("BEGIN; SELECT {jump}; ROLLBACK"));
+        assert_eq!(altered(&mut client, &name), [], "{jump}, rolled back");
+        client.run(&format!("SELECT {jump}"));
+        client.run(&format!("INSERT INTO {name} SELECT hilo_nextval('{name}')"));
+        assert_eq!(client.one::<i64>(&format!("SELECT max(id) FROM {name}")), next, "{jump}");
+        assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
+        assert_eq!(lacked(&mut client, &name), last - first + 1, "{jump}");
+        // Back, and forth again.
+        client.run(&format!("SELECT hilo_alter('{name}', restart_with => 20, increment => 1)"));
+        assert_eq!(altered(&mut client, &name), [(first, 19)], "{jump}");
+        assert_eq!(client.draw(&name, 2), [20, 21]);
+        client.run(&format!("SELECT hilo_setval('{name}', 30)"));
+        assert_eq!(altered(&mut client, &name), [(first, 19), (22, 30)], "{jump}");
+    }
+    client.run("SELECT hilo_create('falling', increment => -2); CREATE TABLE falling (id bigint)");
+    assert_eq!(client.draw("falling", 2), [-1, -3]);
+    client.run("SELECT hilo_setval('falling', -11)");
+    assert_eq!(altered(&mut client, "falling"), [(-5, -11)]);
+    client.run("SELECT hilo_advance('falling', -20)");
+    assert_eq!(altered(&mut client, "falling"), [(-13, -19), (-5, -11)]);
+    client.run("SELECT hilo_setval('falling', -15)");
+    assert_eq!(altered(&mut client, "falling"), [(-13, -15), (-5, -11)]);
+    // Up to its end, and over it.
+    client.run("SELECT hilo_create('ending', max_value => 20); CREATE TABLE ending (id bigint)");
+    assert!(client.one::<bool>("SELECT hilo_advance('ending', 20) IS NULL"));
+    assert_eq!(altered(&mut client, "ending"), [(1, 20)]);
+    cluster.finish();
+}

@@ -75,7 +75,7 @@ impl Owned<'_> {
         if position.incarnation != life {
             let mapping = position.mapping(&sequence.definition);
             if position.incarnation != 0 {
-                ranges::write_off_memory(ids, position, &mapping, reason(position))?;
+                ranges::write_off_memory(ids, position, &mapping, &[], reason(position))?;
             }
             let replicated = position.is_replicated();
             if discards_free(position) {

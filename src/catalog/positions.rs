@@ -223,6 +223,16 @@ pub struct Version {
     pub writer: pg_sys::TransactionId,
 }
 
+impl Version {
+    fn just_written(position: &Position) -> Version {
+        let Position { sequence, node, epoch, .. } = *position;
+        // SAFETY: inside a transaction, whose current subtransaction got its number when the row
+        // was written.
+        let writer = unsafe { pg_sys::GetCurrentTransactionId() };
+        Version { sequence, node, epoch, writer }
+    }
+}
+
 type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
 
 /// Where the last version of each row lies that this transaction has written. Without it, a transaction that
@@ -268,14 +278,7 @@ impl LockedPosition {
         let place = self.table.update(&self.row, &mut position.values());
         let key = (self.table.id(), position.sequence, position.node);
         WRITTEN.borrow_mut().get_or_insert_default().grow((key, place))?;
-        Ok(Version {
-            sequence: position.sequence,
-            node: position.node,
-            epoch: position.epoch,
-            // SAFETY: inside a transaction, whose current subtransaction got its number when the row was
-            // written.
-            writer: unsafe { pg_sys::GetCurrentTransactionId() },
-        })
+        Ok(Version::just_written(position))
     }
 
     /// Whether the current transaction has written this version.
@@ -332,9 +335,9 @@ pub fn find(
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
-pub fn insert(position: &Position) -> Result<(), HiloError> {
+pub fn insert(position: &Position) -> Result<Version, HiloError> {
     Table::write(catalog_oids()?.position)?.insert(&mut position.values());
-    Ok(())
+    Ok(Version::just_written(position))
 }
 
 /// The rows of all nodes for this sequence.

@@ -16,7 +16,7 @@ use super::positions::Position;
 use super::scan::{Match, Snapshot};
 use super::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
+use crate::memory::{self, Grow};
 
 /// The incarnation of a free range: no server's memory holds it.
 const FREE: i64 = 0;
@@ -233,12 +233,14 @@ pub(super) fn forget_lent(
     Ok(())
 }
 
-/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to the
-/// position, and the ranges that were lent, whose rows it deletes. The free ranges and the leases stay.
+/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to
+/// the position, and the ranges that were lent, whose rows it deletes. The free ranges, the leases,
+/// and what is `pending` of leases stay.
 pub fn write_off_memory(
     ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
+    pending: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
@@ -246,7 +248,8 @@ pub fn write_off_memory(
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
     lost.push(position.unsettled());
-    let leased = Range::union(leases::leased(ids, position)?);
+    let leased = leases::leased(ids, position)?.into_iter().chain(pending.iter().copied());
+    let leased = Range::union(memory::collected(leased)?);
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
         let free = free_within(ids, position, lost)?;
         for part in lost.without(&free) {

@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use hilo_core::numbers::{Epoch, SequenceId};
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::SequenceId;
 
-use super::{memo, uncommitted};
+use super::{lease, memo, uncommitted};
 use crate::backend::{Global, forget_names};
-use crate::catalog::positions;
-use crate::errors::HiloError;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::{catalog_oids, leases};
+use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
@@ -22,8 +24,8 @@ use crate::shared::{self, Shared};
 /// What the other sessions must learn.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// A node has renumbered the sequence.
-    Renumbered { node: i32, epoch: Epoch },
+    /// The sequence was renumbered on a node, where the old numbering ended at this position.
+    Renumbered { old: Position, mapping: Mapping },
     /// The sequence was dropped.
     Dropped,
     /// Its name, its owner, its key format or its privileges have changed.
@@ -32,6 +34,7 @@ pub enum Change {
     Terms,
 }
 
+#[derive(Clone, Copy)]
 struct Noted {
     key: Key,
     change: Change,
@@ -118,13 +121,46 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PREPARE => end(),
-        XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
+        XACT_EVENT_PRE_COMMIT => {
+            end_leases().or_raise();
+            uncommitted::write_back();
+        }
         XACT_EVENT_COMMIT => {
             publish();
             end();
         }
         XACT_EVENT_ABORT => end(),
         _ => {}
+    }
+}
+
+/// Ends what other transactions have leased out of numberings that end with this transaction. They
+/// keep it if this one is rolled back, or if they commit before.
+fn end_leases() -> Result<(), HiloError> {
+    let mut at = 0;
+    loop {
+        let noted = NOTED.borrow().get(at).copied();
+        let Some(Noted { key, change, .. }) = noted else { return Ok(()) };
+        at += 1;
+        if !matches!(change, Change::Renumbered { .. } | Change::Dropped) {
+            continue;
+        }
+        let ids = match catalog_oids() {
+            Err(HiloError::NotInstalled) => return Ok(()),
+            found => found?,
+        };
+        if key.extension != ids.extension.to_u32() {
+            continue;
+        }
+        match change {
+            Change::Renumbered { old, mapping } => lease::end_pending(&old, &mapping)?,
+            _ => {
+                if let Ok(shared) = shared::get() {
+                    lease::void(shared, &key)?;
+                }
+                leases::forget(&ids, key.sequence)?;
+            }
+        }
     }
 }
 
@@ -182,7 +218,7 @@ fn publish() {
     }
     for Noted { key, change, .. } in noted.iter() {
         tell(shared, key, |locked| match *change {
-            Change::Renumbered { node, epoch } => locked.raise(node, epoch),
+            Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
             Change::Dropped => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),

@@ -18,16 +18,19 @@ use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::memo::Entry;
-use super::{look_up, slice_table, uncommitted, wait};
+use super::{look_up, memo, slice_table, uncommitted, wait};
 use crate::backend::Global;
+use crate::catalog::catalog_oids;
 use crate::catalog::definitions;
-use crate::catalog::positions::Version;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::positions::{Position, Version};
 use crate::catalog::privileges::Privileges;
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
-use crate::memory::Grow;
+use crate::memory::{self, Grow};
 use crate::shared::key::Key;
+use crate::shared::pending::Held;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
@@ -295,10 +298,13 @@ pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
 }
 
-/// Freezes the pool of a sequence whose position the caller has locked, and ends the leases whose transactions are open,
-/// except for this one's: they cannot commit any more. Waits for those that are committing just now.
-pub fn freeze(shared: &'static Shared, key: &Key) {
-    shared.freeze(key);
+/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot
+/// commit any more. Waits for those that are committing just now. Returns what nobody has then. The
+/// caller has frozen the pool, and has locked the position.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> {
     loop {
         let committing = {
             let open = OPEN.borrow();
@@ -306,7 +312,7 @@ pub fn freeze(shared: &'static Shared, key: &Key) {
                 |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
             shared.void_pending(key, mine)
         };
-        let Err(shared::pending::Committing(transaction)) = committing else { return };
+        let Err(shared::pending::Committing(transaction)) = committing else { break };
         // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
         unsafe {
             pg_sys::XactLockTableWait(
@@ -317,6 +323,27 @@ pub fn freeze(shared: &'static Shared, key: &Key) {
             )
         };
     }
+    let open = OPEN.borrow();
+    let mine = |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
+    memory::collected(
+        shared.all_pending().filter(|held| held.index_space.key == *key && !mine(held.at)),
+    )
+}
+
+/// Does the same at the end of a numbering, which `position` and `mapping` describe, and records
+/// what it takes back as gaps. The worker knows that such a range is of an old numbering, and
+/// leaves it alone.
+///
+/// # Errors
+/// Those of writing to the catalog.
+pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
+    let (shared, ids) = (shared::get()?, catalog_oids()?);
+    let key = memo::key_of(position.sequence)?;
+    let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
+    for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
+        gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
+    }
+    Ok(())
 }
 
 /// Notes that this transaction ends a lease of a sequence.

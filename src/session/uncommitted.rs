@@ -5,10 +5,13 @@
 //! (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK TO the count of the
 //! version that is in force again continues where it stood.
 //!
-//! A transaction that only changes the increment, or whether the sequence cycles, continues the numbers that
-//! all sessions share. After its rollback they would be served again, so it draws nothing until it commits.
-//! If it continues numbers of its own, it moves the version that it continues past each number that is about
-//! to leave, so that no ROLLBACK TO brings one back.
+//! A transaction that only advances the sequence, or changes the increment or whether it cycles,
+//! continues the numbers that all sessions share. After its rollback they would be served again, so
+//! it draws nothing until it commits. If it continues numbers of its own, it moves the version that
+//! it continues past each number that is about to leave, so that no ROLLBACK TO brings one back.
+//!
+//! Numbers are its own only if the statement that wrote the version says so ([`Origin::New`]). A
+//! version of which nothing is known serves nothing.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,7 +28,7 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node;
 use crate::catalog::positions::{self, Version};
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::slices::Slice;
 
@@ -36,22 +39,32 @@ const CHUNK: i64 = 1 << 20;
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
-    /// They are its own, and begin where the statement says.
+    /// They are its own, and begin where a user says: only statements that ask for that may say
+    /// this.
     New,
     /// They continue those of another version that this transaction has written, from where that version
     /// stands.
-    Continues(Version, Mapping),
+    Continues(Continued),
     /// They continue those that all sessions share, from where these stand.
     Shared,
     /// They continue those of a gapless sequence: of the version that this transaction has written, if it is one.
     Gapless(Option<Version>),
 }
 
+/// The version that another one continues.
+#[derive(Clone, Copy, Debug)]
+pub struct Continued {
+    pub version: Version,
+    pub mapping: Mapping,
+    /// The first index that it had not served by then.
+    pub next_index: Index,
+}
+
 struct Own {
     entry: &'static Entry,
     slice: &'static Slice,
     limit: Index,
-    /// How many indexes to load next.
+    /// How many indexes to load at a time.
     chunk: i64,
 }
 
@@ -72,7 +85,6 @@ impl Own {
 #[derive(Default)]
 struct State {
     served: HashMap<Version, Own>,
-    /// The origins of those versions whose numbers are not their own.
     origins: HashMap<Version, Origin>,
     /// The smallest index that a version may still serve.
     floors: HashMap<Version, Index>,
@@ -88,19 +100,34 @@ impl State {
     }
 
     /// Notes that `run` is about to be served under `version`: the versions that it continues will not serve
-    /// the same values.
-    fn serve(&mut self, version: Version, run: Run, increment: i64) {
+    /// the same values, nor those before them.
+    fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
-        while let Some(Origin::Continues(before, mapping)) = self.origins.get(&at).copied() {
+        while let Some(Origin::Continues(before)) = self.origins.get(&at).copied() {
+            let Continued { version, mapping, next_index } = before;
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
-            let known = self.floors.entry(before).or_default();
-            *known = floor.max(*known);
-            if let Some(own) = self.served.get(&before) {
+            let served = self.served.get(&version);
+            let from = self.floor(&version).max(next_index);
+            let from = served.map_or(from, |own| own.next().max(from));
+            let first = mapping.index_of(run.first).unwrap_or_else(|| behind(run.first));
+            let passed = Range::new(from, first.min(floor));
+            if let Some(own) = served {
                 own.rise_to(floor);
             }
-            at = before;
+            self.floors.grow((version, floor.max(from)))?;
+            if !passed.is_empty() {
+                self.pass(version)?.grow(passed)?;
+            }
+            at = version;
         }
+        Ok(())
+    }
+
+    /// The list of what was skipped under a version.
+    fn pass(&mut self, version: Version) -> Result<&mut Vec<Range>, HiloError> {
+        self.passed.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        Ok(self.passed.entry(version).or_default())
     }
 }
 
@@ -113,23 +140,20 @@ static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    let before = match origin {
-        Origin::Continues(before, _) => Some(before),
-        Origin::Gapless(before) => before,
-        Origin::New | Origin::Shared => None,
+    let origin_of = |before| state.origins.get(&before).copied();
+    // A version that continues one with shared numbers has shared numbers too.
+    let origin = match origin {
+        Origin::Continues(before) => match origin_of(before.version) {
+            Some(Origin::New | Origin::Continues(_)) => origin,
+            inherited => inherited.unwrap_or(Origin::Shared),
+        },
+        Origin::Gapless(Some(before)) => match origin_of(before) {
+            Some(inherited @ (Origin::Shared | Origin::Gapless(_))) => inherited,
+            _ => origin,
+        },
+        _ => origin,
     };
-    let inherited = before.and_then(|before| state.origins.get(&before).copied());
-    match (origin, inherited) {
-        (Origin::New, _) => {
-            state.origins.remove(&version);
-        }
-        // A version that continues one with shared numbers has shared numbers too.
-        (_, Some(inherited @ (Origin::Shared | Origin::Gapless(_)))) => {
-            state.origins.grow((version, inherited))?;
-        }
-        _ => state.origins.grow((version, origin))?,
-    };
-    Ok(())
+    state.origins.grow((version, origin))
 }
 
 /// Attaches the entry to this transaction's own count if the transaction, which has defined something, has
@@ -150,20 +174,22 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let limit = terms.mapping.limit();
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    let origin = state.origins.get(&version).copied().unwrap_or(Origin::New);
-    // The next transaction gets the same numbers if this one rolls back.
-    if matches!(origin, Origin::Shared | Origin::Gapless(_)) {
-        return Err(HiloError::Renumbered(sequence.name.to_string()));
-    }
+    // What is loaded counts as served in the version that this one continues, so no more is loaded
+    // than is drawn.
+    let chunk = match state.origins.get(&version) {
+        Some(Origin::New) => CHUNK,
+        Some(Origin::Continues(_)) => 1,
+        // The next transaction gets the same numbers if this one rolls back.
+        Some(Origin::Shared | Origin::Gapless(_)) | None => {
+            return Err(HiloError::Renumbered(sequence.name.to_string()));
+        }
+    };
     let floor = state.floor(&version);
     state.served.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
     state.current.grow((sequence.id, version))?;
     let own = state.served.entry(version).or_insert_with(|| {
         let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
         slice.move_to(position.next_index);
-        // If it continues another version, what is loaded counts as served there, so no more is loaded than
-        // is likely to be drawn.
-        let chunk = if matches!(origin, Origin::New) { CHUNK } else { 1 };
         Own { entry, slice, limit, chunk }
     });
     // The bounds may have changed since it was loaded.
@@ -188,7 +214,7 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
     };
     let state = STATE.borrow();
     match state.as_ref().and_then(|state| state.origins.get(&version)) {
-        Some(Origin::Shared | Origin::Continues(..)) => {
+        Some(Origin::Shared | Origin::Continues(_)) => {
             Err(HiloError::Renumbered(sequence.name.to_string()))
         }
         Some(Origin::New | Origin::Gapless(_)) | None => Ok(()),
@@ -221,14 +247,12 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
         let mapping = entry.mapping();
         let next = own.next();
         let range = Range::of(next, own.chunk).until(own.limit);
-        own.chunk = (own.chunk * 2).min(CHUNK);
         let Some(run) = mapping.run(range) else {
             return Some(Err(HiloError::exhausted(memo.name(), &mapping)));
         };
         // One run at a time, so that no other part of the range counts as served.
         own.slice.load(Range::of(next, run.count), run);
-        state.serve(version, run, mapping.increment);
-        Some(Ok(None))
+        Some(state.serve(version, run, mapping.increment).map(|()| None))
     });
     loaded.unwrap_or_else(|| {
         memo.forget();
@@ -247,10 +271,13 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     let claimed = fit(left)?;
     own.rise_to(claimed.end);
     if passed < claimed.start {
-        state.passed.entry(version).or_default().push(left.until(claimed.start));
+        state.pass(version).and_then(|all| all.grow(left.until(claimed.start))).or_raise();
     }
     let mapping = entry.mapping();
-    mapping.runs(claimed).for_each(|run| state.serve(version, run, mapping.increment));
+    mapping
+        .runs(claimed)
+        .try_for_each(|run| state.serve(version, run, mapping.increment))
+        .or_raise();
     Some(claimed)
 }
 
@@ -266,11 +293,7 @@ pub fn version(entry: &Entry) -> Option<Version> {
 pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let Some(state) = state.as_mut() else { return Ok(()) };
-    if !state.passed.contains_key(&version) {
-        state.passed.grow((version, Vec::new()))?;
-    }
-    let passed = state.passed.entry(version).or_default();
-    passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
+    state.pass(version)?.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
 }
 
 /// Takes note of a range that was claimed under a version and will not be used. A rollback calls this, so the caller of

@@ -199,7 +199,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
         None => Some(created.definition.start_value),
         Some(last) => {
             let next = last.checked_add(1).filter(|next| *next <= created.definition.max_value);
-            renumber::continue_with(&created, next);
+            renumber::begin_with(&created, next);
             next
         }
     };

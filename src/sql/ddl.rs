@@ -27,6 +27,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::memory;
 use crate::session::invalidation::{self, Change};
+use crate::session::uncommitted::{self, Origin};
 use crate::shared;
 use crate::subtransaction;
 
@@ -144,7 +145,9 @@ pub(super) fn create(
         Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
         None => first,
     };
-    if !insert(&sequence, &first, duplicate) {
+    // What other nodes number is not begun here: after a rollback this one may be told again.
+    let origin = if numbering.is_some() { Origin::Shared } else { Origin::New };
+    if !insert(&sequence, &first, origin, duplicate) {
         return None;
     }
     invalidation::begin();
@@ -164,10 +167,15 @@ fn exists(name: Name, duplicate: Duplicate) {
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
 /// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
-pub(super) fn insert(sequence: &Sequence, first: &Position, duplicate: Duplicate) -> bool {
+pub(super) fn insert(
+    sequence: &Sequence,
+    first: &Position,
+    origin: Origin,
+    duplicate: Duplicate,
+) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
-        positions::insert(first).or_raise();
+        uncommitted::wrote(positions::insert(first).or_raise(), origin).or_raise();
         next_command();
     };
     if matches!(duplicate, Duplicate::Refuse) {

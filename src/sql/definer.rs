@@ -14,7 +14,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::session;
 use crate::session::invalidation::{self, Change};
-use crate::session::{lease, memo};
+use crate::session::memo;
 use crate::shared;
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
@@ -98,7 +98,7 @@ pub(super) fn remove(locked: LockedSequence) {
 pub(super) fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     positions::forget(ids, sequence)?;
     if let Ok(shared) = shared::get() {
-        lease::freeze(shared, &memo::key_of(sequence)?);
+        shared.freeze(&memo::key_of(sequence)?);
     }
     ranges::forget(ids, sequence)
 }

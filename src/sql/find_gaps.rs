@@ -15,6 +15,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
+use super::gaps_off_grid::{self as off_grid, Series};
 use super::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 use super::spi;
 use super::stored_rows::StoredRows;
@@ -30,7 +31,7 @@ use crate::memory::Grow;
 sql_functions!(hilo_find_gaps);
 
 /// The result: values, in the order of serving.
-struct Gaps {
+pub(super) struct Gaps {
     rows: StoredRows,
     /// The reasons by rank, as text datums.
     reasons: Vec<pg_sys::Datum>,
@@ -44,7 +45,7 @@ impl Gaps {
         }
     }
 
-    fn add(&mut self, first: i64, last: i64, count: i64, rank: usize) {
+    pub fn add(&mut self, first: i64, last: i64, count: i64, rank: usize) {
         check_for_interrupts!();
         let values = [first.into(), last.into(), count.into(), self.reasons[rank]];
         // SAFETY: the function is declared to return three bigints and a text.
@@ -63,9 +64,7 @@ fn hilo_find_gaps(args: Args) {
     let known = apart(known).or_raise();
     let mut gaps = Gaps::begin(args);
     grid.missing(&column, &known, &mut gaps);
-    for (at, gap) in strange.iter().enumerate() {
-        missing_one_by_one(&column, &grid, gap, &strange[..at], &mut gaps);
-    }
+    off_grid::missing(&column, &grid, &strange, &mut gaps).or_raise();
 }
 
 fn readable(name: &[u8]) -> Sequence {
@@ -84,11 +83,11 @@ fn column_name(args: Args) -> String {
 }
 
 /// The column that is searched.
-struct Column {
-    relation: String,
-    name: String,
+pub(super) struct Column {
+    pub relation: String,
+    pub name: String,
     /// Whether its numbers must be compared as numeric.
-    numeric: bool,
+    pub numeric: bool,
 }
 
 impl Column {
@@ -127,7 +126,7 @@ impl Column {
 }
 
 /// The places of a sequence among the numbers.
-struct Grid {
+pub(super) struct Grid {
     /// Maps a place to a value, without bounds.
     mapping: Mapping,
     /// The places before this one are examined.
@@ -200,7 +199,13 @@ fn lay_out(
                     first + gap.count as i128,
                 ))?;
             }
-            _ => strange.grow(gap)?,
+            _ => {
+                let on_grid = Series::of(&gap).on_grid(position.base, definition.increment);
+                if let Some((first, end)) = on_grid.filter(|(first, end)| stretch(*first, *end)) {
+                    known.grow((Why::recorded(&gap.reason).rank(), first, end))?;
+                }
+                strange.grow(gap)?;
+            }
         }
     }
     let at = |place: i128| Index((place - low) as i64);
@@ -388,8 +393,13 @@ impl Grid {
         }
     }
 
+    /// Its first and its last value among those examined.
+    pub fn ends(&self) -> Option<(i64, i64)> {
+        Some((self.mapping.value(Index::ZERO)?, self.mapping.value(self.end - 1)?))
+    }
+
     /// Whether the grid has a place for this value among those examined.
-    fn covers(&self, value: i64) -> bool {
+    pub fn covers(&self, value: i64) -> bool {
         self.mapping.index_of(value).is_some_and(|place| place < self.end)
     }
 }
@@ -398,102 +408,4 @@ struct Places {
     place: String,
     condition: String,
     order: &'static str,
-}
-
-/// The values of a gap that was recorded when the sequence had another increment or other stripes.
-#[derive(Clone, Copy)]
-struct Series {
-    first: i128,
-    step: i128,
-    count: i128,
-}
-
-impl Series {
-    fn of(gap: &GapRow) -> Series {
-        let (first, last) = (gap.first as i128, gap.last as i128);
-        let step = match (last - first) / (gap.count - 1).max(1) as i128 {
-            0 => 1,
-            step => step,
-        };
-        Series { first, step, count: (last - first) / step + 1 }
-    }
-
-    fn value(&self, at: i128) -> i64 {
-        (self.first + at * self.step) as i64
-    }
-
-    /// The first of `count` values that end with `last`.
-    fn before(&self, last: i64, count: i64) -> i64 {
-        (last as i128 - (count - 1) as i128 * self.step) as i64
-    }
-
-    fn index_of(&self, value: i64) -> Option<i128> {
-        let way = value as i128 - self.first;
-        let at = way / self.step;
-        (way % self.step == 0 && (0..self.count).contains(&at)).then_some(at)
-    }
-}
-
-/// Looks up the values of a gap that does not lie on the grid one by one, because they are few. Skips those
-/// that the grid or an earlier such gap covers.
-fn missing_one_by_one(
-    column: &Column,
-    grid: &Grid,
-    gap: &GapRow,
-    earlier: &[GapRow],
-    gaps: &mut Gaps,
-) {
-    let (series, rank) = (Series::of(gap), Why::recorded(&gap.reason).rank());
-    if series.count <= 0 {
-        return;
-    }
-    let told = |value| {
-        grid.covers(value) || earlier.iter().any(|gap| Series::of(gap).index_of(value).is_some())
-    };
-    let mut run: Option<(i64, i64)> = None;
-    let mut absent = |from: i128, end: i128| {
-        for value in (from..end).map(|at| series.value(at)) {
-            check_for_interrupts!();
-            match &mut run {
-                _ if told(value) => continue,
-                Some((last, count)) if *last as i128 + series.step == value as i128 => {
-                    (*last, *count) = (value, *count + 1);
-                    continue;
-                }
-                _ => {}
-            }
-            if let Some((last, count)) = run.replace((value, 1)) {
-                gaps.add(series.before(last, count), last, count, rank);
-            }
-        }
-    };
-    let name = format!("t.{}", spi::quoted(&column.name));
-    let kind = if column.numeric { "numeric" } else { "int8" };
-    let (one, other) = (series.value(0), series.value(series.count - 1));
-    let whole = match column.numeric {
-        true => format!(
-            " AND ({name} OPERATOR(pg_catalog.%) '1'::pg_catalog.numeric) OPERATOR(pg_catalog.=) '0'::pg_catalog.numeric"
-        ),
-        false => String::new(),
-    };
-    let sql = format!(
-        "SELECT {name}::pg_catalog.int8 FROM {} AS t
-          WHERE {name} OPERATOR(pg_catalog.>=) '{}'::pg_catalog.{kind} AND {name} OPERATOR(pg_catalog.<=) '{}'::pg_catalog.{kind}{whole}
-          ORDER BY {name} {}",
-        column.relation,
-        one.min(other),
-        one.max(other),
-        if series.step > 0 { "" } else { "DESC" },
-    );
-    let mut next = 0;
-    spi::for_each(&sql, |row| {
-        if let Some(at) = row.int8(1).and_then(|value| series.index_of(value)) {
-            absent(next, at);
-            next = next.max(at + 1);
-        }
-    });
-    absent(next, series.count);
-    if let Some((last, count)) = run {
-        gaps.add(series.before(last, count), last, count, rank);
-    }
 }

@@ -1,5 +1,7 @@
 //! The open leases of a sequence on this node, whose rests may be served when they come back.
 
+use pgrx::check_for_interrupts;
+
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::{self, Lease};
 use crate::catalog::table::{LockWait, RowLock};
@@ -14,11 +16,12 @@ pub(super) fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     }
 }
 
-/// Makes sure that nothing which comes back from those that `picks` picks is served again. Waits for transactions that end
-/// one of them.
-pub(super) fn pass(sequence: &Sequence, picks: impl Fn(&Lease) -> bool) -> Result<(), HiloError> {
+/// Makes sure that nothing which comes back from those of `open` that `picks` picks is served
+/// again. Waits for transactions that end one of them.
+pub(super) fn pass(open: &[Lease], picks: impl Fn(&Lease) -> bool) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
-    for lease in of(sequence)?.iter().filter(|lease| picks(lease)) {
+    for lease in open.iter().filter(|lease| picks(lease)) {
+        check_for_interrupts!();
         // One that has ended meanwhile is yet to be served, or was filed.
         if let RowLock::Locked(locked) = leases::lock(&ids, &lease.id, LockWait::Block)?
             && locked.lease.ended.is_none()

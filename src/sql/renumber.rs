@@ -3,78 +3,28 @@
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
-use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
 use super::ddl::{check_key_format, options};
 use super::definer::{By, begin_write, lock_named, lock_owned, required_name};
+use super::ended::{Continuation, Restart, numbered};
 use super::unserved::index_space;
-use super::{nextval, owned_by, served_again};
+use super::{ended, nextval, owned_by};
+use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::gaps::Reason;
 use crate::catalog::missing;
-use crate::catalog::node::{self, Here};
+use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
-use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::catalog::ranges;
-use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{CatalogOids, catalog_oids, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation::{self, Change};
-use crate::session::uncommitted::Origin;
-use crate::session::{gapless, lease, memo, slice_table, uncommitted};
+use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 
 sql_functions!(hilo_alter, hilo_setval);
-
-/// How a new numbering relates to the one before it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// It continues after the last value.
-    Continues,
-    /// It starts at a value that the caller states.
-    Restarts,
-}
-
-/// How this node begins with a sequence of which it has no position.
-type First = fn(&CatalogOids, &Sequence, &Here) -> Result<Position, HiloError>;
-
-/// Like a new sequence, because the caller renumbers it at once, from a value that its owner states.
-fn stated(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    Ok(Position::first(sequence, here.id))
-}
-
-/// The same, but the value is not the owner's: where the other nodes tell how they number it, they come first.
-///
-/// # Errors
-/// `NotNumbered`
-fn restarted(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    numbering::check_told(sequence, here)?;
-    Ok(Position::first(sequence, here.id))
-}
-
-/// Locks this node's position, and makes the first one if this node has none yet.
-fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
-    let ids = catalog_oids().or_raise();
-    let here = node::serves(sequence).or_raise();
-    loop {
-        match positions::lock(&ids, sequence.id, here.id, LockWait::Block).or_raise() {
-            RowLock::Locked(locked) => return locked,
-            _ => {
-                positions::insert(&first(&ids, sequence, &here).or_raise()).or_raise();
-                next_command();
-            }
-        }
-    }
-}
-
-/// Locks the numbers of a sequence that is about to end.
-pub(super) fn lock(sequence: &Sequence) {
-    lock_position(sequence, numbering::joined);
-}
 
 /// The first index of this node that no session has taken in order, as far as is known. This session returns
 /// what it holds first.
@@ -85,100 +35,6 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
 }
 
-/// Closes the numbering of a locked position: freezes the pool, so that no session takes from it until this
-/// transaction ends, and returns the position at which the numbering ends. What was reserved below that and
-/// not served is written off. A numbering that continues the old one starts after what another server
-/// may have reserved.
-fn close(locked: &LockedPosition, sequence: &Sequence, start: Start) -> Position {
-    let ids = catalog_oids().or_raise();
-    let shared = shared::get().or_raise();
-    let mut position = locked.position;
-    if sequence.definition.gapless {
-        // Nothing of it is in memory but what this transaction has drawn.
-        position.next_index = gapless::reached(sequence.id).unwrap_or(position.next_index);
-        position.settled_index = position.next_index;
-        return position;
-    }
-    let mapping = position.mapping(&sequence.definition);
-    let mut lost = Vec::new();
-    if locked.is_own() {
-        // This transaction has drawn values that it has not written back yet.
-        position.next_index =
-            uncommitted::reached(&locked.version()).unwrap_or_default().max(position.next_index);
-        lost = uncommitted::passed(&locked.version());
-    } else if position.incarnation == shared.life() {
-        slice_table::return_slices(|entry| entry.id == sequence.id);
-        let index_space = index_space(&position);
-        lease::freeze(shared, &index_space.key);
-        let arrived = shared.await_worker(&index_space.key);
-        match shared.in_memory_soon(&index_space).filter(|_| arrived) {
-            // What is in memory cannot be determined, so everything that may be there is written off.
-            None => ranges::write_off_memory(&ids, &position, &mapping, Reason::Altered).or_raise(),
-            Some(held) => {
-                // What this transaction has leased out commits or rolls back with the new numbering.
-                let own = Range::union(lease::own(&index_space));
-                lost = held.ranges.iter().flat_map(|range| range.without(&own)).collect();
-                if held.has_slot {
-                    // This was reserved by a worker that was replaced before it could publish it.
-                    let known = held.reserved_to.unwrap_or(position.settled_index);
-                    lost.push(Range::new(known, position.next_index));
-                }
-                // Nothing from this index on has left the pool, so it counts as not reserved.
-                let next = held.first_untaken.or(held.reserved_to);
-                position.next_index = next.unwrap_or(position.next_index);
-            }
-        }
-    } else if position.incarnation != 0 {
-        let reason = takeover::reason(&position);
-        ranges::write_off_memory(&ids, &position, &mapping, reason).or_raise();
-    }
-    ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
-    position.settled_index = position.next_index;
-    if start == Start::Continues && position.may_lack() {
-        takeover::skip(&ids, sequence, &mut position).or_raise();
-    }
-    position
-}
-
-/// Renumbers a sequence: it continues under the next epoch, from index `next_index` of `numbering` on.
-fn renumber(
-    locked: &LockedPosition,
-    sequence: &Sequence,
-    old: &Position,
-    numbering: Numbering,
-    next_index: Index,
-    start: Start,
-) {
-    let epoch = old.epoch.next();
-    let origin = match start {
-        Start::Restarts => Origin::New,
-        Start::Continues if sequence.definition.gapless => {
-            Origin::Gapless(locked.is_own().then(|| locked.version()))
-        }
-        Start::Continues if locked.is_own() => {
-            Origin::Continues(locked.version(), old.mapping(&sequence.definition))
-        }
-        Start::Continues => Origin::Shared,
-    };
-    let (system_id, timeline) = positions::server();
-    let renumbered = locked.rewrite(&Position {
-        epoch,
-        base: numbering.base,
-        next_index,
-        settled_index: next_index,
-        incarnation: 0,
-        nodes: numbering.nodes,
-        stripe: numbering.stripe,
-        system_id,
-        timeline,
-        ..*old
-    });
-    next_command();
-    invalidation::note(sequence.id, Change::Renumbered { node: old.node, epoch }).or_raise();
-    uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
-    gapless::renumbered(sequence.id).or_raise();
-}
-
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
 fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
@@ -186,15 +42,18 @@ fn hilo_alter(args: Args) {
     let (options, restart) = (options(args), args.int8(11));
     let owned_by = args.optional(13).map(|_| owned_by::parse(args.bytes(13)).or_raise());
     let owned = lock_owned(name);
-    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart);
+    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart, false);
 }
 
-/// Changes the options of a locked sequence and the column that owns it, and restarts it if `restart` says where.
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if
+/// `restart` says where. A `dry_run`, which is rolled back, leaves the numbers alone, so nobody
+/// notices it.
 pub(super) fn alter(
     owned: &LockedSequence,
     options: &Options,
     owned_by: Option<ColumnRef>,
     restart: Option<i64>,
+    dry_run: bool,
 ) {
     let old = owned.sequence.clone();
     if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
@@ -206,42 +65,73 @@ pub(super) fn alter(
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
     }
-    if !renumbers(&old.definition, options) && restart.is_none() {
-        return redefine(owned, options, owned_by);
-    }
-    let mut new = Sequence { owned_by, ..old.clone() };
-    let (start, first): (_, First) = match restart {
-        Some(_) => (Start::Restarts, stated),
-        None => (Start::Continues, numbering::joined),
-    };
-    let locked = lock_position(&old, first);
-    let position = close(&locked, &old, start);
-    let last = position.last_value(&old.definition);
-    new.definition =
-        old.definition.alter(options, last.or(Some(position.base)), restart).or_raise();
-    check_key_format(&new.definition, &new.name).or_raise();
-    let (numbering, next_index) = match restart {
-        Some(base) => {
-            (numbering::starting_at(&old, &position, &new.definition, base).or_raise(), Index::ZERO)
+    let renumbers = renumbers(&old.definition, options);
+    if restart.is_none() && (dry_run || !renumbers) {
+        let position = redefine(owned, options, owned_by);
+        if let Some(position) = position.filter(|_| renumbers) {
+            continued(&position, &old).or_raise();
         }
-        None => continued(&position, &old).or_raise(),
-    };
-    owned.update(&new);
-    invalidation::note(old.id, Change::Terms).or_raise();
-    if start == Start::Restarts {
-        let mapping = numbered(&position, numbering).mapping(&new.definition);
-        served_again::notice(&old, &position, &mapping, next_index);
+        return;
     }
-    renumber(&locked, &old, &position, numbering, next_index, start);
+    match restart {
+        Some(base) => {
+            let ended = Restart::close(&old, ended::stated);
+            let position = ended.position();
+            let new = redefined(owned, options, owned_by, position, restart);
+            let numbering = numbering::starting_at(&old, position, &new, base).or_raise();
+            ended.notice(&new, numbering, Index::ZERO);
+            ended.open(&new, numbering, Index::ZERO);
+        }
+        None => {
+            let ended = Continuation::close(&old, numbering::joined);
+            redefined(owned, options, owned_by, ended.position(), None);
+            let (numbering, next_index) = continued(ended.position(), &old).or_raise();
+            ended.open(numbering, next_index);
+        }
+    }
+}
+
+/// Writes the definition that a locked sequence has after its numbering ended at `position`, and
+/// returns it.
+fn redefined(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    position: &Position,
+    restart: Option<i64>,
+) -> Definition {
+    let old = &locked.sequence;
+    let last = position.last_value(&old.definition).unwrap_or(position.base);
+    write_definition(locked, options, owned_by, Some(last), restart)
+}
+
+fn write_definition(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    last: Option<i64>,
+    restart: Option<i64>,
+) -> Definition {
+    let old = &locked.sequence;
+    let definition = old.definition.alter(options, last, restart).or_raise();
+    check_key_format(&definition, &old.name).or_raise();
+    locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
+    invalidation::note(old.id, Change::Terms).or_raise();
+    definition
 }
 
 /// Changes options that leave each index its value. The position stays as it is, so this transaction draws
 /// from the pool as every other session does, and its rollback returns nothing.
-fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
+/// Returns the position.
+fn redefine(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+) -> Option<Position> {
     let old = &locked.sequence;
     let position =
         positions::find(&catalog_oids().or_raise(), old.id, node::id().or_raise()).or_raise();
-    let current = position.map(|position| {
+    let last = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
             Some(reached) => reached,
@@ -250,11 +140,8 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
         let taken = Position { next_index, ..position };
         taken.last_value(&old.definition).unwrap_or(position.base)
     });
-    let mut new = Sequence { owned_by, ..old.clone() };
-    new.definition = old.definition.alter(options, current, None).or_raise();
-    check_key_format(&new.definition, &new.name).or_raise();
-    locked.update(&new);
-    invalidation::note(old.id, Change::Terms).or_raise();
+    write_definition(locked, options, owned_by, last, None);
+    position
 }
 
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
@@ -263,39 +150,39 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
 /// # Errors
 /// `NodesRestart` if other nodes serve the sequence too.
 pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let locked = lock_position(sequence, restarted);
-    if locked.position.nodes > 1 {
+    let old = Continuation::close(sequence, ended::restarted);
+    let position = old.position();
+    if position.nodes > 1 {
         return Err(HiloError::NodesRestart(sequence.name.to_string()));
     }
-    // It starts where nobody says, so beyond what another server may have served.
-    let position = close(&locked, sequence, Start::Continues);
-    let mapping = position.mapping(&sequence.definition);
+    let mapping = old.mapping();
     let index = mapping.first_index_beyond(taken).max(position.next_index);
+    old.jump_to(index);
     let next = mapping.value(index);
     let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
     let (numbering, next_index) = match next {
-        Some(next) => with(sequence, &position, next)?,
-        None => after(sequence, &position, last)?,
+        Some(next) => with(sequence, position, next)?,
+        None => after(sequence, position, last)?,
     };
-    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+    old.open(numbering, next_index);
     Ok(next)
 }
 
-/// Makes a sequence continue with `next`; `None`: with nothing, because it is exhausted.
-pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
-    let locked = lock_position(sequence, restarted);
-    let position = close(&locked, sequence, Start::Restarts);
+/// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
+/// because it is exhausted.
+pub(super) fn begin_with(sequence: &Sequence, next: Option<i64>) {
+    let ended = Restart::close(sequence, ended::restarted);
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
         Direction::Rising => definition.max_value,
         Direction::Falling => definition.min_value,
     };
-    let continued = match next {
-        Some(next) => with(sequence, &position, next),
-        None => after(sequence, &position, last),
+    let begun = match next {
+        Some(next) => with(sequence, ended.position(), next),
+        None => after(sequence, ended.position(), last),
     };
-    let (numbering, next_index) = continued.or_raise();
-    renumber(&locked, sequence, &position, numbering, next_index, Start::Restarts);
+    let (numbering, next_index) = begun.or_raise();
+    ended.begin(numbering, next_index);
 }
 
 /// Ends the numbering of a sequence that is about to be dropped, and returns the value that it would have
@@ -304,22 +191,20 @@ pub(super) fn continue_with(sequence: &Sequence, next: Option<i64>) {
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
 pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
-    let locked = lock_position(sequence, numbering::joined);
-    if locked.position.nodes > 1 {
+    let ended = Continuation::close(sequence, numbering::joined);
+    if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
-    let position = close(&locked, sequence, Start::Continues);
-    Ok(position.mapping(&sequence.definition).value(position.next_index))
+    ended.end_leases()?;
+    Ok(ended.mapping().value(ended.position().next_index))
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
 pub(super) fn restart(sequence: &Sequence) {
-    let base = sequence.definition.start_value;
-    let locked = lock_position(sequence, restarted);
-    let position = close(&locked, sequence, Start::Restarts);
-    let numbering =
-        numbering::starting_at(sequence, &position, &sequence.definition, base).or_raise();
-    renumber(&locked, sequence, &position, numbering, Index::ZERO, Start::Restarts);
+    let (definition, ended) = (&sequence.definition, Restart::close(sequence, ended::restarted));
+    let base = definition.start_value;
+    let numbering = numbering::starting_at(sequence, ended.position(), definition, base).or_raise();
+    ended.open(definition, numbering, Index::ZERO);
 }
 
 /// How a sequence continues after its last value when its increment, its cycle option or its laps change.
@@ -368,13 +253,11 @@ fn hilo_setval(args: Args) -> i64 {
     let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    let locked = lock_position(&sequence, restarted);
-    let position = close(&locked, &sequence, Start::Restarts);
+    let ended = Restart::close(&sequence, ended::restarted);
     let continued = if called { after } else { with };
-    let (numbering, next_index) = continued(&sequence, &position, value).or_raise();
-    let mapping = numbered(&position, numbering).mapping(&sequence.definition);
-    served_again::notice(&sequence, &position, &mapping, next_index);
-    renumber(&locked, &sequence, &position, numbering, next_index, Start::Restarts);
+    let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
+    ended.notice(&sequence.definition, numbering, next_index);
+    ended.open(&sequence.definition, numbering, next_index);
     if called {
         memo::set_last(sequence.id, value);
     }
@@ -421,10 +304,4 @@ fn after(
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
     Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
-}
-
-/// `position` in another numbering.
-fn numbered(position: &Position, numbering: Numbering) -> Position {
-    let Numbering { base, nodes, stripe } = numbering;
-    Position { base, nodes, stripe, ..*position }
 }

@@ -256,7 +256,9 @@ fn replace(ids: &CatalogOids, new: &Position, here: bool) -> Result<(), HiloErro
         RowLock::Locked(locked) => {
             locked.update(&arrived);
         }
-        _ => positions::insert(&arrived)?,
+        _ => {
+            positions::insert(&arrived)?;
+        }
     }
     Ok(())
 }

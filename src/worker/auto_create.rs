@@ -89,5 +89,5 @@ fn insert(id: SequenceId, name: &[u8], owner: pg_sys::Oid) -> Result<(), HiloErr
     };
     creation::insert(&sequence)?;
     here.check(&sequence.definition)?;
-    positions::insert(&Position::first(&sequence, here.id))
+    positions::insert(&Position::first(&sequence, here.id)).map(|_| ())
 }

@@ -166,3 +166,34 @@ fn a_sync_does_not_let_values_of_the_column_come_back() {
     other.refusal("COMMIT").is("40001").helps();
     cluster.finish();
 }
+
+/// However many leases are open, those of which the column holds values are found, with an index
+/// and without, and all others come back.
+#[test]
+fn a_sync_finds_its_values_in_many_leases() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    for (number, column) in
+        ["bigint PRIMARY KEY", "integer", "numeric", "bigint"].into_iter().enumerate()
+    {
+        let name = format!("s{number}");
+        client.run(&format!(
+            "SELECT hilo_create('{name}', increment => 3);
+             CREATE TABLE {name} (id {column});
+             INSERT INTO {name} SELECT -n FROM generate_series(1, 20000) AS n;
+             SELECT count(*) FROM (SELECT hilo_lease('{name}', 2), hilo_nextrange('{name}', 1)
+                                     FROM generate_series(1, 300)) AS l"
+        ));
+        // Every third lease; values between those of a lease are none of it.
+        client.run(&format!(
+            "CREATE TEMP TABLE held AS
+               SELECT lease, first, row_number() OVER (ORDER BY first) AS at FROM hilo_leases WHERE name = '{name}';
+             INSERT INTO {name} SELECT first + CASE WHEN at % 3 = 0 THEN 3 ELSE 1 END FROM held;
+             ANALYZE {name}; SELECT hilo_sync('{name}', '{name}', 'id')"
+        ));
+        let wrong = "SELECT count(*) FROM held JOIN hilo.lease l USING (lease) WHERE l.passed <> (at % 3 = 0)";
+        assert_eq!(client.one::<i64>(wrong), 0, "{column}");
+        client.run("DROP TABLE held");
+    }
+    cluster.finish();
+}

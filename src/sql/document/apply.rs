@@ -49,7 +49,7 @@ fn hilo_apply(args: Args) {
     if let Some(node) = &document.node {
         check_other(node).or_raise();
     }
-    let work = || apply(&wanted, prune).or_raise();
+    let work = || apply(&wanted, prune, dry_run).or_raise();
     let done = match dry_run {
         true => subtransaction::tried(work).unwrap_or_else(|error| error.rethrow()),
         false => work(),
@@ -101,7 +101,9 @@ impl Task<'_> {
     }
 }
 
-fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
+/// A `dry_run` is rolled back. It drops nothing and renumbers nothing, so that it is in nobody's
+/// way.
+fn apply(wanted: &[Wanted], prune: bool, dry_run: bool) -> Result<All, HiloError> {
     let mut done = Vec::new();
     if !differs(wanted, prune)? {
         return Ok(done);
@@ -116,8 +118,8 @@ fn apply(wanted: &[Wanted], prune: bool) -> Result<All, HiloError> {
     for task in tasks {
         check_for_interrupts!();
         match task {
-            Task::Make(one) => at_path(&one.path, || one.apply(&mut done).or_raise()),
-            Task::Drop(sequence) => remove(&sequence, &mut done)?,
+            Task::Make(one) => at_path(&one.path, || one.apply(&mut done, dry_run).or_raise()),
+            Task::Drop(sequence) => remove(&sequence, &mut done, dry_run)?,
         }
     }
     // Again, for the defaults that were added during the waits.
@@ -155,11 +157,11 @@ pub fn lock_out_others() -> Result<(), HiloError> {
 }
 
 impl Wanted {
-    fn apply(&self, done: &mut All) -> Result<(), HiloError> {
+    fn apply(&self, done: &mut All, dry_run: bool) -> Result<(), HiloError> {
         let name = &self.name;
         match definitions::by_name(name)? {
             Some(found) if self.is_met_by(&found)? => Ok(()),
-            Some(_) => self.change(definer::lock_owned(name), done),
+            Some(_) => self.change(definer::lock_owned(name), done, dry_run),
             None => {
                 // That server does not know it, so this one would begin as nobody did.
                 if self.is_of_server && self.numbering.is_none() {
@@ -181,7 +183,12 @@ impl Wanted {
         add(done, "create", &self.name, &detail(&locked(created)?.sequence)?)
     }
 
-    fn change(&self, before: LockedSequence, done: &mut All) -> Result<(), HiloError> {
+    fn change(
+        &self,
+        before: LockedSequence,
+        done: &mut All,
+        dry_run: bool,
+    ) -> Result<(), HiloError> {
         let old = before.sequence.clone();
         if let Some(numbering) = self.untold(&old)? {
             self.number(&old, numbering, done)?;
@@ -196,7 +203,7 @@ impl Wanted {
                 // A table and its sequence have one owner, so the new column waits until that is settled.
                 owned_by = None;
             }
-            renumber::alter(&before, &options.unwrap_or_default(), owned_by, None);
+            renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
             add(done, "alter", &self.name, &Value::Object(changes))?;
         }
         self.settle(&old, done)
@@ -213,13 +220,12 @@ impl Wanted {
         let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
-        positions::insert(&numbering::given(&ids, sequence, &here, numbering, self.highest_node)?)?;
+        let first = numbering::given(&ids, sequence, &here, numbering, self.highest_node)?;
+        // After a rollback the server may be told again, and would serve what this transaction has
+        // drawn.
+        uncommitted::wrote(positions::insert(&first)?, Origin::Shared)?;
         next_command();
         invalidation::begin();
-        // After a rollback the server may be told again, and would serve what this transaction has drawn.
-        if let Some((_, version)) = positions::find_written(sequence.id, here.id)? {
-            uncommitted::wrote(version, Origin::Shared)?;
-        }
         let detail = json!({"base": base, "nodes": nodes, "stripe": stripe});
         add(done, "number", &sequence.name, &detail)
     }
@@ -229,7 +235,7 @@ impl Wanted {
         self.give(locked(sequence)?, done)?;
         let given = locked(sequence)?;
         if self.owned_by != given.sequence.owned_by {
-            renumber::alter(&given, &Options::default(), self.owned_by, None);
+            renumber::alter(&given, &Options::default(), self.owned_by, None, false);
         }
         self.grant(locked(sequence)?, done)
     }
@@ -311,12 +317,14 @@ fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
 }
 
 /// Drops a sequence, unless it has been dropped, renamed or given away since it was found.
-fn remove(found: &Sequence, done: &mut All) -> Result<(), HiloError> {
+fn remove(found: &Sequence, done: &mut All, dry_run: bool) -> Result<(), HiloError> {
     let Some(locked) = definitions::lock_existing(found.id)? else { return Ok(()) };
     let sequence = &locked.sequence;
     if sequence.name == found.name && privileges::acts_as(ffi::current_user(), sequence.owner) {
         add(done, "drop", &sequence.name, &detail(sequence)?)?;
-        definer::remove(locked);
+        if !dry_run {
+            definer::remove(locked);
+        }
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation;
+use crate::session::uncommitted::Origin;
 use crate::shared;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
@@ -132,11 +133,11 @@ fn create(
     };
     let here = node::serves(&sequence).or_raise().id;
     node::check_set(gucs::node_count()).or_raise();
-    ddl::insert(&sequence, &Position::first(&sequence, here), Duplicate::Refuse);
+    ddl::insert(&sequence, &Position::first(&sequence, here), Origin::New, Duplicate::Refuse);
     invalidation::begin();
     gaps::adopt(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
     if next != Some(sequence.definition.start_value) {
-        renumber::continue_with(&sequence, next);
+        renumber::begin_with(&sequence, next);
     }
     sequence
 }

@@ -15,6 +15,7 @@ use crate::catalog::privileges;
 use crate::citus;
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::memory;
 use crate::sql::{generated_always, owners, spi};
 
 /// A column of a table that the current user owns.
@@ -31,6 +32,9 @@ pub struct Column {
     pub data_type: Option<DataType>,
     pub not_null: bool,
     pub is_partitioned: bool,
+    /// How many rows the table has by its statistics, if an index finds values of the column; else
+    /// 0 or less.
+    pub indexed_rows: i64,
 }
 
 /// Whether an identity column refuses values of the caller's.
@@ -72,7 +76,11 @@ impl Column {
                     format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
                     coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
                     a.attnum IS NOT NULL AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
-                    c.relname::text
+                    c.relname::text,
+                    CASE WHEN EXISTS (
+                        SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
+                         WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid AND i.indpred IS NULL
+                           AND m.amname = 'btree') THEN c.reltuples::bigint ELSE 0 END
                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
                LEFT JOIN pg_type t ON t.oid = a.atttypid
@@ -93,6 +101,7 @@ impl Column {
                 data_type,
                 not_null: row.bool(9),
                 is_partitioned: row.text(2) == "p",
+                indexed_rows: row.int8(12).unwrap_or(0),
             };
             (column, row.text(2), row.text(3), row.bool(4), type_oid, row.bool(10))
         });
@@ -227,26 +236,50 @@ impl Column {
         self.read(&sql, |row| row.int8(1)).into_iter().next().flatten()
     }
 
-    /// Those values of the column that lie within spans, each from its lowest to its highest value.
-    pub fn values_within(&self, spans: &[(i64, i64)]) -> Vec<i64> {
-        if spans.is_empty() {
-            return Vec::new();
-        }
-        let list: Vec<String> =
-            spans.iter().map(|(low, high)| format!("({low}::bigint,{high}::bigint)")).collect();
+    /// Those values of the column that lie within spans, each from its lowest to its highest value;
+    /// sorted. However many spans there are, this reads each row once at most, or looks each span
+    /// up in an index if the rows are many more.
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn values_within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
+        /// How many rows are read in the time of one look-up in an index.
+        const ROWS: i64 = 16;
+        /// The bytes that a span takes in the query, and in its copies.
+        const BYTES: usize = 256;
+        let spans = joined(spans);
+        let (Some((low, _)), Some((_, high))) = (spans.first(), spans.last()) else {
+            return Ok(Vec::new());
+        };
+        memory::room(spans.len() * BYTES)?;
+        let condition = if self.indexed_rows / ROWS > spans.len() as i64 {
+            let each = spans.iter().map(|(low, high)| format!("({low}::bigint,{high}::bigint)"));
+            let list = each.collect::<Vec<_>>().join(",");
+            format!("JOIN (VALUES {list}) AS s (low, high) ON v BETWEEN s.low AND s.high")
+        } else {
+            let each = spans.iter().map(|(low, high)| match *high {
+                i64::MAX => format!("[{low},)"),
+                _ => format!("[{low},{high}]"),
+            });
+            let list = each.collect::<Vec<_>>().join(",");
+            let (cast, kind) = match self.data_type {
+                Some(_) => ("::bigint", "int8multirange"),
+                None => ("", "nummultirange"),
+            };
+            format!("WHERE v BETWEEN {low} AND {high} AND v{cast} <@ '{{{list}}}'::{kind}")
+        };
         let sql = [
-            format!(
-                "SELECT t.v::bigint FROM (VALUES {}) AS s (low, high) JOIN (SELECT ",
-                list.join(",")
-            )
-            .as_bytes(),
+            b"SELECT v::bigint FROM (SELECT ".as_slice(),
             &self.column_sql,
             b" AS v FROM ",
             &self.table_sql,
-            b") AS t ON t.v BETWEEN s.low AND s.high",
+            b") AS t ",
+            condition.as_bytes(),
         ]
         .concat();
-        self.read(&sql, |row| row.int8(1)).into_iter().flatten().collect()
+        let mut found = self.read(&sql, |row| row.int8(1).unwrap_or(0));
+        found.sort_unstable();
+        Ok(found)
     }
 
     /// Runs a query that reads the table, of which it sees all rows: those that a policy hides from the current
@@ -317,6 +350,19 @@ impl Column {
         );
         !spi::look_up(&sql, |_| ()).is_empty()
     }
+}
+
+/// The same values as spans that are sorted and apart.
+fn joined(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    spans.sort_unstable();
+    spans.dedup_by(|next, last| {
+        let touches = next.0 <= last.1.saturating_add(1);
+        if touches {
+            last.1 = last.1.max(next.1);
+        }
+        touches
+    });
+    spans
 }
 
 /// Whether Citus distributes a table among its nodes.

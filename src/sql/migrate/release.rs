@@ -20,7 +20,7 @@ use crate::catalog::privileges;
 use crate::catalog::roles::PUBLIC;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::args::{Args, sql_functions};
-use crate::sql::{definer, renumber, spi};
+use crate::sql::{definer, ended, renumber, spi};
 
 sql_functions!(hilo_release);
 
@@ -42,7 +42,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
     let tables = lock::for_move(&column, |_| {
         let (_, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-        renumber::lock(&definer::lock_owned(&name).sequence);
+        ended::lock(&definer::lock_owned(&name).sequence);
     });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());

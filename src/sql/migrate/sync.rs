@@ -5,8 +5,6 @@
 //! largest value of the column, but not in it. They stay as they are, so a sequence that is in use loses nothing.
 //! What is leased is its holder's; but if the column holds values of it, nothing that comes back is served again.
 
-use std::collections::HashSet;
-
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
@@ -15,11 +13,12 @@ use hilo_core::range::Range;
 use super::adopt::column_name;
 use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::leases::Lease;
+use crate::catalog::leases::{Lease, LeaseId};
 use crate::catalog::missing;
 use crate::catalog::node;
 use crate::catalog::privileges::Privileges;
-use crate::errors::OrRaise;
+use crate::errors::{HiloError, OrRaise};
+use crate::memory;
 use crate::session::slice_table;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::definer::{self, By};
@@ -46,19 +45,27 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    pass_leases(sequence, &column);
-    let next =
-        match column.furthest(sequence.definition.direction(), sequence.definition.last_bound()) {
-            // The values of a sequence that cycles come again in any case.
-            Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
-                renumber::advance(sequence, taken).or_raise()
-            }
-            _ => unserved(sequence).next(),
-        };
-    match next {
+    match sync(sequence, &column).or_raise() {
         Some(next) => next.into(),
         None => args.null(),
     }
+}
+
+/// Returns the next value; `None`: there is none left.
+fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> {
+    let passed = pass_leases(sequence, column, &[])?;
+    let definition = &sequence.definition;
+    let furthest = column.furthest(definition.direction(), definition.last_bound());
+    // The values of a sequence that cycles come again in any case.
+    let furthest = furthest.filter(|_| !definition.cycle);
+    if let Some(taken) = furthest
+        && serves_again(sequence, column, taken)?
+    {
+        return renumber::advance(sequence, taken);
+    }
+    // What has left memory for a lease meanwhile was not yet leased before.
+    pass_leases(sequence, column, &passed)?;
+    Ok(unserved(sequence).next())
 }
 
 /// What the sequence is yet to serve here, after this session has returned what it holds.
@@ -68,48 +75,57 @@ fn unserved(sequence: &Sequence) -> Unserved {
     unserved::unserved(sequence, node)
 }
 
-/// Makes sure that no value of the column comes back from a lease.
-fn pass_leases(sequence: &Sequence, column: &Column) {
-    let open = open_leases::of(sequence).or_raise();
-    let spans: Vec<(i64, i64)> = open.iter().map(Lease::span).collect();
-    let suspects = column.values_within(&spans);
+/// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
+/// Returns the leases that it has looked at, sorted.
+fn pass_leases(
+    sequence: &Sequence,
+    column: &Column,
+    known: &[LeaseId],
+) -> Result<Vec<LeaseId>, HiloError> {
+    let mut open = open_leases::of(sequence)?;
+    open.retain(|lease| known.binary_search(&lease.id).is_err());
+    let suspects = column.values_within(memory::collected(open.iter().map(Lease::span))?)?;
     let holds_any = |lease: &Lease| {
-        suspects
-            .iter()
-            .any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
+        let (low, high) = lease.span();
+        let first = suspects.partition_point(|value| *value < low);
+        let mut within = suspects[first..].iter().take_while(|value| **value <= high);
+        within.any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
     };
-    open_leases::pass(sequence, holds_any).or_raise();
+    open_leases::pass(&open, holds_any)?;
+    let mut seen = memory::collected(open.iter().map(|lease| lease.id))?;
+    seen.sort_unstable();
+    Ok(seen)
 }
 
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
-fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> bool {
+fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> Result<bool, HiloError> {
     let before = unserved(sequence);
     let direction = Direction::of(sequence.definition.increment);
     if before.next().is_some_and(|next| !direction.is_beyond(next, taken)) {
-        return true;
+        return Ok(true);
     }
-    let Some(held) = before.all_held() else { return true };
-    let suspects: HashSet<i64> = column.values_within(&spans(&before, &held)).into_iter().collect();
+    let Some(held) = before.all_held() else { return Ok(true) };
+    let suspects = column.values_within(spans(&before, &held)?)?;
     if suspects.is_empty() {
-        return false;
+        return Ok(false);
     }
     // A value that was served meanwhile and is in the column now is held no more.
     let after = unserved(sequence);
-    let Some(held) = after.all_held() else { return true };
-    suspects.into_iter().any(|value| {
-        after
-            .mapping
-            .index_of(value)
-            .is_some_and(|index| held.iter().any(|range| range.contains(index)))
-    })
+    let Some(held) = after.all_held() else { return Ok(true) };
+    let held = Range::union(held);
+    let is_held = |index| {
+        let at = held.partition_point(|range| range.end <= index);
+        held.get(at).is_some_and(|range| range.contains(index))
+    };
+    Ok(suspects.into_iter().any(|value| after.mapping.index_of(value).is_some_and(is_held)))
 }
 
 /// The values of ranges, each span from its lowest to its highest.
-fn spans(unserved: &Unserved, held: &[Range]) -> Vec<(i64, i64)> {
+fn spans(unserved: &Unserved, held: &[Range]) -> Result<Vec<(i64, i64)>, HiloError> {
     let ends = |range: &Range| {
         let first = unserved.mapping.value(range.start)?;
         let last = unserved.mapping.value(range.last())?;
         Some((first.min(last), first.max(last)))
     };
-    held.iter().filter_map(ends).collect()
+    memory::collected(held.iter().filter_map(ends))
 }
