@@ -4,13 +4,13 @@
 use pgrx::pg_sys;
 
 use super::column_ref::ColumnRef;
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::{Table, next_command};
 use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
-const ATTRDEF_BY_COLUMN: pg_sys::Oid = pg_sys::Oid::from_u32(2656);
+const ATTRDEF_BY_COLUMN: Index = Index::Core(pg_sys::Oid::from_u32(2656));
 
 mod attrdef {
     pub const OID: i16 = 1;

@@ -72,6 +72,9 @@ pub fn put(
 ) -> Result<(), HiloError> {
     match sequence.definition.ordered {
         true => gaps::record_all(ids, position, sequence, leaving, Reason::Discarded),
-        false => ranges::put_free(ids, position, leaving),
+        false => {
+            let mapping = position.mapping(&sequence.definition);
+            ranges::put_free(ids, position, &mapping, leaving)
+        }
     }
 }

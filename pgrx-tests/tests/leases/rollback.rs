@@ -156,6 +156,31 @@ fn a_transaction_can_take_many() {
     cluster.finish();
 }
 
+/// Whoever finds no place waits until the worker has written off what was rolled back.
+#[test]
+fn what_is_rolled_back_keeps_no_place() {
+    const MANY: &str = "SELECT hilo_lease('s', 1 + n * 0) FROM generate_series(1, 16384) n";
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut other = cluster.connect("postgres");
+    for _ in 0..4 {
+        client.run(&format!("BEGIN; {MANY}; ROLLBACK"));
+        other.run("SELECT hilo_lease('s', 1 + n * 0) FROM generate_series(1, 500) n");
+    }
+    // Nobody can write them off.
+    client.run(&format!("BEGIN; {MANY}"));
+    let mut locker = cluster.connect("postgres");
+    locker.run("BEGIN; LOCK TABLE hilo.gap IN SHARE MODE");
+    let sql = "SET hilo.reserve_timeout = '100ms'; SELECT hilo_lease('s', 1)";
+    other.refusal(sql).is("54000").details("have not ended yet have taken 16384 leases");
+    client.run("ROLLBACK");
+    other.refusal(sql).is("54000").details("16384 that were rolled back").hints("locked");
+    locker.run("COMMIT");
+    other.run("SET hilo.reserve_timeout = '60s'; SELECT hilo_lease('s', 1)");
+    cluster.finish();
+}
+
 /// A session that renumbers the sequence waits for the transaction in which the worker writes a rolled back lease off. It
 /// finds the range in the catalog, and no longer in memory: between the two there were some microseconds.
 #[test]
