@@ -178,10 +178,8 @@ impl Worker {
         let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
         let crowded = locked.pool.returned().is_crowded();
-        let content = available >= threshold.max(need)
-            && !(at_end && waited_for)
-            && !locked.is_to_reload()
-            && !locked.is_bare();
+        let reloads = locked.is_to_reload() || locked.is_bare();
+        let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
         if known && !crowded && !frozen && locked.leaving.is_empty() && content {
             return None;
         }
