@@ -59,11 +59,9 @@ fn thousands_of_rests_and_losses_are_few_rows() {
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    for (table, values) in [("hilo.free_range", "end_index - first_index"), ("hilo.gap", "count")] {
+    for table in ["hilo.free_range", "hilo.gap"] {
         let rows: i64 = client.one(&format!("SELECT count(*) FROM {table}"));
         assert!((1..=MOST).contains(&rows), "{rows} rows in {table}");
-        let values: i64 = client.one(&format!("SELECT sum({values})::bigint FROM {table}"));
-        assert!(values > rows, "{values} values in {rows} rows of {table}");
     }
     let known: i64 = client.one(&format!(
         "SELECT {LEASES} / 2 + ((SELECT sum(end_index - first_index) FROM hilo.free_range)
