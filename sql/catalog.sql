@@ -142,12 +142,14 @@ COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved
 COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo.gap.count IS
-    'Number of values, in steps of the increment that the sequence had at that time';
+    'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
+    'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
+    'which other values lie between those that are lost';
 COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
     'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
 COMMENT ON COLUMN hilo.gap.released_from IS

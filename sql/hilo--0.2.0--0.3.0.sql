@@ -611,8 +611,10 @@ COMMENT ON TABLE hilo.gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
 COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
 COMMENT ON COLUMN hilo.gap.count IS
-    'Number of values, in steps of the increment that the sequence had at that time';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
+    'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
+    'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
+    'which other values lie between those that are lost';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
 COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
 COMMENT ON FUNCTION hilo.note_roles() IS
@@ -765,7 +767,10 @@ COMMENT ON COLUMN hilo_gaps.reason IS
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
     'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
-COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
+COMMENT ON COLUMN hilo_gaps.count IS
+    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
+    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
 -- Definitions as a document.
 

@@ -226,13 +226,15 @@ COMMENT ON COLUMN hilo_gaps.name IS
     'Name of the sequence; those who may read everything also see what a released column has lost';
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
-COMMENT ON COLUMN hilo_gaps.count IS 'Number of values, in steps of the increment';
+COMMENT ON COLUMN hilo_gaps.count IS
+    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
+    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
     'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
-COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
 CREATE VIEW hilo_leases WITH (security_barrier) AS
     SELECT CASE WHEN e.may_end THEN l.lease END AS lease,

@@ -56,6 +56,8 @@ pub enum HiloError {
     NotInAllSessions { except: Option<String> },
     #[error("extension \"hilo\" is not installed in this database")]
     NotInstalled,
+    #[error("extension \"hilo\" was dropped and created at the same time")]
+    Replaced,
     #[error("the catalog of extension \"hilo\" lacks {0}")]
     CatalogMismatch(String),
     #[error(
@@ -233,7 +235,7 @@ pub enum HiloError {
     #[error("cannot lease values of hilo sequence \"{name}\" because it {why}")]
     LeaseOf { name: String, why: &'static str },
     #[error("too many leases in open transactions")]
-    TooManyLeases(usize),
+    TooManyLeases { most: usize, dead: usize },
     #[error(
         "cannot prepare a transaction that has taken, returned, renewed or revoked a lease of a hilo sequence"
     )]
@@ -382,8 +384,8 @@ impl HiloError {
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED
             }
             Self::PrepareLease | Self::AdvanceOf(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-            Self::TooManyLeases(_) => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            Self::LeaseVoid(_) => Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            Self::TooManyLeases { .. } => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            Self::LeaseVoid(_) | Self::Replaced => Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
             Self::LeaseNotOpen { .. } => Code::ERRCODE_UNDEFINED_OBJECT,
             Self::LeaseDenied(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::LeaseValue { .. } => Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -541,7 +543,8 @@ impl HiloError {
             Self::ParallelWorker(_) => Some("The values of a session rise, and currval and lastval know them, because only the session's own process draws.".into()),
             Self::AdvanceOf(_) => Some("A sequence that cycles serves every value again.".into()),
             Self::LeaseOf { .. } => Some("What is leased is served outside of the server, in no order with other values, and its rest is served later or is lost.".into()),
-            Self::TooManyLeases(most) => Some(format!("Transactions that have not ended yet have taken {most} leases.")),
+            Self::TooManyLeases { most, dead: 0 } => Some(format!("Transactions that have not ended yet have taken {most} leases.")),
+            Self::TooManyLeases { most, dead } => Some(format!("Transactions that have not ended yet have taken {} leases, and {dead} that were rolled back are yet to be written off.", most - dead)),
             Self::PrepareLease => Some("What a transaction has done with leases is kept in this session's memory until the transaction ends.".into()),
             Self::LeaseVoid(_) => Some("The lease would be one of values that the sequence no longer has.".into()),
             Self::LeaseNotOpen { since, .. } => Some(match since {
@@ -574,6 +577,7 @@ impl HiloError {
             Self::SingleUser => "Start the server as usual.".into(),
             Self::NotPreloaded => "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a comma if other libraries are listed) and restart the server.".into(),
             Self::NotInstalled => "Run CREATE EXTENSION hilo.".into(),
+            Self::Replaced => "Repeat the transaction.".into(),
             Self::CatalogMismatch(_) => "Undo the change that was made to them. Only hilo's library writes to its tables.".into(),
             Self::RestoreInUse(_) => "Restore the data of schema hilo into a database where these sequences do not exist, or exclude that data from the restore.".into(),
             Self::Timeout { cause: Cause::OtherLibrary { .. }, .. } => "Restart the server with the version that is to be used: the shared memory lasts as long as it runs.".into(),
@@ -623,7 +627,8 @@ impl HiloError {
             Self::Renumbered(_) => "Commit the change first, or specify with restart_with where the values of this transaction begin.".into(),
             Self::AdvanceOf(_) => "Set where it continues with hilo_setval.".into(),
             Self::LeaseOf { .. } => "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".into(),
-            Self::TooManyLeases(_) => "Commit before you take more leases, and end transactions that are idle.".into(),
+            Self::TooManyLeases { dead: 1.., .. } => "End the transactions that keep rows or tables of hilo locked.".into(),
+            Self::TooManyLeases { .. } => "Commit before you take more leases, and end transactions that are idle.".into(),
             Self::PrepareLease => "Take and end leases in a transaction of their own, and commit it.".into(),
             Self::LeaseVoid(_) => "Take the lease again.".into(),
             Self::LeaseNotOpen { .. } => "hilo_leases shows the leases that are open. Take another one with hilo_lease.".into(),

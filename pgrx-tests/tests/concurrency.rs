@@ -1,9 +1,10 @@
 //! Values are unique, rise within a session, and are ordered on demand.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, Load, Source, assert_unique};
+use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
 /// No value is ever returned twice, whatever is rolled back; each session sees its values rise, or
 /// fall where the increment is negative; an ordered sequence keeps the order of all the calls on
@@ -113,6 +114,82 @@ fn rewriting_hilos_tables_disturbs_no_call() {
         let seen: Vec<i64> = values.iter().filter_map(of_this).flatten().collect();
         assert!(seen.len() > 10, "{call}: {}", seen.len());
         assert_unique(call, &seen);
+    }
+    cluster.finish();
+}
+
+/// Maintenance of hilo's tables beside calls that read and write them: core gives a table other indexes, or another
+/// file, and no call fails.
+#[test]
+fn maintenance_of_the_tables_fails_no_call() {
+    const ROUNDS: usize = 25;
+    let cluster = Cluster::builder().config("fsync", "off").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('g', gapless => true), hilo_create('s'), hilo_create('o')");
+    let tables = ["sequence", "position", "free_range", "gap", "lease"];
+    let calls = [
+        "SELECT hilo_nextval('g')",
+        "SELECT hilo_setval('s', 5), hilo_nextval('s')",
+        "SELECT hilo_lease_return(lease) FROM hilo_lease('o', 3)",
+        "SELECT hilo_export()",
+        "SELECT hilo_create('new'), hilo_drop('new')",
+    ];
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for call in calls {
+            let (cluster, done) = (&cluster, &done);
+            scope.spawn(move || {
+                while !done.load(SeqCst) {
+                    let mut session = cluster.connect("postgres");
+                    (0..50).for_each(|_| session.run(call));
+                }
+            });
+        }
+        let all = panic::catch_unwind(AssertUnwindSafe(|| {
+            for table in (0..ROUNDS).flat_map(|_| tables) {
+                client.run(&format!("REINDEX TABLE CONCURRENTLY hilo.{table}"));
+            }
+            for table in tables {
+                client.run(&format!("VACUUM FULL hilo.{table}"));
+                client.run(&format!("REINDEX TABLE hilo.{table}"));
+            }
+            client.run("CLUSTER hilo.position USING position_pkey");
+        }));
+        done.store(true, SeqCst);
+        all.unwrap_or_else(|panic| panic::resume_unwind(panic));
+    });
+    cluster.finish();
+}
+
+/// A call that waits for a transaction which drops the extension and creates it again finds the new one, and if it
+/// cannot, says so.
+#[test]
+fn a_call_that_waits_for_another_extension_finds_it() {
+    let cluster = Cluster::with_hilo();
+    let mut other = cluster.connect("postgres");
+    let create = "SELECT hilo_create('g', gapless => true), hilo_create('s')";
+    other.run(create);
+    let mut warm = cluster.connect("postgres");
+    let call = "SELECT hilo_nextval('g')";
+    warm.run(call);
+    let mut fresh = cluster.connect("postgres");
+    for session in [&mut fresh, &mut warm] {
+        let pid = session.backend_pid();
+        other.run(&format!("BEGIN; DROP EXTENSION hilo; CREATE EXTENSION hilo; {create}"));
+        let answer = thread::scope(|scope| {
+            let answer = scope.spawn(|| session.batch_execute(call));
+            let mut observer = cluster.connect("postgres");
+            wait_until("the call waits", LONG, || observer.sees_waiting(pid));
+            other.run("COMMIT");
+            answer.join().unwrap()
+        });
+        if let Err(error) = answer {
+            let error = error.as_db_error().expect("the server answers");
+            let (code, message) = (error.code().code(), error.message());
+            assert_eq!(code, "40001", "{call}: {message}");
+            assert!(message.contains("dropped and created"), "{call}: {message}");
+        }
+        session.run(call);
     }
     cluster.finish();
 }

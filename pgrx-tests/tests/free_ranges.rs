@@ -1,11 +1,10 @@
-//! Free ranges stay few, and even many of them delay no session.
+//! Free ranges and gaps stay few, whatever is called, and each value has its row. Even many of them delay no session.
 
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, Mode, assert_unique, write_free_ranges};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until, write_free_ranges};
 
-/// Sessions that take values and ranges in turn leave less than one free range for each slice's worth of
-/// values, and all that they got is different.
+/// Sessions that take values and ranges in turn soon leave nothing over, and all that they got is different.
 #[test]
 fn values_and_ranges_in_turn_leave_few() {
     const SESSIONS: usize = 8;
@@ -34,8 +33,65 @@ fn values_and_ranges_in_turn_leave_few() {
     assert_unique("s", &seen);
     let free: i64 = client.one("SELECT count(*) FROM hilo.free_range");
     let memory: i64 = client.one("SELECT count(*) FROM hilo_blocks WHERE tier = 'returned'");
-    let slices = seen.len() as i64 / 256;
-    assert!(free + memory < slices, "{free} and {memory} in memory for {slices} slices' worth");
+    // A session leaves a rest after 1, 2, 4, … draws.
+    let most = SESSIONS as i64 * i64::from(TURNS.ilog2() + 2);
+    assert!(free + memory < most, "{free}, and {memory} in memory, but not {most}");
+    cluster.finish();
+}
+
+/// Thousands of values that come back one by one, between values that are lost, are few rows, which explain them all.
+#[test]
+fn thousands_of_rests_and_losses_are_few_rows() {
+    const LEASES: i64 = 6_000;
+    const MOST: i64 = 1_000;
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(&format!(
+        "SELECT hilo_create('s');
+         CREATE TABLE leased AS
+             SELECT n, l.lease, l.first FROM generate_series(1, {LEASES}) n, LATERAL hilo_lease('s', 2 + n * 0) l"
+    ));
+    let of_each = |rest: i64, end: &str| format!("SELECT {end} FROM leased WHERE n % 2 = {rest}");
+    client.run(&of_each(0, "hilo_lease_return(lease, first + 1)"));
+    client.run(&of_each(1, "hilo_lease_revoke(lease)"));
+    let left = "SELECT count(*) FROM hilo.lease";
+    wait_until("the worker has filed them", LONG, || client.one::<i64>(left) == 0);
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    for table in ["hilo.free_range", "hilo.gap"] {
+        let rows: i64 = client.one(&format!("SELECT count(*) FROM {table}"));
+        assert!((1..=MOST).contains(&rows), "{rows} rows in {table}");
+    }
+    let known: i64 = client.one(&format!(
+        "SELECT {LEASES} / 2 + ((SELECT sum(end_index - first_index) FROM hilo.free_range)
+                              + (SELECT sum(count) FROM hilo.gap))::bigint"
+    ));
+    assert_eq!(client.one::<i64>("SELECT next_index FROM hilo.position"), known);
+    let revoked = "SELECT sum(count)::bigint FROM hilo_gaps WHERE reason = 'revoked'";
+    assert_eq!(client.one::<i64>(revoked), LEASES, "each is lost for its own reason");
+    cluster.finish();
+}
+
+/// A loop of leases that are revoked leaves one gap, or two if an hour ends meanwhile.
+#[test]
+fn leases_revoked_one_after_the_other_are_one_gap() {
+    const TURNS: i64 = 100;
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', increment => -3)");
+    for _ in 0..TURNS {
+        client.run("SELECT hilo_lease_revoke(lease) FROM hilo_lease('s', 10)");
+    }
+    let left = "SELECT count(*) FROM hilo.lease";
+    wait_until("the worker has filed them", LONG, || client.one::<i64>(left) == 0);
+    assert!(client.one::<i64>("SELECT count(*) FROM hilo_gaps") <= 2);
+    assert_eq!(
+        client.one::<String>(
+            "SELECT concat_ws(' ', max(first), min(last), sum(count)) FROM hilo_gaps"
+        ),
+        format!("-1 {} {}", -3 * 10 * TURNS + 2, 10 * TURNS)
+    );
     cluster.finish();
 }
 

@@ -10,7 +10,7 @@ use hilo_core::options::{DataType, Definition};
 use super::column_ref::ColumnRef;
 use super::columns::sequence as column;
 use super::name::Name;
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::{LockWait, Row, RowLock, Table, text_datum};
 use super::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
@@ -164,7 +164,8 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     }
     let (after, before) = owned_between(relid, attnum);
     let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
-    Ok(Table::read(table)?.find(index, &keys, Snapshot::Catalog).is_some())
+    let by_owned = Index::Named(c"sequence_owned_by_idx");
+    Ok(Table::read(table)?.find(by_owned, &keys, Snapshot::Catalog).is_some())
 }
 
 /// Visits all sequences that exist now, until `visit` returns false.

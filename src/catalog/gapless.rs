@@ -122,7 +122,7 @@ impl Counter {
     pub fn write(&mut self, next: Index) -> Result<(), HiloError> {
         let table = match Table::write(self.table) {
             // This transaction has dropped the extension.
-            Err(HiloError::NotInstalled) => return Ok(()),
+            Err(HiloError::NotInstalled | HiloError::Replaced) => return Ok(()),
             found => found?,
         };
         let Position { sequence, node, .. } = self.position;

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::gaps::{Gap, Joined};
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
@@ -10,6 +11,7 @@ use super::CatalogOids;
 use super::column_ref::ColumnRef;
 use super::columns::gap as column;
 use super::definitions::Sequence;
+use super::node;
 use super::positions::Position;
 use super::scan::{Match, Snapshot};
 use super::table::{Row, Table, next_command, text_datum};
@@ -68,9 +70,12 @@ pub fn of_node(
     Ok(gaps)
 }
 
-/// The most rows that one gap gets for its evenly spaced parts. If it has more stripes or laps than this, one
-/// further row covers the rest.
-const MOST_ROWS: usize = 1024;
+/// How many rows a sequence has on a node at most, and how many are left if there would be more.
+const MOST: usize = 1_000;
+const KEPT: usize = MOST / 2;
+
+/// The most rows of earlier gaps that are looked at in one go: an older version may have left any number.
+const LOOKED_AT: usize = 4 * MOST;
 
 /// Does [`record`] for each of `lost`.
 pub fn record_all(
@@ -80,12 +85,10 @@ pub fn record_all(
     lost: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let mapping = position.mapping(&sequence.definition);
-    lost.iter().try_for_each(|range| record(ids, position, &mapping, *range, reason))
+    record_each(ids, position, &position.mapping(&sequence.definition), lost, reason)
 }
 
-/// Records that the values of `range` will not be served: one row for each part whose values are evenly
-/// spaced.
+/// Records that the values of `range` will not be served.
 pub fn record(
     ids: &CatalogOids,
     position: &Position,
@@ -93,31 +96,88 @@ pub fn record(
     range: Range,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    if range.is_empty() {
-        return Ok(());
-    }
+    record_each(ids, position, mapping, &[range], reason)
+}
+
+/// Does [`record`] for each of `lost`: a gap for each part whose values are evenly spaced.
+pub(super) fn record_each(
+    ids: &CatalogOids,
+    position: &Position,
+    mapping: &Mapping,
+    lost: &[Range],
+    reason: Reason,
+) -> Result<(), HiloError> {
     let mut mapping = *mapping;
     if !mapping.cycle {
         // The indexes had values when they were reserved, whatever the bounds are now.
         (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
     }
-    let mut rest = range.until(mapping.limit());
+    let (reason, at, mut gaps) = (reason as usize, ffi::now(), Vec::new());
+    for range in lost.iter().filter(|range| !range.is_empty()) {
+        let mut rest = range.until(mapping.limit());
+        for run in mapping.runs(rest).take(MOST) {
+            let (first, last) = (run.first, run.last(mapping.increment));
+            gaps.grow(Gap { first, last, count: run.count, reason, at })?;
+            rest.take(run.count);
+        }
+        if !rest.is_empty()
+            && let (Some(first), Some(last)) =
+                (mapping.value(rest.start), mapping.value(rest.last()))
+        {
+            gaps.grow(Gap { first, last, count: rest.len(), reason, at })?;
+        }
+    }
+    add(ids, position.sequence, position.node, mapping.increment, &gaps)
+}
+
+/// Records gaps of a sequence that serves, or served, in steps of `increment`. The only way into the table. The caller
+/// holds the lock of the position, or is the only one who records on this node.
+///
+/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. What another node has recorded is
+/// left alone, since that node may change its rows and replicate the change.
+pub fn add(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    node: i32,
+    increment: i64,
+    new: &[Gap],
+) -> Result<(), HiloError> {
+    if new.is_empty() {
+        return Ok(());
+    }
     let table = Table::write(ids.gap)?;
-    let now = ffi::now();
-    let (sequence, node) = (position.sequence, position.node);
-    let add = |first: i64, last: i64, count: i64| {
-        let reason = reason.name().to_owned();
-        insert(&table, sequence, node, &GapRow { first, last, count, reason }, now);
-    };
-    for run in mapping.runs(rest).take(MOST_ROWS) {
-        add(run.first, run.last(mapping.increment), run.count);
-        rest.take(run.count);
+    let (mut rows, mut gaps) = (Vec::new(), Vec::new());
+    if node::known() == Some(node) {
+        let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
+        table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+            let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));
+            if let Some(reason) = reason.filter(|_| row.int4(column::NODE) == node) {
+                let known = Gap {
+                    first: row.int8(column::FIRST_VALUE),
+                    last: row.int8(column::LAST_VALUE),
+                    count: row.int8(column::COUNT),
+                    reason: reason as usize,
+                    at: Timestamp(row.int8(column::RECORDED_AT)),
+                };
+                gaps.grow(known).or_raise();
+                rows.grow(row).or_raise();
+            }
+            rows.len() < LOOKED_AT
+        });
     }
-    if !rest.is_empty()
-        && let (Some(first), Some(last)) = (mapping.value(rest.start), mapping.value(rest.last()))
-    {
-        add(first, last, rest.len());
+    new.iter().try_for_each(|gap| gaps.grow(*gap))?;
+    for Joined { gap, parts } in hilo_core::gaps::joined(&gaps, increment, MOST, KEPT) {
+        let mut before = parts.iter().filter_map(|&part| rows.get(part));
+        match before.next() {
+            Some(_) if parts.len() == 1 => {}
+            Some(row) => {
+                before.for_each(|row| table.delete(row));
+                table.update(row, &mut values(sequence, node, &gap));
+            }
+            None => table.insert(&mut values(sequence, node, &gap)),
+        }
     }
+    next_command();
     Ok(())
 }
 
@@ -158,30 +218,18 @@ pub fn serve_again(
     Ok(())
 }
 
-fn insert(table: &Table, sequence: SequenceId, node: i32, gap: &GapRow, at: Timestamp) {
-    table.insert(&mut [
+fn values(sequence: SequenceId, node: i32, gap: &Gap) -> [Option<pg_sys::Datum>; column::WIDTH] {
+    [
         Some(sequence.0.into()),
         Some(node.into()),
         Some(gap.first.into()),
         Some(gap.last.into()),
         Some(gap.count.into()),
-        Some(text_datum(gap.reason.as_bytes())),
-        Some(at.0.into()),
+        Some(text_datum(Reason::ALL[gap.reason].name().as_bytes())),
+        Some(gap.at.0.into()),
         None,
         None,
-    ]);
-}
-
-/// Records a gap whose values are known, under the time at which it came about.
-pub fn record_values(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-    gap: &GapRow,
-    at: Timestamp,
-) -> Result<(), HiloError> {
-    insert(&Table::write(ids.gap)?, sequence, node, gap, at);
-    Ok(())
+    ]
 }
 
 /// The sequence that gaps of released columns belong to: none.

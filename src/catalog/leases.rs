@@ -5,21 +5,22 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::gaps::Gap;
 use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
 use super::columns::lease as column;
 use super::definitions::Sequence;
-use super::gaps::{self, GapRow, Reason};
+use super::gaps::{self, Reason};
 use super::positions::{self, Position, REPLICATED};
 
-use super::scan::{Match, Snapshot};
+use super::scan::{self, Match, Snapshot};
 use super::table::{LockWait, Row, RowLock, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
-use crate::memory::Grow;
+use crate::memory::{self, Grow};
 
 /// The name of a lease, which nobody can guess.
 pub type LeaseId = [u8; 16];
@@ -179,14 +180,15 @@ impl Lease {
         (part, reason, at.unwrap_or(now))
     }
 
-    /// The values of a part of the lease, as a gap.
-    pub fn gap(&self, part: Range, reason: &str) -> GapRow {
-        GapRow {
-            first: self.value(part.start) as i64,
-            last: self.value(part.last()) as i64,
-            count: part.len(),
-            reason: reason.to_owned(),
-        }
+    /// The first and the last value of a part of the lease.
+    pub fn ends(&self, part: Range) -> (i64, i64) {
+        (self.value(part.start) as i64, self.value(part.last()) as i64)
+    }
+
+    /// A part of the lease, as a gap since `at`.
+    pub fn gap(&self, part: Range, reason: Reason, at: Timestamp) -> Gap {
+        let (first, last) = self.ends(part);
+        Gap { first, last, count: part.len(), reason: reason as usize, at }
     }
 }
 
@@ -312,7 +314,7 @@ pub fn lock(
 
 fn visit(
     ids: &CatalogOids,
-    index: pg_sys::Oid,
+    index: scan::Index,
     keys: &[(i16, Match)],
     mut visit: impl FnMut(&Row, Lease) -> bool,
 ) -> Result<(), HiloError> {
@@ -433,17 +435,22 @@ pub fn open_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Lease>, Hil
 /// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of them.
 pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
+    let mut lost: Vec<(i32, i64, Gap)> = Vec::new();
     delete_all(ids, sequence, |lease| {
         // There will be no position to which anything could come back.
         let (part, reason, at) = lease.outcome(now, None);
         match reason.filter(|_| !part.is_empty()) {
-            Some(reason) => {
-                let gap = lease.gap(part, reason.name());
-                gaps::record_values(ids, sequence, lease.node, &gap, at)
-            }
+            Some(reason) => lost.grow((lease.node, lease.increment, lease.gap(part, reason, at))),
             None => Ok(()),
         }
-    })
+    })?;
+    lost.sort_by_key(|(node, ..)| *node);
+    for of_node in lost.chunk_by(|one, other| one.0 == other.0) {
+        let (node, increment, _) = of_node[0];
+        let gaps = memory::collected(of_node.iter().map(|(.., gap)| *gap))?;
+        gaps::add(ids, sequence, node, increment, &gaps)?;
+    }
+    Ok(())
 }
 
 /// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
@@ -455,7 +462,7 @@ pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> 
 fn delete_all(
     ids: &CatalogOids,
     sequence: SequenceId,
-    last_look: impl Fn(&Lease) -> Result<(), HiloError>,
+    mut last_look: impl FnMut(&Lease) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
     let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
     let mut all = Vec::new();

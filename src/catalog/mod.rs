@@ -40,38 +40,40 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use scan::Index;
+
 use crate::backend::Global;
 use crate::citus;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its schema and tables and their indexes, and of its type `hilo.role`.
+/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`; and the tables' indexes.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
     /// The schema `hilo`.
     pub schema: pg_sys::Oid,
     pub sequence: pg_sys::Oid,
-    pub sequence_pkey: pg_sys::Oid,
-    pub sequence_name_key: pg_sys::Oid,
-    pub sequence_owner_idx: pg_sys::Oid,
-    pub sequence_owned_by_idx: pg_sys::Oid,
+    pub sequence_pkey: Index,
+    pub sequence_name_key: Index,
+    pub sequence_owner_idx: Index,
+    pub sequence_owned_by_idx: Index,
     pub position: pg_sys::Oid,
-    pub position_pkey: pg_sys::Oid,
+    pub position_pkey: Index,
     pub free_range: pg_sys::Oid,
-    pub free_range_pkey: pg_sys::Oid,
+    pub free_range_pkey: Index,
     pub gap: pg_sys::Oid,
-    pub gap_sequence_idx: pg_sys::Oid,
+    pub gap_sequence_idx: Index,
     pub lease: pg_sys::Oid,
-    pub lease_pkey: pg_sys::Oid,
-    pub lease_sequence_idx: pg_sys::Oid,
-    pub lease_due_at_idx: pg_sys::Oid,
-    pub lease_holder_idx: pg_sys::Oid,
+    pub lease_pkey: Index,
+    pub lease_sequence_idx: Index,
+    pub lease_due_at_idx: Index,
+    pub lease_holder_idx: Index,
     pub privilege: pg_sys::Oid,
-    pub privilege_pkey: pg_sys::Oid,
-    pub privilege_grantee_idx: pg_sys::Oid,
+    pub privilege_pkey: Index,
+    pub privilege_grantee_idx: Index,
     pub default_privilege: pg_sys::Oid,
-    pub default_privilege_pkey: pg_sys::Oid,
-    pub default_privilege_grantee_idx: pg_sys::Oid,
+    pub default_privilege_pkey: Index,
+    pub default_privilege_grantee_idx: Index,
     /// The type `hilo.role`.
     pub role_type: pg_sys::Oid,
 }
@@ -102,6 +104,8 @@ impl CatalogOids {
 }
 
 static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
+/// How often a table was invalidated: what was looked up meanwhile may be out of date.
+static INVALIDATED: Global<Cell<u64>> = Global::new(Cell::new(0));
 
 /// The tables of the extension in this database.
 ///
@@ -113,9 +117,15 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
         return Ok(ids);
     }
     init_process();
-    let ids = look_up()?;
-    IDS.set(Some(ids));
-    Ok(ids)
+    loop {
+        let invalidated = INVALIDATED.get();
+        let ids = look_up()?;
+        if INVALIDATED.get() == invalidated {
+            IDS.set(Some(ids));
+            return Ok(ids);
+        }
+        pgrx::check_for_interrupts!();
+    }
 }
 
 fn look_up() -> Result<CatalogOids, HiloError> {
@@ -144,27 +154,27 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         extension,
         schema,
         sequence: of(c"sequence")?,
-        sequence_pkey: of(c"sequence_pkey")?,
-        sequence_name_key: of(c"sequence_name_key")?,
-        sequence_owner_idx: of(c"sequence_owner_idx")?,
-        sequence_owned_by_idx: of(c"sequence_owned_by_idx")?,
+        sequence_pkey: Index::Named(c"sequence_pkey"),
+        sequence_name_key: Index::Named(c"sequence_name_key"),
+        sequence_owner_idx: Index::Named(c"sequence_owner_idx"),
+        sequence_owned_by_idx: Index::Named(c"sequence_owned_by_idx"),
         position: of(c"position")?,
-        position_pkey: of(c"position_pkey")?,
+        position_pkey: Index::Named(c"position_pkey"),
         free_range: of(c"free_range")?,
-        free_range_pkey: of(c"free_range_pkey")?,
+        free_range_pkey: Index::Named(c"free_range_pkey"),
         gap: of(c"gap")?,
-        gap_sequence_idx: of(c"gap_sequence_idx")?,
+        gap_sequence_idx: Index::Named(c"gap_sequence_idx"),
         lease: of(c"lease")?,
-        lease_pkey: of(c"lease_pkey")?,
-        lease_sequence_idx: of(c"lease_sequence_idx")?,
-        lease_due_at_idx: of(c"lease_due_at_idx")?,
-        lease_holder_idx: of(c"lease_holder_idx")?,
+        lease_pkey: Index::Named(c"lease_pkey"),
+        lease_sequence_idx: Index::Named(c"lease_sequence_idx"),
+        lease_due_at_idx: Index::Named(c"lease_due_at_idx"),
+        lease_holder_idx: Index::Named(c"lease_holder_idx"),
         privilege: of(c"privilege")?,
-        privilege_pkey: of(c"privilege_pkey")?,
-        privilege_grantee_idx: of(c"privilege_grantee_idx")?,
+        privilege_pkey: Index::Named(c"privilege_pkey"),
+        privilege_grantee_idx: Index::Named(c"privilege_grantee_idx"),
         default_privilege: of(c"default_privilege")?,
-        default_privilege_pkey: of(c"default_privilege_pkey")?,
-        default_privilege_grantee_idx: of(c"default_privilege_grantee_idx")?,
+        default_privilege_pkey: Index::Named(c"default_privilege_pkey"),
+        default_privilege_grantee_idx: Index::Named(c"default_privilege_grantee_idx"),
         role_type: type_named(c"role", schema)?,
     })
 }
@@ -209,7 +219,7 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
-    // Every table counts: REINDEX CONCURRENTLY replaces a table's indexes with others, whose OIDs differ.
+    INVALIDATED.set(INVALIDATED.get() + 1);
     if citus::is_local_group(relation) {
         crate::backend::forget_names();
     }

@@ -11,7 +11,7 @@ use hilo_core::node_id::NodeId;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
-use super::scan::Snapshot;
+use super::scan::{Index, Snapshot};
 use super::table::Table;
 use crate::errors::{HiloError, NoGroup};
 use crate::memory::Grow;
@@ -157,7 +157,7 @@ fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
     }
     let mut groups = Vec::new();
     let mut result = Ok(());
-    Table::read(table)?.scan(pg_sys::InvalidOid, &[], Snapshot::Catalog, |row| {
+    Table::read(table)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
         result = groups.grow(row.int4(column));
         result.is_ok()
     });

@@ -132,7 +132,10 @@ impl Owned<'_> {
     pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
         match self.sequence.definition.ordered {
             true => self.write_off(leaving),
-            false => ranges::put_free(self.ids, self, leaving),
+            false => {
+                let mapping = self.position.mapping(&self.sequence.definition);
+                ranges::put_free(self.ids, self, &mapping, leaving)
+            }
         }
     }
 

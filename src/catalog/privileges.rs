@@ -11,7 +11,7 @@ use super::columns::privilege as column;
 use super::definitions::Sequence;
 use super::name::escape_for_message;
 use super::roles::PUBLIC;
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::{Row, Table, next_command, text_datum};
 use super::{catalog_oids, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
@@ -346,7 +346,7 @@ pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError
     const SCHEMA: i16 = 4;
     let table = Table::read(pg_sys::ExtensionRelationId)?;
     let row = table.find(
-        pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId),
+        Index::Core(pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId)),
         &[(OID, Match::Oid(extension))],
         Snapshot::Catalog,
     );

@@ -158,8 +158,18 @@ pub(super) fn lend(
         .collect())
 }
 
-/// Writes free ranges to the catalog, each merged with the free ranges that it touches.
-pub(super) fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
+/// How many free ranges a position has at most, and how many are left if there would be more.
+const MOST: usize = 1_000;
+const KEPT: usize = MOST * 3 / 4;
+
+/// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there are too many then, the
+/// smallest are written off.
+pub(super) fn put_free(
+    ids: &CatalogOids,
+    position: &Position,
+    mapping: &Mapping,
+    ranges: &[Range],
+) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
@@ -180,7 +190,32 @@ pub(super) fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range])
         table.insert(&mut values(position, &whole, FREE));
         next_command();
     }
-    Ok(())
+    write_off_smallest(ids, position, mapping)
+}
+
+/// Nobody may ever use small ranges that all sessions have served beyond.
+fn write_off_smallest(
+    ids: &CatalogOids,
+    position: &Position,
+    mapping: &Mapping,
+) -> Result<(), HiloError> {
+    /// The most rows that are looked at in one go.
+    const LOOKED_AT: usize = 4 * MOST;
+    let table = Table::write(ids.free_range)?;
+    let mut rows = Vec::new();
+    table.scan(ids.free_range_pkey, &free_keys(position), Snapshot::Catalog, |row| {
+        rows.grow(row).or_raise();
+        rows.len() < LOOKED_AT
+    });
+    if rows.len() <= MOST {
+        return Ok(());
+    }
+    rows.sort_by_key(|row| range(row).len());
+    rows.truncate(rows.len() - KEPT);
+    rows.iter().for_each(|row| table.delete(row));
+    next_command();
+    let lost: Vec<Range> = rows.iter().map(range).collect();
+    gaps::record_each(ids, position, mapping, &lost, Reason::Discarded)
 }
 
 /// Lowers a position to the start of the highest free range, if that range ends at the position, and deletes
@@ -250,14 +285,13 @@ pub fn write_off_memory(
     lost.push(position.unsettled());
     let leased = leases::leased(ids, position)?.into_iter().chain(pending.iter().copied());
     let leased = Range::union(memory::collected(leased)?);
+    let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
         let free = free_within(ids, position, lost)?;
-        for part in lost.without(&free) {
-            gaps::record(ids, position, mapping, part, reason)?;
-        }
+        lost.without(&free).into_iter().try_for_each(|part| parts.grow(part))?;
     }
     next_command();
-    Ok(())
+    gaps::record_each(ids, position, mapping, &parts, reason)
 }
 
 /// Records as gaps those parts of `held` and of the free ranges that lie below the position: none of them is
@@ -279,11 +313,10 @@ pub fn write_off(
         table.delete(&row);
         true
     });
-    for lost in Range::union(lost) {
-        gaps::record(ids, position, mapping, lost.until(position.next_index), reason)?;
-    }
     next_command();
-    Ok(())
+    let mut lost = Range::union(lost);
+    lost.iter_mut().for_each(|range| *range = range.until(position.next_index));
+    gaps::record_each(ids, position, mapping, &lost, reason)
 }
 
 /// Deletes the free ranges, the gaps, the leases and the privileges of a dropped sequence.

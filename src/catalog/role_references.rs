@@ -8,7 +8,7 @@ use super::columns::{default_privilege, privilege, sequence};
 use super::definitions::{self, Sequence};
 use super::privileges::{self, Privileges};
 use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::Table;
 use super::{catalog_oids, default_privileges};
 use crate::errors::{HiloError, OrRaise};
@@ -57,11 +57,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
 }
 
 /// The roles that an indexed column mentions, each once, and PUBLIC.
-fn mentioned(
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    column: i16,
-) -> Result<Vec<pg_sys::Oid>, HiloError> {
+fn mentioned(table: pg_sys::Oid, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let table = Table::read(table)?;
     let mut roles = vec![PUBLIC];
     while let Some(row) = table.find(

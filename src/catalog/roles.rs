@@ -11,14 +11,14 @@
 
 use pgrx::pg_sys;
 
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::{Table, next_command};
 use super::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const SHDEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(1214);
-const SHDEPEND_BY_DEPENDER: pg_sys::Oid = pg_sys::Oid::from_u32(1232);
+const SHDEPEND_BY_DEPENDER: Index = Index::Core(pg_sys::Oid::from_u32(1232));
 const SHDEPEND_ROLE: i16 = 6;
 
 /// All roles, as in core's access control lists.

@@ -1,11 +1,46 @@
 //! Scans of a table by index, which take no predicate lock. Core takes none on its own catalogs either: else two
 //! serializable transactions that have nothing in common but hilo's tables could fail with 40001.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use super::table::{Row, Table, text_datum};
-use crate::errors::OrRaise;
+use crate::errors::{HiloError, OrRaise};
 use crate::memory;
+
+/// The index that a scan goes by.
+#[derive(Clone, Copy, Debug)]
+pub enum Index {
+    /// None: all rows are visited.
+    None,
+    /// One of core's, whose OID is fixed.
+    Core(pg_sys::Oid),
+    /// The index of this name in the table's schema. No process remembers its OID: REINDEX CONCURRENTLY puts another
+    /// index in its place, and drops it as soon as no transaction has a lock on the table.
+    Named(&'static CStr),
+}
+
+impl Index {
+    /// Its OID, or InvalidOid. The index exists for as long as the table is locked, as `table` is.
+    pub(super) fn oid(self, table: &Table) -> pg_sys::Oid {
+        match self {
+            Index::None => pg_sys::InvalidOid,
+            Index::Core(oid) => oid,
+            // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string. An open relation
+            // has its row of pg_class.
+            Index::Named(name) => match unsafe {
+                let schema = (*(*table.relation()).rd_rel).relnamespace;
+                pg_sys::get_relname_relid(name.as_ptr(), schema)
+            } {
+                pg_sys::InvalidOid => {
+                    HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy())).raise()
+                }
+                oid => oid,
+            },
+        }
+    }
+}
 
 /// What a key column must be: equal to the value, except that the last columns may be greater or less.
 #[derive(Clone, Copy)]
@@ -128,10 +163,10 @@ impl Drop for Sight {
 
 impl Table {
     /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
-    /// are attribute numbers, and the first columns of `index`; without an index, all rows are visited.
+    /// are attribute numbers, and the first columns of `index`.
     pub fn scan(
         &self,
-        index: pg_sys::Oid,
+        index: Index,
         keys: &[(i16, Match)],
         see: Snapshot,
         mut visit: impl FnMut(Row) -> bool,
@@ -139,6 +174,7 @@ impl Table {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let sight = Sight::new(self, see);
+        let index = index.oid(self);
         // SAFETY: the relation is open and the index is one of its indexes. The scan is ended below, or by
         // the transaction's abort.
         unsafe {
@@ -165,10 +201,11 @@ impl Table {
     }
 
     /// The last row, in the index's order, whose columns match `keys`.
-    pub fn last(&self, index: pg_sys::Oid, keys: &[(i16, Match)]) -> Option<Row> {
+    pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let sight = Sight::new(self, Snapshot::Catalog);
+        let index = index.oid(self);
         // SAFETY: as in `scan`. The index stays locked until the transaction ends.
         unsafe {
             let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
@@ -196,7 +233,7 @@ impl Table {
     }
 
     /// The first row that [`Table::scan`] finds.
-    pub fn find(&self, index: pg_sys::Oid, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
+    pub fn find(&self, index: Index, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
         let mut found = None;
         self.scan(index, keys, see, |row| {
             found = Some(row);

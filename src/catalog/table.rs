@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use super::name::{Name, escape_for_message};
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
@@ -192,7 +192,7 @@ impl Table {
     /// Opens a table to read it.
     ///
     /// # Errors
-    /// `NotInstalled` if the table no longer exists, as after DROP EXTENSION.
+    /// `NotInstalled` if the table no longer exists, as after DROP EXTENSION; `Replaced` if there is another one.
     pub fn read(id: pg_sys::Oid) -> Result<Table, HiloError> {
         Self::open(id, pg_sys::AccessShareLock as _, pg_sys::AccessShareLock as _)
     }
@@ -213,7 +213,7 @@ impl Table {
         // SAFETY: inside a transaction; the result is null if the table does not exist, which is checked.
         let relation = unsafe { pg_sys::try_table_open(id, lock) };
         if relation.is_null() {
-            Err(HiloError::NotInstalled)
+            Err(super::catalog_oids().err().unwrap_or(HiloError::Replaced))
         } else {
             Ok(Table { relation, unlock })
         }
@@ -290,12 +290,7 @@ impl Table {
     }
 
     /// Finds a row and locks it.
-    pub fn find_locked(
-        &self,
-        index: pg_sys::Oid,
-        keys: &[(i16, Match)],
-        wait: LockWait,
-    ) -> RowLock<Row> {
+    pub fn find_locked(&self, index: Index, keys: &[(i16, Match)], wait: LockWait) -> RowLock<Row> {
         self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
     }
 

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::scan::{Match, Snapshot};
+use super::scan::{Index, Match, Snapshot};
 use super::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::shared;
@@ -17,7 +17,7 @@ use crate::shared;
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// Fixed by core's initial catalog; pgrx has no name for it.
-const EXTENSION_OID_INDEX: pg_sys::Oid = pg_sys::Oid::from_u32(3080);
+const EXTENSION_OID_INDEX: Index = Index::Core(pg_sys::Oid::from_u32(3080));
 const OID: i16 = 1;
 const NAME: i16 = 2;
 const VERSION: i16 = 6;

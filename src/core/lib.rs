@@ -6,6 +6,7 @@ pub mod cursor;
 pub mod direction;
 pub mod document;
 pub mod figures;
+pub mod gaps;
 pub mod hi;
 pub mod html;
 pub mod key_format;

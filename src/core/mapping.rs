@@ -214,33 +214,33 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// What is left of `count` values, evenly spaced from `first` to `last`, without those that
-    /// this numbering serves from index `from` on: the first, the last, and how many. All of them,
-    /// if only some of what follows are its values. Not for several nodes, nor for one that cycles.
+    /// What is left of a gap, `count` values from `first` to `last`, without those that this numbering serves from index
+    /// `from` on: the first, the last, and how many. All of it, if it is not known which values between its ends are lost,
+    /// and only some of these are served. Not for several nodes, nor for one that cycles.
     pub fn without_served_from(
         &self,
         (first, last, count): (i64, i64, i64),
         from: Index,
     ) -> (i64, i64, i64) {
         let all = (first, last, count);
-        let way = last as i128 - first as i128;
-        let steps = (count - 1).max(1) as i128;
-        let spacing = if count > 1 { way / steps } else { self.increment as i128 };
-        if count < 1 || (count > 1 && way % steps != 0) || spacing % self.step() != 0 {
+        let against = (last as i128 - first as i128).signum() == -(self.increment.signum() as i128);
+        let (nearest, furthest) = if against { (last, first) } else { (first, last) };
+        let offset = |value| self.offset(value);
+        if count < 1 || offset(nearest) % self.step() != 0 || offset(furthest) % self.step() != 0 {
             return all;
         }
-        let against = (spacing > 0) != (self.increment > 0);
-        let nearest = self.offset(if against { last } else { first });
-        if nearest % self.step() != 0 {
-            return all;
-        }
-        let before = self.step() * from.0 as i128 - nearest;
-        let width = spacing.abs().max(1);
-        let left = ((before + width - 1).max(0) / width).min(count as i128);
-        let reach = (spacing * (left - 1)) as i64;
+        // In steps from the first value that is served.
+        let start = offset(nearest) / self.step() - from.0 as i128;
+        let end = offset(furthest) / self.step() - from.0 as i128;
+        let left = match end - start + 1 == count as i128 {
+            _ if start >= 0 => 0,
+            true => (-start).min(count as i128) as i64,
+            false => return all,
+        };
+        let reach = (self.increment as i128 * (left - 1) as i128) as i64;
         match against {
-            true => (last.wrapping_sub(reach), last, left as i64),
-            false => (first, first.wrapping_add(reach), left as i64),
+            true => (last.wrapping_add(reach), last, left),
+            false => (first, first.wrapping_add(reach), left),
         }
     }
 

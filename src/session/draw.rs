@@ -171,7 +171,7 @@ pub fn draw(
 
 /// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the slice
 /// cannot serve is returned.
-pub fn take_into(
+fn take_into(
     entry: &'static Entry,
     slot: &'static Slot,
     slice: Option<&'static Slice>,
@@ -222,7 +222,7 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
 
 /// How many values to take: twice as many as last time, up to the limit, and no more than a quarter of what
 /// the pool has for all sessions.
-pub fn size(entry: &Entry, slot: &Slot) -> i64 {
+fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
     let busy = slice_table::is_busy(entry);
     slice_table::count_draw(entry);
@@ -266,7 +266,7 @@ fn returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
 
 /// Tells the worker that a slot is running low.
 #[cold]
-fn want_block(slot: &'static Slot) {
+pub(super) fn want_block(slot: &'static Slot) {
     if let Ok(shared) = shared::get()
         && shared.want(shared.number_of(slot))
     {

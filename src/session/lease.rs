@@ -175,11 +175,7 @@ fn level() -> i32 {
 /// A place for a range, which this transaction frees at its end.
 fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
     make_room()?;
-    let allocated = shared.allocate_pending().or_else(|| {
-        shared.reap_pending(|database| !wait::database_exists(database));
-        shared.allocate_pending()
-    });
-    let at = allocated.ok_or(HiloError::TooManyLeases(shared.pending.len()))?;
+    let at = wait::for_place(shared)?;
     OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
     Ok(at)
 }
@@ -254,12 +250,15 @@ fn try_take(
     Some(Found::Range(range))
 }
 
-/// Has the worker keep as much ready as this lease took, so that the next one need not wait.
+/// Has the worker keep as much ready as this lease took, so that the next one need not wait, and reload what is free: leases
+/// use small ranges that sessions have served beyond.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, whole(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
-    if (slot.is_low() || left < ahead) && shared.want(shared.number_of(slot)) {
+    let number = shared.number_of(slot);
+    let wants = slot.is_low() || left < ahead || shared.lock_slot(number).is_bare();
+    if wants && shared.want(number) {
         wait::wake(shared);
     }
 }

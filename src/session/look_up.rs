@@ -82,7 +82,10 @@ fn resolve(
         let definitions_at = definitions.load(SeqCst);
         let names_at = names_version();
         let user = ffi::current_user();
-        let sequence = find_sequence(name)?;
+        let sequence = match find_sequence(name) {
+            Err(HiloError::Replaced) => continue,
+            found => found?,
+        };
         let held = Held::read(&sequence, user)?;
         if held.privileges == Privileges::NONE {
             return Err(privileges::denied(&sequence.name, needs, held.privileges));

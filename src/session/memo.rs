@@ -50,6 +50,10 @@ pub struct Entry {
     own_slice: Cell<Option<&'static Slice>>,
     /// Where the versions of its position begin.
     pub root: Cell<Option<pg_sys::ItemPointerData>>,
+    /// How often a range did not fit into the rest of a slice, and how many draws this backend will have made when it
+    /// takes slices again.
+    pub rests: Cell<u32>,
+    pub slices_from: Cell<u64>,
 }
 
 /// What currval and lastval are, as far as a draw from one sequence changes them.
@@ -354,6 +358,8 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         gapless: Cell::new(false),
         own_slice: Cell::new(None),
         root: Cell::new(None),
+        rests: Cell::new(0),
+        slices_from: Cell::new(0),
     })?;
     entries.insert(key, entry);
     Ok(entry)

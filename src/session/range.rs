@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
+use hilo_core::cursor::Taken;
 use hilo_core::hi::{HiFit, next_hi};
 use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::Index;
@@ -12,7 +13,6 @@ use super::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
-use crate::gucs;
 use crate::shared;
 use crate::shared::slot::{Locked, Terms};
 
@@ -30,7 +30,7 @@ enum Fit {
 /// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    if let Some(first) = from_slice(memo, entry, count) {
+    if let Some(first) = at_once(memo, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
         memo.served(entry, run.last(increment));
         return Ok((run, increment));
@@ -51,28 +51,34 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     Ok((run, increment))
 }
 
-/// The first of `count` values from this session's slice, or from a new one if the current slice is too
-/// short; what is left of the new one serves the next calls. `None`: the session draws too seldom to hold a
-/// slice, or the range does not fit into one.
-fn from_slice(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
-    /// The most values to take this way, in slices of `hilo.max_slice_size`.
-    const MOST: i64 = 4;
+/// The first of `count` values from this session's slice if they fit there, or else straight from the pool, so that
+/// nothing of a slice is left over. Handles the usual case only.
+fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
     let slot = entry.slot.get()?;
-    let increment = entry.increment();
+    let mapping = entry.mapping();
     if !memo.is_good() || entry.terms.get().ordered {
         return None;
     }
-    if let Some(first) = entry.slice.get().take_many(count, increment) {
+    if let Some(first) = entry.slice.get().take_many(count, mapping.increment) {
         return Some(first);
     }
-    if !slice_table::has_slice(entry) || count > gucs::max_slice_size() as i64 * MOST {
+    if mapping.cycle || mapping.stripes.nodes > 1 {
         return None;
     }
-    let want = draw::size(entry, slot).max(count);
-    slice_table::return_slice(entry);
-    let slice = slice_table::slice_of(entry)?;
-    draw::take_into(entry, slot, Some(slice), want)?;
-    slice.take_many(count, increment)
+    slice_table::return_for_range(entry);
+    let Taken::Range { range, .. } = slot.cursor().take_exactly(count, entry.serial.get()) else {
+        return None;
+    };
+    entry.floor.set(range.end);
+    if slot.is_low() {
+        draw::want_block(slot);
+    }
+    let run = mapping.run(range).filter(|run| run.count == count);
+    if run.is_none() {
+        // The bounds have just changed, and this session has not learned of it yet.
+        slice_table::return_range(entry, range);
+    }
+    run.map(|run| run.first)
 }
 
 /// The first part of `run` that has `count` values at even steps.
@@ -171,7 +177,7 @@ fn claim(
             return Ok((memo, entry, range));
         };
         // What this session still holds lies before the range, and is returned for the other sessions.
-        slice_table::return_slice(entry);
+        slice_table::return_for_range(entry);
         let shared = shared::get()?;
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();

@@ -67,7 +67,10 @@ pub fn leave_session(shared: &'static Shared) -> Option<u32> {
 #[inline]
 pub fn is_busy(entry: &Entry) -> bool {
     let before = entry.drawn_at.get();
-    before != 0 && DRAWS.get() - before < 2 * gucs::max_backend_slices() as u64
+    let draws = DRAWS.get();
+    before != 0
+        && draws - before < 2 * gucs::max_backend_slices() as u64
+        && draws >= entry.slices_from.get()
 }
 
 /// Counts a draw from the pool.
@@ -156,6 +159,18 @@ pub fn return_slice(entry: &'static Entry) {
     } else {
         leave_behind(shared, slice);
     }
+}
+
+/// Returns the slice because a range does not fit into its rest. Sessions that have served beyond that rest cannot use
+/// it. So this session draws without slices for a while, and for twice as long the next time.
+pub fn return_for_range(entry: &'static Entry) {
+    /// Then it is about a million draws.
+    const MOST: u32 = 20;
+    if !entry.slice.get().rest().is_empty() {
+        entry.slices_from.set(DRAWS.get() + (1 << entry.rests.get()));
+        entry.rests.set((entry.rests.get() + 1).min(MOST));
+    }
+    return_slice(entry);
 }
 
 /// Orphans a slice whose rest finds no room in the pool. The worker writes it to the catalog.

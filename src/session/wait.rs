@@ -175,7 +175,34 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     }
 }
 
-pub(super) fn database_exists(database: u32) -> bool {
+/// A place for a range that this transaction leases. If all are taken, waits for those of transactions that were rolled
+/// back, which the workers write off.
+pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
+    if let Some(at) = shared.allocate_pending() {
+        return Ok(at);
+    }
+    shared.reap_pending(|database| !database_exists(database));
+    let mut patience = Patience::new();
+    let freed = &shared.control.pending_freed;
+    freed.prepare();
+    let place = loop {
+        // Counted first: what is freed after that is found.
+        let dead = shared.control.pending_dead.load(Acquire) as usize;
+        if let Some(at) = shared.allocate_pending() {
+            break Ok(at);
+        }
+        if dead == 0 || patience.is_over() {
+            break Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
+        }
+        patience.wake(shared);
+        shared.nudge_all();
+        patience.sleep(freed, WaitEvent::Lease);
+    };
+    Condition::cancel();
+    place
+}
+
+fn database_exists(database: u32) -> bool {
     let none = pg_sys::Datum::null();
     // SAFETY: the catalog look-up runs inside a transaction and under none of our locks.
     unsafe {

@@ -62,6 +62,8 @@ pub struct Control {
     /// How many places of `Shared::pending` are allocated, and how many of them are to be written off.
     pub pending: AtomicU32,
     pub pending_dead: AtomicU32,
+    /// Who finds no place waits here until one that was to be written off is free.
+    pub pending_freed: Condition,
     /// Below it, no place was free when it was last looked at.
     pub pending_from: AtomicU32,
     /// The end of those that may be taken: see `pending::End`.
@@ -321,6 +323,7 @@ impl Shared {
     /// Makes memory that is all zeros ready for use.
     fn fill(&self) {
         self.control.slot_freed.init();
+        self.control.pending_freed.init();
         self.control.answered.init();
         self.requests.iter().for_each(Request::init);
         for (slot, guarded) in self.slots.iter().zip(self.guarded) {

@@ -251,6 +251,7 @@ impl Shared {
     fn bury(&self, held: &Held) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
+            self.control.pending_freed.broadcast();
         }
     }
 

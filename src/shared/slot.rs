@@ -143,6 +143,8 @@ pub struct Inner {
     pub reserved_to: Option<Index>,
     /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
     pub free_end: Index,
+    /// Whether the catalog may have more free ranges than were last reloaded.
+    pub more_free: bool,
     /// How often something became free that this memory had not put there, or was about to; and how often it had, when
     /// free ranges were last reloaded.
     pub freed: u64,
@@ -282,6 +284,7 @@ impl Inner {
             untold: false,
             reserved_to: None,
             free_end: Index::ZERO,
+            more_free: false,
             freed: 0,
             reloaded: 0,
             freezes: 0,
@@ -487,6 +490,11 @@ impl Locked {
     /// Whether something has become free since free ranges were last reloaded.
     pub fn is_to_reload(&self) -> bool {
         self.freed != self.reloaded
+    }
+
+    /// Whether no returned range is left here, while the catalog may have free ones.
+    pub fn is_bare(&self) -> bool {
+        self.more_free && self.pool.returned().is_empty()
     }
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.

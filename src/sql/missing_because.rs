@@ -76,7 +76,8 @@ pub fn gaps(
             false => lost.map_or(FREE, Reason::name),
         };
         if !part.is_empty() {
-            gaps.grow(lease.gap(part, reason))?;
+            let ((first, last), reason) = (lease.ends(part), reason.to_owned());
+            gaps.grow(GapRow { first, last, count: part.len(), reason })?;
         }
     }
     Ok(gaps)

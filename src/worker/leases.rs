@@ -78,7 +78,7 @@ fn settle(
     held: &[Range],
     deferred: &mut Deferred,
 ) -> Result<Option<Vec<Range>>, HiloError> {
-    let (mut any, mut rests) = (false, Vec::new());
+    let (mut any, mut rests, mut gaps) = (false, Vec::new(), Vec::new());
     for found in due {
         let locked = match leases::lock(ids, &found.id, LockWait::Skip)? {
             RowLock::Locked(locked) => locked,
@@ -102,14 +102,13 @@ fn settle(
         match lost {
             _ if part.is_empty() => {}
             None => rests.push(part),
-            Some(reason) => {
-                let gap = lease.gap(part, reason.name());
-                gaps::record_values(ids, lease.sequence, lease.node, &gap, at)?;
-            }
+            Some(reason) => gaps.push(lease.gap(part, reason, at)),
         }
         locked.delete();
         any = true;
     }
+    let increment = sequence.definition.increment;
+    gaps::add(ids, sequence.id, position.node, increment, &gaps)?;
     Ok(any.then_some(rests))
 }
 

@@ -178,8 +178,8 @@ impl Worker {
         let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
         let crowded = locked.pool.returned().is_crowded();
-        let content =
-            available >= threshold.max(need) && !(at_end && waited_for) && !locked.is_to_reload();
+        let reloads = locked.is_to_reload() || locked.is_bare();
+        let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
         if known && !crowded && !frozen && locked.leaving.is_empty() && content {
             return None;
         }
@@ -382,6 +382,7 @@ impl Worker {
             locked.reserved_to = Some(reserved.next_index);
             locked.untold = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
+            locked.more_free = reserved.free.len() == plan.room;
             locked.block = reserved.size;
             locked.thaw(plan.freezes);
             slot.threshold.store(reserved.threshold, Relaxed);

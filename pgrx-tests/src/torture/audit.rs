@@ -12,7 +12,7 @@ use postgres::Client;
 
 use super::Torture;
 use super::bits::Bits;
-use super::catalog::{CatalogState, read};
+use super::catalog::{CatalogState, Gap, read};
 use super::figures::add;
 use super::gapless;
 use super::ledger::{Kind, Last, Ledger, Life, Sequence};
@@ -181,13 +181,13 @@ impl Audit<'_> {
             self.wrong(format!("{} is of no life", self.catalog.base));
             return 0;
         }
-        let mut gaps: HashMap<i64, Vec<&(i64, i64, String)>> = HashMap::new();
+        let mut gaps: HashMap<i64, Vec<&Gap>> = HashMap::new();
         for gap in &self.catalog.gaps {
-            let key = key(gap.0);
-            if by_key.contains_key(&key) && gap.1 <= MOST {
+            let key = key(gap.first);
+            if by_key.contains_key(&key) && gap.count <= MOST {
                 gaps.entry(key).or_default().push(gap);
             } else {
-                self.wrong(format!("gap of {} at {} ({})", gap.1, gap.0, gap.2));
+                self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
             }
         }
         let mut open = 0;
@@ -195,7 +195,7 @@ impl Audit<'_> {
             let gaps = gaps.remove(&life.key).unwrap_or_default();
             let is_current = life.key == current;
             if let Some(settled) = life.settled.get() {
-                let total: i64 = gaps.iter().map(|gap| gap.1).sum();
+                let total: i64 = gaps.iter().map(|gap| gap.count).sum();
                 if life.committed.load(SeqCst) && total != *settled {
                     self.wrong(format!(
                         "the gaps of a life that is over had {settled} numbers, and now {total}"
@@ -215,13 +215,7 @@ impl Audit<'_> {
         open
     }
 
-    fn life(
-        &self,
-        life: &Life,
-        gaps: &[&(i64, i64, String)],
-        leases: &[(i64, i64)],
-        is_current: bool,
-    ) -> u64 {
+    fn life(&self, life: &Life, gaps: &[&Gap], leases: &[(i64, i64)], is_current: bool) -> u64 {
         let figures = &self.ledger.figures;
         let seen = life.seen.lock().unwrap();
         let (mut free, mut memory, mut reserved) =
@@ -275,7 +269,7 @@ impl Audit<'_> {
             open.insert_range(0, reach);
             // The end of a lease adds a gap.
             if life.is_over() && leases.is_empty() {
-                let _ = life.settled.set(gaps.iter().map(|gap| gap.1).sum());
+                let _ = life.settled.set(gaps.iter().map(|gap| gap.count).sum());
             }
         }
         let mut closed = life.closed.lock().unwrap();
@@ -283,6 +277,9 @@ impl Audit<'_> {
         add(&figures.checked, open.count());
         for known in [&*seen, &free, &memory, &recorded, &leased] {
             open.remove(known);
+        }
+        for gap in gaps.iter().filter(|gap| self.catalog.is_condensed(gap, life.increment)) {
+            self.explain(life, gap, &mut open);
         }
         closed.add(&recorded);
         closed.add(&open);
@@ -317,10 +314,11 @@ impl Audit<'_> {
     }
 
     /// The numbers in the gaps of a life.
-    fn gaps(&self, life: &Life, gaps: &[&(i64, i64, String)], seen: &Bits) -> Bits {
+    fn gaps(&self, life: &Life, gaps: &[&Gap], seen: &Bits) -> Bits {
         let mut recorded = Bits::default();
         let closed = life.closed.lock().unwrap();
-        for (first, count, reason) in gaps {
+        let whole = |gap: &&&Gap| !self.catalog.is_condensed(gap, life.increment);
+        for Gap { first, count, reason, .. } in gaps.iter().copied().filter(|gap| whole(&gap)) {
             let Some(place) = life.place(*first) else {
                 self.wrong(format!("gap at {first} ({reason}) is between the steps"));
                 continue;
@@ -336,15 +334,16 @@ impl Audit<'_> {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
             }
             if let Some(at) = twice {
-                let has = |(first, count, _): &&&(i64, i64, String)| {
-                    life.place(*first).is_some_and(|place| {
+                let has = |gap: &&Gap| {
+                    life.place(gap.first).is_some_and(|place| {
                         self.catalog
-                            .steps_from(place, *count)
+                            .steps_from(place, gap.count)
                             .into_iter()
                             .any(|(a, b)| (a..b).contains(&at))
                     })
                 };
-                let both: Vec<_> = gaps.iter().filter(has).collect();
+                let both = gaps.iter().copied().filter(has);
+                let both: Vec<_> = both.map(|gap| (gap.first, gap.count, &gap.reason)).collect();
                 self.none(life, twice, &format!("is in two gaps: {both:?}"));
             }
             here.remove(&closed);
@@ -353,6 +352,17 @@ impl Audit<'_> {
             add(&self.ledger.figures.gap_values, here.count());
         }
         recorded
+    }
+
+    /// Takes as many of the numbers that nothing else explains as a gap says were lost between its ends.
+    fn explain(&self, life: &Life, gap: &Gap, open: &mut Bits) {
+        let (Some(first), Some(last)) = (life.place(gap.first), life.place(gap.last)) else {
+            return self.wrong(format!("gap from {} to {}", gap.first, gap.last));
+        };
+        let lost = (first..=last).filter(|place| open.contains(*place));
+        for place in lost.take(gap.count as usize).collect::<Vec<_>>() {
+            open.remove_range(place, place + 1);
+        }
     }
 
     fn none(&self, life: &Life, place: Option<i64>, what: &str) {

@@ -6,6 +6,14 @@ use postgres::Client;
 
 use super::bits::Bits;
 
+/// A row of `hilo.gap`.
+pub struct Gap {
+    pub first: i64,
+    pub last: i64,
+    pub count: i64,
+    pub reason: String,
+}
+
 /// The row of `hilo.position`, and the free ranges and gaps of the same sequence.
 pub struct CatalogState {
     pub base: i64,
@@ -19,8 +27,7 @@ pub struct CatalogState {
     stripe: i64,
     /// First and end index, and the life of the server that has it in memory: 0 if none has.
     ranges: Vec<(i64, i64, i64)>,
-    /// First value, count, reason.
-    pub gaps: Vec<(i64, i64, String)>,
+    pub gaps: Vec<Gap>,
     /// First value and count of the leases that the worker has not filed.
     pub leases: Vec<(i64, i64)>,
 }
@@ -44,7 +51,7 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         .expect("the catalog can be read");
     let gaps = client
         .query(
-            "SELECT first_value, count, reason FROM hilo.gap WHERE sequence = $1 ORDER BY recorded_at",
+            "SELECT first_value, last_value, count, reason FROM hilo.gap WHERE sequence = $1 ORDER BY recorded_at",
             &[&id],
         )
         .expect("the catalog can be read");
@@ -65,7 +72,15 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         stripe: row.get(9),
         ranges: ranges.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
         leases: leases.iter().map(|row| (row.get(0), row.get(1))).collect(),
-        gaps: gaps.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
+        gaps: gaps
+            .iter()
+            .map(|row| Gap {
+                first: row.get(0),
+                last: row.get(1),
+                count: row.get(2),
+                reason: row.get(3),
+            })
+            .collect(),
     })
 }
 
@@ -116,6 +131,11 @@ impl CatalogState {
             }
         }
         (bits, twice)
+    }
+
+    /// Whether the gap stands for several, between which other numbers lie.
+    pub fn is_condensed(&self, gap: &Gap, step: i64) -> bool {
+        self.nodes <= 1 && gap.last - gap.first != (gap.count - 1) * step
     }
 
     /// All that has been reserved.

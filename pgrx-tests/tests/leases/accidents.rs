@@ -2,7 +2,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
 
-use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
+use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
 
 /// A crash while the transaction is open, after its commit, after the return, and after the worker has filed it.
 #[test]
@@ -28,7 +28,7 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     used.extend(client.draw("s", 5));
     wait_until_filed(&mut client);
     let known = gaps(&mut client, "s");
-    assert!(known.contains(&gap(revoked.first, revoked.last, "revoked")), "{known:?}");
+    assert!(has(&known, &gap(revoked.first, revoked.last, "revoked")), "{known:?}");
     let open = lease(&mut client, "'s', 10");
     cluster.crash(cluster.wait_for_worker("postgres"));
     let mut client = cluster.connect_when_up("postgres");
@@ -147,7 +147,7 @@ fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     wait_until_filed(&mut client);
     let known = gaps(&mut client, "s");
     for expected in [gap(11, 100, "discarded"), gap(second.first, second.last, "discarded")] {
-        assert!(known.contains(&expected), "{expected:?} is not in {known:?}");
+        assert!(has(&known, &expected), "{expected:?} is not in {known:?}");
     }
     seen.extend(client.draw("s", 2_000));
     // From here on the leases are this server's own.
@@ -265,7 +265,11 @@ fn file_what_is_locked(cluster: &Cluster) -> Client {
     client.draw("other", 1);
     let lost = format!("SELECT count(*) FROM hilo.gap WHERE sequence = ({of_s})");
     wait_until("the worker has written off what was lost", LONG, || client.one::<i64>(&lost) > 0);
-    assert_ne!(client.one::<i64>(&life), before, "the position still names the life that has ended");
+    assert_ne!(
+        client.one::<i64>(&life),
+        before,
+        "the position still names the life that has ended"
+    );
     holder.run("COMMIT");
     wait_until_filed(&mut client);
     client.draw("s", 1);

@@ -2,7 +2,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, clock_library, wait_until};
 
-use super::{Lease, assert_explained, gap, gaps, give_back, lease, wait_until_filed};
+use super::{Lease, assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
 
 fn expired(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     wait_until("the lease has expired", LONG, || !gaps(client, name).is_empty());
@@ -90,7 +90,7 @@ fn it_expires_while_nobody_is_there() {
     cluster.start();
     let mut client = cluster.connect("postgres");
     wait_until("both have expired", LONG, || {
-        gaps(&mut client, "s").iter().filter(|gap| gap.2 == "expired").count() == 2
+        has(&gaps(&mut client, "s"), &gap(taken.first, taken.last, "expired"))
     });
     let late = format!("SELECT hilo_lease_return('{}')", taken.token);
     client.refusal(&late).is("42704").helps();

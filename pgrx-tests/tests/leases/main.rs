@@ -60,11 +60,25 @@ fn give_back(client: &mut Client, lease: &Lease, next: i64) -> i64 {
     client.one(&format!("SELECT hilo_lease_return('{}', {next})", lease.token))
 }
 
-/// The gaps of a sequence, with their reasons.
+/// The gaps of a sequence, with their reasons. Those that touch are one: as rows they are if they came about in the same
+/// hour.
 fn gaps(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     let sql = "SELECT first, last, reason FROM hilo_gaps WHERE name = $1 ORDER BY first";
     let rows = client.query(sql, &[&name]).expect("the gaps can be read");
-    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+    let mut gaps: Vec<(i64, i64, String)> = Vec::new();
+    for row in rows {
+        let (first, last, reason): (i64, i64, String) = (row.get(0), row.get(1), row.get(2));
+        match gaps.last_mut() {
+            Some(before) if (before.1 + 1, &before.2) == (first, &reason) => before.1 = last,
+            _ => gaps.push((first, last, reason)),
+        }
+    }
+    gaps
+}
+
+/// Whether a gap, or what it is a part of, is among those that [`gaps`] returns.
+fn has(known: &[(i64, i64, String)], gap: &(i64, i64, String)) -> bool {
+    known.iter().any(|known| known.2 == gap.2 && known.0 <= gap.0 && gap.1 <= known.1)
 }
 
 /// A gap as [`gaps`] returns it.
