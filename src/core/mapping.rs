@@ -214,36 +214,6 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// What is left of `count` values, evenly spaced from `first` to `last`, without those that
-    /// this numbering serves from index `from` on: the first, the last, and how many. All of them,
-    /// if only some of what follows are its values. Not for several nodes, nor for one that cycles.
-    pub fn without_served_from(
-        &self,
-        (first, last, count): (i64, i64, i64),
-        from: Index,
-    ) -> (i64, i64, i64) {
-        let all = (first, last, count);
-        let way = last as i128 - first as i128;
-        let steps = (count - 1).max(1) as i128;
-        let spacing = if count > 1 { way / steps } else { self.increment as i128 };
-        if count < 1 || (count > 1 && way % steps != 0) || spacing % self.step() != 0 {
-            return all;
-        }
-        let against = (spacing > 0) != (self.increment > 0);
-        let nearest = self.offset(if against { last } else { first });
-        if nearest % self.step() != 0 {
-            return all;
-        }
-        let before = self.step() * from.0 as i128 - nearest;
-        let width = spacing.abs().max(1);
-        let left = ((before + width - 1).max(0) / width).min(count as i128);
-        let reach = (spacing * (left - 1)) as i64;
-        match against {
-            true => (last.wrapping_sub(reach), last, left as i64),
-            false => (first, first.wrapping_add(reach), left as i64),
-        }
-    }
-
     /// Where this numbering may continue once `value` was served by another that branched off from it: the
     /// smallest index whose predecessor is not short of `value`, so that neither this numbering nor one that
     /// branches off there serves the value again. 0 when cycling, where no value is spent.
