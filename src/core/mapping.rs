@@ -214,36 +214,6 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// What is left of a gap, `count` values from `first` to `last`, without those that this numbering serves from index
-    /// `from` on: the first, the last, and how many. All of it, if it is not known which values between its ends are lost,
-    /// and only some of these are served. Not for several nodes, nor for one that cycles.
-    pub fn without_served_from(
-        &self,
-        (first, last, count): (i64, i64, i64),
-        from: Index,
-    ) -> (i64, i64, i64) {
-        let all = (first, last, count);
-        let against = (last as i128 - first as i128).signum() == -(self.increment.signum() as i128);
-        let (nearest, furthest) = if against { (last, first) } else { (first, last) };
-        let offset = |value| self.offset(value);
-        if count < 1 || offset(nearest) % self.step() != 0 || offset(furthest) % self.step() != 0 {
-            return all;
-        }
-        // In steps from the first value that is served.
-        let start = offset(nearest) / self.step() - from.0 as i128;
-        let end = offset(furthest) / self.step() - from.0 as i128;
-        let left = match end - start + 1 == count as i128 {
-            _ if start >= 0 => 0,
-            true => (-start).min(count as i128) as i64,
-            false => return all,
-        };
-        let reach = (self.increment as i128 * (left - 1) as i128) as i64;
-        match against {
-            true => (last.wrapping_add(reach), last, left),
-            false => (first, first.wrapping_add(reach), left),
-        }
-    }
-
     /// Where this numbering may continue once `value` was served by another that branched off from it: the
     /// smallest index whose predecessor is not short of `value`, so that neither this numbering nor one that
     /// branches off there serves the value again. 0 when cycling, where no value is spent.

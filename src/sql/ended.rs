@@ -148,16 +148,15 @@ impl<'a> Restart<'a> {
     }
 
     /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from
-    /// now on. What it jumps over is a gap; what it goes back to is none any more.
+    /// now on. What it jumps over is a gap.
     pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
         let ended = &self.0;
-        let (old, id) = (ended.mapping(), ended.sequence.id);
+        let old = ended.mapping();
         let mapping = numbered(&ended.position, numbering).mapping(new);
         if !old.cycle && !mapping.cycle && (old.increment > 0) == (mapping.increment > 0) {
             let next = mapping.value(next_index);
             ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)));
         }
-        gaps::serve_again(&catalog_oids().or_raise(), id, &mapping, next_index).or_raise();
         self.begin(numbering, next_index);
     }
 

@@ -166,7 +166,8 @@ fn lay_out(
         cycle: false,
         ..position.mapping(definition)
     };
-    let next = position.next_index.min(position.mapping(definition).limit());
+    let limit = position.mapping(definition).limit();
+    let next = position.next_index.min(limit);
     if unbounded.stripes.nodes > 1 {
         return on_stripes(unbounded, next, indexes, gaps);
     }
@@ -191,21 +192,24 @@ fn lay_out(
     let mut strange = Vec::new();
     for gap in gaps {
         let steps = gap.last as i128 - gap.first as i128 == (gap.count - 1) as i128 * increment;
-        match place(gap.first) {
-            Some(first) if steps && stretch(first, first + gap.count as i128) => {
-                known.grow((
-                    Why::recorded(&gap.reason).rank(),
-                    first,
-                    first + gap.count as i128,
-                ))?;
-            }
-            _ => {
-                let on_grid = Series::of(&gap).on_grid(position.base, definition.increment);
-                if let Some((first, end)) = on_grid.filter(|(first, end)| stretch(*first, *end)) {
-                    known.grow((Why::recorded(&gap.reason).rank(), first, end))?;
-                }
-                strange.grow(gap)?;
-            }
+        let why = Why::recorded(&gap.reason);
+        let first = place(gap.first).filter(|_| steps);
+        let on_grid = match first {
+            Some(first) => Some((first, first + gap.count as i128)),
+            None => Series::of(&gap).on_grid(position.base, definition.increment),
+        };
+        // The sequence has gone back since: what comes next is yet to be served.
+        let comes = matches!(why, Why::Gap(_)) && position.next_index < limit;
+        let on_grid = on_grid.map(|(first, end)| match comes {
+            true => (first, end.min(next.0 as i128)),
+            false => (first, end),
+        });
+        let fits = on_grid.filter(|(first, end)| first >= end || stretch(*first, *end));
+        if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
+            known.grow((why.rank(), first, end))?;
+        }
+        if first.is_none() || fits.is_none() {
+            strange.grow(gap)?;
         }
     }
     let at = |place: i128| Index((place - low) as i64);

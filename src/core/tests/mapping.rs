@@ -320,33 +320,6 @@ proptest! {
 }
 
 proptest! {
-    /// Of a gap, exactly those values stay that a numbering does not serve, if it is all of the numbering's values between
-    /// its ends. Of another, none stays if all are served, and else none is left out.
-    #[test]
-    fn a_gap_keeps_what_is_not_served_again(
-        (base, from) in (-20i64..20, 0i64..2),
-        increment in prop_oneof![Just(1i64), Just(-1), Just(2), Just(-3)],
-        (first, spacing, count) in (-30i64..30, prop_oneof![-6i64..0, 1i64..7], 1i64..12),
-    ) {
-        let mapping = Mapping {
-            base, increment, min_value: -1000, max_value: 1000, cycle: false, stripes: Stripes::ALL,
-        };
-        let gap: Vec<i64> = (0..count).map(|at| first + at * spacing).collect();
-        let comes = |value: i64| mapping.index_of(value).is_some_and(|index| index >= Index(from));
-        let (first, last, left) =
-            mapping.without_served_from((first, *gap.last().unwrap(), count), Index(from));
-        let kept: Vec<i64> = gap.iter().copied().filter(|value| !comes(*value)).collect();
-        let on_grid = |value: i64| (value - base) % increment == 0;
-        if kept.is_empty() {
-            prop_assert_eq!(left, 0);
-        } else if (count == 1 || spacing.abs() == increment.abs()) && gap.iter().all(|value| on_grid(*value)) {
-            prop_assert_eq!(left, kept.len() as i64);
-            prop_assert_eq!((first, last), (kept[0], *kept.last().unwrap()));
-        } else {
-            prop_assert_eq!(left, count);
-        }
-    }
-
     /// Before the first index from a value on, no value reaches it.
     #[test]
     fn the_first_index_from_a_value(base in -20i64..20, increment in -3i64..4, value in -60i64..60) {
