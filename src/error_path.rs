@@ -49,6 +49,7 @@ mod raw {
         ) -> pg_sys::MemoryContext;
         pub fn MemoryContextReset(context: pg_sys::MemoryContext);
         pub fn palloc0(size: usize) -> *mut std::ffi::c_void;
+        pub fn pfree(piece: *mut std::ffi::c_void);
         pub fn pstrdup(text: *const c_char) -> *mut c_char;
         pub fn pg_mbcliplen(text: *const c_char, length: c_int, limit: c_int) -> c_int;
         pub fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
@@ -60,7 +61,8 @@ mod raw {
     }
 }
 
-/// Sets the memory aside. Called once, from `_PG_init`.
+/// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust: when a session
+/// loads the library, libc and the standard library make memory of their own for the thread, or abort.
 pub fn init() {
     // SAFETY: the context is one for the life of the process, and forked processes inherit it. An error jumps
     // past frames that have nothing to drop: there is no memory yet with which the guard could catch it.
@@ -73,6 +75,8 @@ pub fn init() {
             ROOM,
         )
     });
+    // SAFETY: as above; what is allocated is freed at once, and is there for what comes next.
+    unsafe { raw::pfree(raw::palloc0(2 * ROOM)) };
 }
 
 /// Makes the memory that is set aside the current context, and empties it.

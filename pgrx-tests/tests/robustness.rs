@@ -355,7 +355,7 @@ fn a_session_without_memory_says_so() {
     let pid = client.backend_pid();
     let mut never = Vec::new();
     for sql in STATEMENTS {
-        let margins = [0, 200, 500, 1_000, 1_600, 2_500, 4_000, 8_000, 12_000];
+        let margins = [0, 300, 1_000, 2_000, 4_000, 10_000];
         if refused(&cluster, &mut client, &margins, sql) == 0 {
             never.push(sql);
         }

@@ -22,6 +22,7 @@ use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
 use crate::ffi;
+use crate::memory;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 
@@ -110,8 +111,14 @@ impl Worker {
 
     /// Writes what these slots hold to the catalog.
     pub(super) fn flush(&mut self, numbers: &[usize]) -> Flush {
-        let frozen: Vec<Rc<Frozen>> =
-            numbers.iter().filter_map(|&number| self.freeze(number)).collect();
+        let mut frozen: Vec<Rc<Frozen>> = Vec::new();
+        for &number in numbers {
+            // A pool for which there is no memory now stays as it is.
+            if memory::check().is_err() || frozen.try_reserve(1).is_err() {
+                break;
+            }
+            frozen.extend(self.freeze(number));
+        }
         if frozen.is_empty() {
             return Flush::Done;
         }

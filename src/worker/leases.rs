@@ -222,7 +222,7 @@ impl Worker {
                 return Ok(Look::TablesLocked);
             }
             let (mut found, next) = leases::due(&ids, BATCH, |lease| deferred.has(lease))?;
-            found.sort_by_key(|lease| (lease.sequence, lease.node));
+            found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
             batch = found;
             for same in batch.chunk_by(is_same_position) {
                 file(&ids, shared, database, same, deferred)?;
