@@ -159,7 +159,11 @@ pub(super) fn lend(
 }
 
 /// Writes free ranges to the catalog, each merged with the free ranges that it touches.
-pub(super) fn put_free(ids: &CatalogOids, position: &Position, ranges: &[Range]) -> Result<(), HiloError> {
+pub(super) fn put_free(
+    ids: &CatalogOids,
+    position: &Position,
+    ranges: &[Range],
+) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {

@@ -9,10 +9,10 @@ use hilo_core::numbers::Index;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
+use super::CatalogOids;
 use super::definitions::Sequence;
 use super::gaps::{self, Reason};
 use super::positions::{self, Position};
-use super::CatalogOids;
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::gucs;

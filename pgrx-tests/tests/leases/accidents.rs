@@ -248,8 +248,8 @@ fn a_clean_restart_keeps_leases() {
     cluster.finish();
 }
 
-/// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only taken the position
-/// over. What was lost is written down at once, with the position, and once.
+/// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only
+/// taken the position over. What was lost is written down at once, with the position, and once.
 fn file_what_is_locked(cluster: &Cluster) -> Client {
     let mut client = cluster.connect("postgres");
     client.run(
@@ -265,7 +265,11 @@ fn file_what_is_locked(cluster: &Cluster) -> Client {
     client.draw("other", 1);
     let lost = format!("SELECT count(*) FROM hilo.gap WHERE sequence = ({of_s})");
     wait_until("the worker has written off what was lost", LONG, || client.one::<i64>(&lost) > 0);
-    assert_ne!(client.one::<i64>(&life), before, "the position still names the life that has ended");
+    assert_ne!(
+        client.one::<i64>(&life),
+        before,
+        "the position still names the life that has ended"
+    );
     holder.run("COMMIT");
     wait_until_filed(&mut client);
     client.draw("s", 1);
