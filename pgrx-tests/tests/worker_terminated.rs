@@ -92,7 +92,8 @@ fn while_the_standby_is_silent_loses_no_block() {
     cluster.finish();
 }
 
-/// Promise 2: neither does one that is cancelled, also where it has made the sequence with its first block.
+/// Promise 2: neither does one that is cancelled, also where it has made the sequence with its
+/// first block.
 #[test]
 fn a_cancelled_worker_serves_nothing_that_no_standby_has() {
     let cluster = Cluster::builder()

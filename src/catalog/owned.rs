@@ -1,9 +1,11 @@
 //! The positions that this server's life serves, and what is written about their ranges.
 //!
-//! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of `hilo.free_range` that says
-//! whose memory holds it. From there to `next_index`, any index may be in the memory of the life that `incarnation` names.
-//! So after a crash the catalog alone says what to write off, each index once: as long as those rows and the position change
-//! in one transaction. Therefore [`own`] is the only way to all of them, and it writes the position last.
+//! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of
+//! `hilo.free_range` that says whose memory holds it. From there to `next_index`, any index may be
+//! in the memory of the life that `incarnation` names. So after a crash the catalog alone says what
+//! to write off, each index once: as long as those rows and the position change in one transaction.
+//! Therefore [`own`] is the worker's only way to all of them, and it writes the position last. A
+//! session that renumbers the sequence writes off all ranges and then the position.
 
 use std::ops::Deref;
 
@@ -35,11 +37,13 @@ pub struct Owned<'a> {
     touched: bool,
 }
 
-/// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of its ranges. Then the
-/// position is written, whatever `work` returns: what a takeover writes off without its position would be written off again.
+/// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of
+/// its ranges. Then the position is written, whatever `work` returns: what a takeover writes off
+/// without its position would be written off again.
 ///
 /// # Errors
-/// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be rolled back then.
+/// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be
+/// rolled back then.
 pub fn own<T>(
     ids: &CatalogOids,
     life: i64,
@@ -64,8 +68,8 @@ impl Deref for Owned<'_> {
 }
 
 impl Owned<'_> {
-    /// What an earlier life had in memory is written off; what another server may have reserved beyond the position is
-    /// skipped.
+    /// What an earlier life had in memory is written off; what another server may have reserved
+    /// beyond the position is skipped.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
         let Owned { ids, sequence, ref mut position, .. } = *self;
         let (system_id, timeline) = positions::server();
@@ -82,7 +86,8 @@ impl Owned<'_> {
                 ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
             }
             if replicated {
-                // What the other server served belongs to the old epoch, so this server continues under a new one.
+                // What the other server served belongs to the old epoch, so this server continues
+                // under a new one.
                 position.epoch = position.epoch.next();
             }
             position.incarnation = life;
@@ -102,10 +107,10 @@ impl Owned<'_> {
 
     /// Brings the catalog up to date with what memory holds.
     ///
-    /// `settled_index` follows the lowest range that is held. A range that a session keeps for long would hold it back, and
-    /// a crash would then write off all that was served since. In that case `settled_index` rises to the first index that no
-    /// session has taken from the pool, and the ranges below that get rows of their own. With [`LentRows::Always`] this is
-    /// done in any case.
+    /// `settled_index` follows the lowest range that is held. A range that a session keeps for long
+    /// would hold it back, and a crash would then write off all that was served since. In that case
+    /// `settled_index` rises to the first index that no session has taken from the pool, and the
+    /// ranges below that get rows of their own. With [`LentRows::Always`] this is done in any case.
     pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
         let Owned { ids, ref mut position, .. } = *self;
         let end = position.next_index;
@@ -127,8 +132,8 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never goes back, they are
-    /// written off.
+    /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
+    /// goes back, they are written off.
     pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
         match self.sequence.definition.ordered {
             true => self.write_off(leaving),
@@ -139,7 +144,8 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the top.
+    /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the
+    /// top.
     pub fn put_and_lower(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if self.sequence.definition.ordered {
             let mut rest = Range::union(leaving.to_vec());
@@ -167,11 +173,13 @@ impl Owned<'_> {
         }
     }
 
-    /// Reserves a block at the position. `skip` is what a server now skips that takes over from a copy of the row.
+    /// Reserves a block at the position. `skip` is what a server now skips that takes over from a
+    /// copy of the row.
     pub fn reserve(&mut self, block: Range, skip: i64) {
         self.position.next_index = block.end.max(self.next_index);
         if !block.is_empty() {
-            // After a restart the rate is not known yet, so this falls by no more than is reserved meanwhile.
+            // After a restart the rate is not known yet, so this falls by no more than is reserved
+            // meanwhile.
             self.position.skip = skip.max(self.skip - block.len());
         }
     }

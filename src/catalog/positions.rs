@@ -267,7 +267,8 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces the row. What else is written about a position's ranges goes through [`super::owned::own`].
+    /// Replaces the row. What else is written about a position's ranges goes through
+    /// [`super::owned::own`].
     pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());
     }

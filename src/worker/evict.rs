@@ -227,8 +227,8 @@ pub(super) fn write(
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
         match from {
             From::Lease => owned.write_off(ranges)?,
-            // If the sequence has a slot, that must learn of a lowered position, so an orphaned slice then does not
-            // lower it.
+            // If the sequence has a slot, that must learn of a lowered position, so an orphaned
+            // slice then does not lower it.
             From::Slice if held.has_slot => {
                 owned.put(ranges)?;
                 if !sequence.definition.ordered {

@@ -112,8 +112,8 @@ fn settle(
     Ok(any.then_some(rests))
 }
 
-/// Files leases of one sequence on one node. Without the sequence or the position they stay: whoever drops a sequence deletes
-/// its leases, and pg_restore brings them before it brings those.
+/// Files leases of one sequence on one node. Without the sequence or the position they stay:
+/// whoever drops a sequence deletes its leases, and pg_restore brings them before it brings those.
 fn file(
     ids: &CatalogOids,
     shared: &'static Shared,

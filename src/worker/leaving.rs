@@ -1,10 +1,11 @@
-//! What a transaction of the worker writes to the catalog: pools, orphaned slices, and what rolled back transactions had
-//! leased out.
+//! What a transaction of the worker writes to the catalog: pools, orphaned slices, and what rolled
+//! back transactions had leased out.
 //!
-//! Memory gives up each of them within the commit that gives it to the catalog, and keeps it within a rollback, however the
-//! worker ends. A session that renumbers the sequence waits for the worker's lock on the position, and would otherwise find
-//! the range in both, and record it twice. From the moment at which the commit shows to the callback there are some
-//! instructions left; a session that gets the lock just then sees the mark, and waits until it is gone
+//! Memory gives up each of them within the commit that gives it to the catalog, and keeps it within
+//! a rollback, however the worker ends. A session that renumbers the sequence waits for the
+//! worker's lock on the position, and would otherwise find the range in both, and record it twice.
+//! From the moment at which the commit shows to the callback there are some instructions left; a
+//! session that gets the lock just then sees the mark, and waits until it is gone
 //! (`Shared::await_worker`).
 
 use std::cell::{Cell, RefCell};
@@ -91,7 +92,8 @@ pub(super) enum Outcome {
     Written(Index),
     /// Another transaction has locked the row, or it cannot be told right now what memory holds.
     RowLocked,
-    /// The sequence was renumbered or dropped: the transaction that did so has written the ranges off.
+    /// The sequence was renumbered or dropped: the transaction that did so has written the ranges
+    /// off.
     Outdated,
 }
 

@@ -286,8 +286,8 @@ impl Worker {
         })
     }
 
-    /// Tells memory what came of `plans` in a transaction that has committed. Messages come last: an error in one ends the
-    /// worker, and what was not published by then would be lost.
+    /// Tells memory what came of `plans` in a transaction that has committed. Messages come last:
+    /// an error in one ends the worker, and what was not published by then would be lost.
     pub(super) fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>, commit: Commit) {
         let mut passed = Vec::with_capacity(plans.len());
         for (plan, outcome) in plans.iter().zip(&outcomes) {
@@ -345,8 +345,8 @@ impl Worker {
         });
     }
 
-    /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to the catalog instead.
-    /// Returns the level that was passed, if that is worth a warning.
+    /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to
+    /// the catalog instead. Returns the level that was passed, if that is worth a warning.
     fn publish(&self, plan: &Plan, reserved: &Reserved, commit: Commit) -> Option<u8> {
         let mapping = reserved.terms.mapping;
         let mut passed = None;

@@ -142,7 +142,8 @@ pub fn reserve(
     .map(Outcome::Reserved)
 }
 
-/// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what leaves the slot.
+/// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what
+/// leaves the slot.
 fn take(
     ids: &CatalogOids,
     shared: &'static Shared,

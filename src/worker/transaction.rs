@@ -73,21 +73,24 @@ pub struct Commit {
 impl Commit {
     pub const NONE: Commit = Commit { acknowledged: false };
 
-    /// Whether what was written is on disk, and the synchronous standby has it if there is one. Else this process was told
-    /// to end while it waited for the standby, or its postmaster has died.
+    /// Whether what was written is on disk, and the synchronous standby has it if there is one.
+    /// Else this process was told to end while it waited for the standby, or its postmaster has
+    /// died.
     pub fn is_acknowledged(self) -> bool {
         self.acknowledged
     }
 
     fn now() -> Commit {
-        // SAFETY: reads a flag of this process. Core sets it where the postmaster has died during the wait.
+        // SAFETY: reads a flag of this process. Core sets it where the postmaster has died during
+        // the wait.
         let orphaned = unsafe { (&raw const pg_sys::ProcDiePending).read_volatile() != 0 };
         Commit { acknowledged: !is_ending() && !orphaned }
     }
 }
 
-/// Runs `work` in a transaction and commits it; an error rolls it back. `work` waits no longer than `patience` for a lock of
-/// another transaction, since meanwhile the worker serves no other session; `None`: it waits for none.
+/// Runs `work` in a transaction and commits it; an error rolls it back. `work` waits no longer than
+/// `patience` for a lock of another transaction, since meanwhile the worker serves no other
+/// session; `None`: it waits for none.
 pub fn run<T>(
     patience: Option<Duration>,
     activity: &std::ffi::CStr,
@@ -137,7 +140,8 @@ fn heed_cancels(patience: Duration) {
     }
 }
 
-/// From here on no cancel ends a wait for the synchronous standby as if that had answered; only [`request_end`] does.
+/// From here on no cancel ends a wait for the synchronous standby as if that had answered; only
+/// [`request_end`] does.
 fn ignore_cancels() {
     // SAFETY: as above.
     unsafe {

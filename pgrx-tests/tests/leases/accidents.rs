@@ -248,8 +248,8 @@ fn a_clean_restart_keeps_leases() {
     cluster.finish();
 }
 
-/// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only taken the position
-/// over. What was lost is written down at once, with the position, and once.
+/// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only
+/// taken the position over. What was lost is written down at once, with the position, and once.
 fn file_what_is_locked(cluster: &Cluster) -> Client {
     let mut client = cluster.connect("postgres");
     client.run(

@@ -65,7 +65,8 @@ fn a_restored_lease_comes_back_as_a_gap() {
     cluster.finish();
 }
 
-/// pg_restore brings the leases before the sequences. A worker that is there in between leaves them alone.
+/// pg_restore brings the leases before the sequences. A worker that is there in between leaves them
+/// alone.
 #[test]
 fn a_lease_that_is_restored_before_its_sequence_is_filed_after_it() {
     let cluster = Cluster::with_hilo();

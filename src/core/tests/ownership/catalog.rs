@@ -1,5 +1,5 @@
-//! What there is of the sequence in the catalog, in memory and in the hands of clients, and how the catalog is kept up to
-//! date with memory.
+//! What there is of the sequence in the catalog, in memory and in the hands of clients, and how the
+//! catalog is kept up to date with memory.
 
 /// So many indexes the sequence has, a block has, and a promotion skips.
 pub const LIMIT: u8 = 3;
@@ -31,7 +31,8 @@ pub fn rows(set: Set) -> impl Iterator<Item = Set> {
 pub struct Position {
     pub next: u8,
     pub settled: u8,
-    /// The life whose memory may hold what is lent, and what lies from `settled` to `next`; 0: none.
+    /// The life whose memory may hold what is lent, and what lies from `settled` to `next`; 0:
+    /// none.
     pub life: u8,
     pub timeline: u8,
 }

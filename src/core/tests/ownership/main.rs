@@ -1,10 +1,12 @@
-//! The catalog's ownership protocol in every order of sessions, worker, crashes and promotions, for one small sequence:
-//! each index has one owner, no value is handed out twice, and each loss is one row.
+//! The catalog's ownership protocol in every order of sessions, worker, crashes and promotions, for
+//! one small sequence: each index has one owner, no value is handed out twice, and each loss is one
+//! row.
 //!
-//! The rows that one transaction writes show together, so a step lies between two moments at which others see something.
-//! The worker's transactions have three: it locks the position and reads what memory holds, it commits, and memory learns of
-//! it. Sessions, a crash or a promotion come between any two. Each action names the functions that it stands for. Renumbering
-//! is not here, because a new epoch has indexes of its own.
+//! The rows that one transaction writes show together, so a step lies between two moments at which
+//! others see something. The worker's transactions have three: it locks the position and reads what
+//! memory holds, it commits, and memory learns of it. Sessions, a crash or a promotion come between
+//! any two. Each action names the functions that it stands for. Renumbering is not here, because a
+//! new epoch has indexes of its own.
 //!
 //! `cargo test -p hilo-core --release --test ownership`
 #![cfg(not(any(debug_assertions, loom)))]
@@ -18,8 +20,9 @@ use catalog::{Catalog, LIMIT, Memory, Pending, Position, State, Work, Worker, lo
 use steps::{Action, Fault, Protocol};
 
 impl State {
-    /// Each index below the position is owned by the catalog, by memory or by a client, and by one of them. The others are
-    /// nobody's. A value that was seen can be a gap as well, since a crash loses what tells them apart.
+    /// Each index below the position is owned by the catalog, by memory or by a client, and by one
+    /// of them. The others are nobody's. A value that was seen can be a gap as well, since a crash
+    /// loses what tells them apart.
     fn has_one_owner_each(&self) -> bool {
         let State { catalog, memory, .. } = self;
         if let Worker::Committed { .. } = self.worker {
@@ -46,7 +49,8 @@ impl State {
         })
     }
 
-    /// Nothing that may be served was used. What a promoted standby finds free is not served before the takeover.
+    /// Nothing that may be served was used. What a promoted standby finds free is not served before
+    /// the takeover.
     fn serves_nothing_used(&self) -> bool {
         let taken_over = self.catalog.position.timeline == self.memory.timeline;
         let free = if taken_over { self.catalog.free } else { 0 };

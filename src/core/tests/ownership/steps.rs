@@ -214,7 +214,8 @@ impl Protocol {
         let first =
             lowest(if memory.returned != 0 { memory.returned } else { memory.block }) & pool;
         match (action, memory.pending) {
-            // `session::draw` and `Locked::promote`: from the pool to a slice, from there to a client, and back.
+            // `session::draw` and `Locked::promote`: from the pool to a slice, from there to a
+            // client, and back.
             (Action::Take, _) if first != 0 && memory.slices | memory.orphans == 0 => {
                 memory.slices |= first;
                 memory.block &= !first;
