@@ -6,7 +6,7 @@
 export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo psql test torture bench bench-refill lint unit build package dist install uninstall clean
+.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall clean
 
 all: build
 
@@ -24,6 +24,9 @@ psql: ## open psql on a throwaway cluster with the current build
 
 test: ## run every check and every test, on PostgreSQL 15 and what depends on the version on 18; TEST=crash only that file, CASE=… only these tests of it
 	@scripts/test
+
+test-core: ## run core's regression and isolation suites on a server that has hilo in every database
+	@scripts/test-core
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
 	@scripts/torture

@@ -6,7 +6,15 @@ use hilo_tests::torture::{Plan, Scene, Verdict, torture};
 
 fn play(scene: Scene, seconds: u64) -> Verdict {
     let time = Duration::from_secs(seconds);
-    let plan = Plan { time, sessions: 12, seed: 1, batch: 500, pause: 2_000, scene: Some(scene) };
+    let plan = Plan {
+        time,
+        sessions: 12,
+        seed: 1,
+        batch: 500,
+        pause: 2_000,
+        refuse_memory: std::env::var("REFUSE_MEMORY").as_deref() != Ok("no"),
+        scene: Some(scene),
+    };
     let verdict = torture(&plan);
     println!("{}", verdict.table());
     let findings = verdict.findings();

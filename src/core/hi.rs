@@ -60,9 +60,9 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
         return None;
     }
     let start = mapping.stripes.below((first + step - 1) / step);
-    // A block of one value off the grid has no index in its span. It uses up the next one; otherwise it would
-    // be found again.
-    let end = mapping.stripes.below(last / step + 1).max(start + 1);
+    // The last index has the block's last value or lies beyond it: whatever continues behind it, by another increment
+    // too, is behind the block. At the end of a stripe there may be no such index, and no increment changes either.
+    let end = mapping.stripes.below((last + step - 1) / step + 1).max(start + 1);
     if end > mapping.limit().0 as i128 {
         return None;
     }

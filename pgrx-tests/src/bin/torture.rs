@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         seed: number("SEED", f64::from(std::process::id())) as u64,
         batch: number("BATCH", 2_000.0) as i64,
         pause: number("PAUSE", 2_000.0) as u64,
+        refuse_memory: std::env::var("REFUSE_MEMORY").as_deref() != Ok("no"),
         scene: scene(),
     };
     let only = plan.scene.map_or(String::new(), |scene| format!(" SCENE={}", scene.name()));

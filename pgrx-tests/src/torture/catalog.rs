@@ -25,6 +25,8 @@ pub struct CatalogState {
     node: i64,
     nodes: i64,
     stripe: i64,
+    /// Which number of its life the base is: others before an advance.
+    pub begins_at: i64,
     /// First and end index, and the life of the server that has it in memory: 0 if none has.
     ranges: Vec<(i64, i64, i64)>,
     pub gaps: Vec<Gap>,
@@ -70,6 +72,7 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         node: row.get(7),
         nodes: row.get(8),
         stripe: row.get(9),
+        begins_at: 0,
         ranges: ranges.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect(),
         leases: leases.iter().map(|row| (row.get(0), row.get(1))).collect(),
         gaps: gaps
@@ -96,10 +99,10 @@ impl fmt::Display for CatalogState {
 }
 
 impl CatalogState {
-    /// The steps from the base that these indexes mean, as contiguous parts.
+    /// The steps from the life's first number that these indexes mean, as contiguous parts.
     fn steps(&self, first: i64, end: i64) -> Vec<(i64, i64)> {
         if self.nodes <= 1 {
-            return vec![(first, end)];
+            return vec![(first + self.begins_at, end + self.begins_at)];
         }
         let mut parts = Vec::new();
         let mut at = first;
@@ -138,9 +141,9 @@ impl CatalogState {
         self.nodes <= 1 && gap.last - gap.first != (gap.count - 1) * step
     }
 
-    /// All that has been reserved.
+    /// All that has been reserved, and all before that.
     pub fn reserved(&self) -> Bits {
-        self.bits([(0, self.next_index)].into_iter()).0
+        self.bits([(-self.begins_at, self.next_index)].into_iter()).0
     }
 
     /// What is free, and the first number that is in two free ranges.

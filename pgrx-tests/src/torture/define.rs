@@ -17,7 +17,7 @@ impl ClientSession<'_> {
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
         add(&self.ledger().figures.renumbered, 1);
         let name = sequence.name().0;
-        match rng.u32(..14) {
+        match rng.u32(..17) {
             0 => self.rename(sequence, &name),
             1 if sequence.hi_block.is_none() && !sequence.ordered => {
                 let block = rng.i64(1..200);
@@ -34,6 +34,9 @@ impl ClientSession<'_> {
                 done
             }
             4 if sequence.uneven => self.undraw(sequence, &name, rng),
+            14.. if !sequence.uneven && sequence.hi_block.is_none() => {
+                self.move_ahead(sequence, &name, rng)
+            }
             10.. => {
                 let body = self.alter_openly(sequence, &name, rng);
                 self.finish(body, End::any(rng))

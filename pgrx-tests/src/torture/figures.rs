@@ -15,6 +15,8 @@ pub struct Figures {
     pub sessions: AtomicU64,
     pub transactions_rolled_back: AtomicU64,
     pub renumbered: AtomicU64,
+    /// Calls of hilo_advance and hilo_sync.
+    pub moves: AtomicU64,
     pub lives: AtomicU64,
     pub lost_statements: AtomicU64,
     pub duplicates: AtomicU64,
@@ -94,6 +96,7 @@ impl fmt::Display for Figures {
         row("transactions rolled back", self.transactions_rolled_back.load(Relaxed))?;
         row("lives of sequences", self.lives.load(Relaxed))?;
         row("setval, restart, drop, alter", self.renumbered.load(Relaxed))?;
+        row("advance, sync", self.moves.load(Relaxed))?;
         for (what, count) in self.accidents.lock().unwrap().iter() {
             row(what, *count)?;
         }

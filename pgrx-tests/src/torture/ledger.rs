@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
 use super::bits::Bits;
@@ -33,6 +33,8 @@ pub enum Kind {
 /// From a renumbering to the next.
 pub struct Life {
     pub key: i64,
+    /// How many lives of the sequence had begun before.
+    number: i64,
     pub first: i64,
     pub increment: i64,
     /// From one number to the next. The sets below count these steps, from the first number on.
@@ -42,12 +44,14 @@ pub struct Life {
     pub closed: Mutex<Bits>,
     /// What holders of leases have not used and not returned: none of it may be served.
     pub leased: Mutex<Bits>,
-    /// How many numbers its gaps had at the last audit, when it was over.
-    pub settled: OnceLock<i64>,
+    /// How many numbers its gaps had at the last audit, when it was over, and how many lives there were.
+    pub settled: Mutex<Option<(i64, usize)>>,
     /// When it was known to be over, in nanoseconds of the ledger's clock.
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
     furthest: AtomicI64,
+    /// What it has been advanced to: a place.
+    floor: AtomicI64,
     /// Whether the server has confirmed its beginning, and no drop has deleted its gaps since.
     pub committed: AtomicBool,
 }
@@ -61,6 +65,26 @@ impl Life {
 
     pub fn value(&self, place: i64) -> i64 {
         self.first + place * self.step
+    }
+
+    /// A place that no call has reached yet, as far as is known, so many ahead.
+    pub fn place_ahead(&self, count: i64) -> i64 {
+        let furthest = self.furthest.load(SeqCst);
+        let reached = (furthest != i64::MIN).then(|| furthest * self.increment.signum());
+        reached.and_then(|value| self.place(value)).unwrap_or(0) + count
+    }
+
+    /// Whether another life was to serve the numbers of this one again: then what is in no gap any more may be missing.
+    pub fn is_overtaken_by(&self, other: &Life) -> bool {
+        let sign = self.increment.signum();
+        other.number > self.number
+            && other.first * sign < self.first * sign
+            && other.committed.load(SeqCst)
+    }
+
+    /// From now on nothing up to this place may be served.
+    pub fn advance(&self, place: i64) {
+        self.floor.fetch_max(place, SeqCst);
     }
 
     /// Whether another life is served, or none.
@@ -108,7 +132,24 @@ pub struct Ticket {
     pub name: String,
     generation: i64,
     began: u64,
-    current: Option<(Arc<Life>, i64)>,
+    /// The life, the furthest value, and where the life was advanced to.
+    current: Option<(Arc<Life>, i64, i64)>,
+}
+
+impl Ticket {
+    /// What is wrong with a value of a call that began when this was known.
+    fn outran(&self, sequence: &Sequence, life: &Arc<Life>, value: i64) -> Option<String> {
+        let (current, furthest, floor) = self.current.as_ref()?;
+        if !Arc::ptr_eq(current, life) {
+            return None;
+        }
+        let sign = life.increment.signum();
+        if sequence.ordered && !sequence.multi_node && value * sign <= *furthest {
+            return Some(format!("{value} after a call had returned {}", furthest * sign));
+        }
+        let passed = life.place(value).is_some_and(|place| place <= *floor);
+        passed.then(|| format!("{value} although it was advanced to {}", life.value(*floor)))
+    }
 }
 
 /// The last value of each life that one connection has seen.
@@ -134,8 +175,8 @@ impl Ledger {
         let (name, generation) = sequence.name();
         let current = sequence.current.read().unwrap().clone();
         let current = current.map(|life| {
-            let furthest = life.furthest.load(SeqCst);
-            (life, furthest)
+            let (furthest, floor) = (life.furthest.load(SeqCst), life.floor.load(SeqCst));
+            (life, furthest, floor)
         });
         Ticket { name, generation, began: self.now(), current }
     }
@@ -206,14 +247,8 @@ impl Ledger {
                 *before = value;
             }
         }
-        if sequence.ordered
-            && !sequence.multi_node
-            && rising
-            && let Some((current, furthest)) = &ticket.current
-            && Arc::ptr_eq(current, life)
-            && values[0] * sign <= *furthest
-        {
-            wrong(format!("{} after a call had returned {}", values[0], furthest * sign));
+        if rising && let Some(what) = ticket.outran(sequence, life, values[0]) {
+            wrong(what);
         }
         let (mut seen, closed) = (life.seen.lock().unwrap(), life.closed.lock().unwrap());
         let leased = life.leased.lock().unwrap();
@@ -278,15 +313,17 @@ impl Ledger {
         };
         let life = Arc::new(Life {
             key,
+            number,
             first,
             increment,
             step: if sequence.uneven { increment.signum() } else { increment },
             seen: Mutex::default(),
             closed: Mutex::default(),
             leased: Mutex::default(),
-            settled: OnceLock::new(),
+            settled: Mutex::default(),
             died: AtomicU64::new(u64::MAX),
             furthest: AtomicI64::new(i64::MIN),
+            floor: AtomicI64::new(-1),
             committed: AtomicBool::new(false),
         });
         sequence.lives.write().unwrap().insert(key, life.clone());
@@ -386,6 +423,11 @@ impl Sequence {
     pub fn join(&self, life: &Arc<Life>) {
         self.lives.write().unwrap().insert(life.key, life.clone());
         *self.current.write().unwrap() = Some(life.clone());
+    }
+
+    /// The life that is served, if that is known.
+    pub fn current(&self) -> Option<Arc<Life>> {
+        self.current.read().unwrap().clone()
     }
 
     /// Whether it existed when that was last known.

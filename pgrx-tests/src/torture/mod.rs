@@ -11,6 +11,7 @@ mod figures;
 mod gapless;
 mod leases;
 mod ledger;
+mod moves;
 mod nodes;
 mod one_server;
 mod promotions;
@@ -40,6 +41,8 @@ pub struct Plan {
     pub batch: i64,
     /// The most milliseconds between two accidents.
     pub pause: u64,
+    /// Whether processes are refused memory.
+    pub refuse_memory: bool,
     /// Only this scene; if `None`, the mixed one for half of the time, then the others by the seed.
     pub scene: Option<Scene>,
 }
@@ -60,6 +63,7 @@ struct Torture {
     connected: AtomicUsize,
     /// A database that has its own disk.
     disk: Option<(&'static str, SmallDisk)>,
+    refuse_memory: bool,
     /// Whether values may have been served whose reservation was lost in a promotion.
     promoted: bool,
     /// Whether some databases may have no worker when the server stops.

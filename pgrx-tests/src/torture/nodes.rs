@@ -69,6 +69,7 @@ fn node(
         refusing: AtomicBool::new(false),
         connected: AtomicUsize::new(0),
         disk: None,
+        refuse_memory: plan.refuse_memory,
         promoted: false,
         scarce: false,
     }

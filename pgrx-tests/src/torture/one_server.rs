@@ -119,6 +119,7 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
         refusing: AtomicBool::new(false),
         connected: AtomicUsize::new(0),
         disk,
+        refuse_memory: plan.refuse_memory,
         promoted: false,
         scarce: scene == Scene::Databases,
     };

@@ -77,6 +77,7 @@ fn server(
         refusing: AtomicBool::new(false),
         connected: AtomicUsize::new(0),
         disk: None,
+        refuse_memory: plan.refuse_memory,
         promoted,
         scarce: false,
     }

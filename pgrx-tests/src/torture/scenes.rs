@@ -90,7 +90,15 @@ mod tests {
     #[test]
     fn a_long_run_has_them_all() {
         let time = Duration::from_secs(1_800);
-        let plan = Plan { time, sessions: 1, seed: 3, batch: 1, pause: 1, scene: None };
+        let plan = Plan {
+            time,
+            sessions: 1,
+            seed: 3,
+            batch: 1,
+            pause: 1,
+            refuse_memory: true,
+            scene: None,
+        };
         let programme = programme(&plan);
         assert!(Scene::ALL.iter().all(|scene| programme.iter().any(|(found, _)| found == scene)));
         assert_eq!(programme.iter().map(|(_, time)| *time).sum::<Duration>(), time);

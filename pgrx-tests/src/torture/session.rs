@@ -20,7 +20,7 @@ pub enum Failure {
 pub type Outcome<T> = Result<T, Failure>;
 
 /// The errors that a server may raise during these accidents.
-const ALLOWED: [&str; 21] = [
+const ALLOWED: [&str; 22] = [
     "0A000", // a lease of a sequence that has become ordered
     "40001", // a lease of a sequence that is being renumbered
     "2200H", // a small sequence is used up
@@ -30,6 +30,7 @@ const ALLOWED: [&str; 21] = [
     "40P01", // DROP EXTENSION against a definition
     "42710", // another session created it
     "53100", // the disk is full, in the scene that fills it
+    "53200", // memory was refused
     "53300", "53400", // the server is full
     "55006", // the database is in use
     "55P03", // a position row was held for longer than hilo.reserve_timeout
@@ -368,6 +369,19 @@ impl ClientSession<'_> {
             Err(error) => return Err(classify(self.ledger, sql, &error)),
         }
         Ok(())
+    }
+
+    /// The value that a statement returns; `None` if it is refused with SQLSTATE `state`.
+    pub(super) fn value_unless_refused(&mut self, sql: &str, state: &str) -> Outcome<Option<i64>> {
+        add(&self.ledger.figures.statements, 1);
+        match self.client.query(sql, &[]) {
+            Ok(rows) => Ok(Some(rows[0].get(0))),
+            Err(error) if error.code().is_some_and(|code| code.code() == state) => {
+                self.ledger.figures.refused(state);
+                Ok(None)
+            }
+            Err(error) => Err(classify(self.ledger, sql, &error)),
+        }
     }
 
     pub(super) fn draw_some(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {

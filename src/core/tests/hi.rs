@@ -62,9 +62,13 @@ fn search(mapping: &Mapping, start_value: i64, size: i64, from: Index) -> Option
         if !values.iter().all(inside) || !behind || !in_own_stripe(mapping, &values) {
             return None;
         }
-        let last = mapping.first_index_beyond(*values.last().unwrap());
-        let first = mapping.first_index_beyond(values[0] - sign);
-        let end = last.max(first.next());
+        let last = *values.last().unwrap();
+        let there = mapping.first_index_beyond(last - sign);
+        let next = mapping.value(there);
+        let same = mapping.stripes.nodes <= 1
+            || next.is_some_and(|next| in_own_stripe(mapping, &[last, next]));
+        let end = if same { there.next() } else { mapping.first_index_beyond(last) };
+        let end = end.max(mapping.first_index_beyond(values[0] - sign).next());
         (end <= mapping.limit()).then_some((hi, end))
     })
 }
@@ -196,6 +200,15 @@ fn after_a_setval_off_the_grid() {
     assert_eq!(next_hi(&orders(992), 1, 10, range(0, 9)), HiFit::Exhausted);
     let last = HiFit::Fits { hi: 99, range: range(0, 10) };
     assert_eq!(next_hi(&orders(991), 1, 10, range(0, 10)), last);
+}
+
+/// Another increment continues behind the last index: no value of the block may come again.
+#[test]
+fn the_indexes_of_a_block_reach_its_last_value() {
+    // 1 and 5 are off the grid of -21, -17 … 3, 7.
+    let mapping = Mapping { base: -21, increment: 4, min_value: -100, ..orders(1) };
+    let HiFit::Fits { hi, range } = next_hi(&mapping, 1, 2, range(0, 100)) else { panic!() };
+    assert_eq!((hi, mapping.value(range.last())), (0, Some(7)));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 pub mod alterations;
 pub mod databases;
 pub mod full_disk;
+pub mod memory;
+pub mod relations;
 pub mod signals;
 pub mod stops;
 
@@ -31,6 +33,9 @@ pub const ANYWHERE: Choices = &[
     (2, signals::terminate_worker),
     (1, signals::terminate_session),
     (1, signals::cancel_statement),
+    (2, signals::cancel_often),
+    (2, memory::refuse),
+    (2, relations::rewrite),
     (2, signals::stand_still),
     (1, signals::hold_positions),
     (3, alterations::left_open),
@@ -51,7 +56,10 @@ pub const LASTING: Choices = &[
     (2, stops::fast),
     (1, stops::without_worker),
     (2, signals::terminate_worker),
+    (2, signals::cancel_often),
     (2, signals::stand_still),
+    (2, memory::refuse),
+    (1, relations::rewrite),
 ];
 
 fn anywhere(torture: &Torture, rng: &mut Rng) -> &'static str {

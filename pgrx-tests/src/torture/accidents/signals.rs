@@ -23,6 +23,24 @@ pub fn cancel_statement(torture: &Torture, _rng: &mut Rng) -> &'static str {
     signal_one(torture, "statement cancelled", "pg_cancel_backend", "client backend")
 }
 
+/// Cancels what sessions and workers do, at many moments in a row.
+pub fn cancel_often(torture: &Torture, rng: &mut Rng) -> &'static str {
+    let mut client = torture.cluster.connect_when_up("postgres");
+    for _ in 0..rng.usize(10..60) {
+        let whom = if rng.bool() { "client backend" } else { "hilo worker" };
+        let told = client.batch_execute(&format!(
+            "SELECT pg_cancel_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+             WHERE backend_type = '{whom}' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) p"
+        ));
+        if let Err(error) = told {
+            torture.ledger.figures.wrong(format!("processes cannot be cancelled: {error:?}"));
+        }
+        let most = 1 << rng.u32(1..16);
+        thread::sleep(Duration::from_micros(rng.u64(..most)));
+    }
+    "sessions and workers cancelled, again and again"
+}
+
 pub fn signal_one(torture: &Torture, what: &'static str, how: &str, whom: &str) -> &'static str {
     let mut client = torture.cluster.connect_when_up("postgres");
     let told: i64 = client.one(&format!(
