@@ -813,8 +813,15 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
     'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
     'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
-    'is not above all that nodes have had; then nodes may be left without the sequence until it is called again; 0A000 '
-    'without Citus, 25001 in a transaction block, 22023 for other options.';
+    'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
+    'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
+
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'The same for many sequences with the same options, a hundred at a time: a row for each sequence and node. If it fails, '
+    'some of the hundreds may be done; it can be called again.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

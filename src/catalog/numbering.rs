@@ -13,7 +13,7 @@ use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
-use super::name::Name;
+use super::name::{Name, escape_for_message};
 use super::node::Here;
 use super::positions::{self, Position};
 use super::{CatalogOids, catalog_oids, node, takeover};
@@ -151,7 +151,7 @@ fn begun(
 /// reserved, except for nodes that already have this numbering.
 ///
 /// # Errors
-/// Those of [`node::serves`], `NodeUnset`, `Reserved`.
+/// Those of [`node::serves`], `NodeUnset`, `Reserved`, `MovesAlone`.
 pub fn starting_at(
     sequence: &Sequence,
     own: &Position,
@@ -183,7 +183,31 @@ pub fn starting_at(
         let mut own = others.iter().filter(|other| !other.is_replicated());
         own.try_for_each(|other| check(sequence, other, base, direction))?;
     }
+    check_moves(sequence, nodes.max(own.nodes), base.checked_sub(new.increment))?;
     Ok(numbering)
+}
+
+/// Refuses to begin a numbering on one node of several: the others may have the sequence, and number it differently.
+///
+/// # Errors
+/// `BeginsAlone`
+pub fn check_begins(name: &[u8], nodes: i32) -> Result<(), HiloError> {
+    match nodes > 1 && !gucs::on_every_node() {
+        true => Err(HiloError::BeginsAlone(escape_for_message(name))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to move or restart the numbers of a sequence on one node of several: the others would stay where they are, and
+/// reach what this one serves. `taken`: the last value that is not to be served, if it is known.
+///
+/// # Errors
+/// `MovesAlone`
+pub fn check_moves(sequence: &Sequence, nodes: i32, taken: Option<i64>) -> Result<(), HiloError> {
+    match nodes > 1 && !gucs::on_every_node() {
+        true => Err(HiloError::MovesAlone { name: sequence.name.to_string(), taken }),
+        false => Ok(()),
+    }
 }
 
 fn check_others(

@@ -10,10 +10,10 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::{Epoch, SequenceId};
 
-use super::{memo, uncommitted};
+use super::{in_doubt, memo, uncommitted};
 use crate::backend::{Global, forget_names};
 use crate::catalog::positions;
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
@@ -44,6 +44,8 @@ static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None)
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
+/// This transaction has defined something that only its own process can tell the others.
+static OWN: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// This transaction has created or updated the extension.
 static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
@@ -85,6 +87,11 @@ pub fn in_progress() -> bool {
 /// The memory is found now, by whatever kind of process this is: at the commit it is too late. A process that
 /// may not use it gets an error, and defines nothing. Where there can be no memory, nobody has to learn of anything.
 pub fn begin() {
+    OWN.set(true);
+    define();
+}
+
+fn define() {
     let _ = shared::get();
     super::prepare();
     DEFINED.set(true);
@@ -94,7 +101,10 @@ pub fn begin() {
 
 /// Notes a change that the other sessions learn of at commit.
 pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
-    begin();
+    match change {
+        Change::Dropped | Change::Outdated => define(),
+        Change::Renumbered { .. } | Change::Terms => begin(),
+    }
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows `NOTED` too.
@@ -116,7 +126,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     match event {
         // Citus drops an extension like this. What the transaction has defined before is dropped with it.
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
-        XACT_EVENT_PRE_PREPARE if DEFINED.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PRE_PREPARE if DEFINED.get() => leave_in_doubt().or_raise(),
         XACT_EVENT_PREPARE => end(),
         XACT_EVENT_PRE_COMMIT => uncommitted::write_back(),
         XACT_EVENT_COMMIT => {
@@ -130,6 +141,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
 
 fn end() {
     DEFINED.set(false);
+    OWN.set(false);
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
@@ -188,6 +200,22 @@ fn publish() {
             Change::Terms => locked.forget_terms(),
         });
     }
+}
+
+/// Lets nobody use the sequences that this transaction drops or gives away without a look at the tables, which waits for its
+/// end. What memory has of a sequence that is gone, the worker frees.
+fn leave_in_doubt() -> Result<(), HiloError> {
+    let mut at = 0;
+    while let Some(id) = NOTED.borrow().get(at).map(|noted| noted.key.sequence) {
+        in_doubt::begin(id)?;
+        at += 1;
+    }
+    let Ok(shared) = shared::get() else { return Ok(()) };
+    shared.control.definitions.fetch_add(1, SeqCst);
+    for noted in NOTED.borrow().iter() {
+        tell(shared, &noted.key, |locked| locked.outdate());
+    }
+    Ok(())
 }
 
 /// Lets nothing be served in this database any more without a look at the tables. Called before an extension goes or comes:

@@ -255,13 +255,13 @@ fn redefine(locked: &LockedSequence, options: &Options, owned_by: Option<ColumnR
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
 /// there is none left.
 ///
+/// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
+///
 /// # Errors
-/// `NodesRestart` if other nodes serve the sequence too.
+/// `MovesAlone`
 pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
     let locked = lock_position(sequence, restarted);
-    if locked.position.nodes > 1 {
-        return Err(HiloError::NodesRestart(sequence.name.to_string()));
-    }
+    numbering::check_moves(sequence, locked.position.nodes, Some(taken))?;
     // It starts where nobody says, so beyond what another server may have served.
     let position = close(&locked, sequence, Start::Continues);
     let mapping = position.mapping(&sequence.definition);
@@ -269,6 +269,7 @@ pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, Hi
     let next = mapping.value(index);
     let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
     let (numbering, next_index) = match next {
+        _ if position.nodes > 1 => (position.numbering(), index),
         Some(next) => with(sequence, &position, next)?,
         None => after(sequence, &position, last)?,
     };

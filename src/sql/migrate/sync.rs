@@ -17,8 +17,8 @@ use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::Lease;
 use crate::catalog::missing;
-use crate::catalog::node;
 use crate::catalog::privileges::Privileges;
+use crate::catalog::{node, numbering};
 use crate::errors::OrRaise;
 use crate::session::slice_table;
 use crate::sql::args::{Args, sql_functions};
@@ -46,15 +46,19 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    let furthest =
+        column.furthest(sequence.definition.direction(), sequence.definition.last_bound());
+    // What Citus has distributed is not seen here.
+    let nodes = unserved(sequence).position.nodes;
+    numbering::check_moves(sequence, nodes, furthest).or_raise();
     pass_leases(sequence, &column);
-    let next =
-        match column.furthest(sequence.definition.direction(), sequence.definition.last_bound()) {
-            // The values of a sequence that cycles come again in any case.
-            Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
-                renumber::advance(sequence, taken).or_raise()
-            }
-            _ => unserved(sequence).next(),
-        };
+    let next = match furthest {
+        // The values of a sequence that cycles come again in any case.
+        Some(taken) if !sequence.definition.cycle && serves_again(sequence, &column, taken) => {
+            renumber::advance(sequence, taken).or_raise()
+        }
+        _ => unserved(sequence).next(),
+    };
     match next {
         Some(next) => next.into(),
         None => args.null(),
