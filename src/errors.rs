@@ -144,9 +144,11 @@ pub enum HiloError {
     NodeHad { name: String, node: i32, highest: i32 },
     #[error("it is not known how hilo sequence \"{0}\" is numbered")]
     Unnumbered(String),
-    #[error("cannot begin hilo sequence \"{0}\" on one node of several")]
+    #[error("cannot begin hilo sequence \"{0}\" on one node of several: hilo.on_every_node is off")]
     BeginsAlone(String),
-    #[error("cannot move hilo sequence \"{name}\" on one node of several")]
+    #[error(
+        "cannot move hilo sequence \"{name}\" on one node of several: hilo.on_every_node is off"
+    )]
     MovesAlone { name: String, taken: Option<i64> },
     #[error("restart_with is required because hilo sequence \"{0}\" is shared by several nodes")]
     NodesRestart(String),

@@ -86,6 +86,7 @@ fn on_one_node_of_several() {
     let cluster = Cluster::builder()
         .config("hilo.node_id", "0")
         .config("hilo.node_count", "2")
+        .config("hilo.on_every_node", "on")
         .start_with_hilo();
     let mut client = cluster.connect("postgres");
     // Stripes of 1024: this node's are 1 to 1024, 2049 to 3072, and so on.
