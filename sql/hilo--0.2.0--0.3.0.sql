@@ -42,11 +42,14 @@ CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;
 
 ALTER TABLE hilo.sequence ADD COLUMN owned_by hilo.column_ref;
 ALTER TABLE hilo.sequence ADD COLUMN gapless boolean NOT NULL DEFAULT false;
+ALTER TABLE hilo.sequence ADD COLUMN highest_node integer;
 CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo.sequence.highest_node IS
+    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
 
 -- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
 -- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.

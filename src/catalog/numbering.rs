@@ -104,6 +104,12 @@ pub fn check_not_had(name: &Name, here: &Here, highest: Option<i32>) -> Result<(
     }
 }
 
+/// The highest id of all that this server knows to have had the sequence.
+pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32>, HiloError> {
+    let known = positions::of_all_nodes(ids, sequence.id)?;
+    Ok(known.iter().map(|position| position.node).max().max(sequence.highest_node))
+}
+
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
@@ -117,7 +123,7 @@ pub fn given(
     highest: Option<i32>,
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(ids, sequence.id)?;
-    check_not_had(&sequence.name, here, highest.max(positions::highest_node(&known)))?;
+    check_not_had(&sequence.name, here, highest.max(highest_node(ids, sequence)?))?;
     let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }

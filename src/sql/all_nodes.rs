@@ -237,16 +237,40 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Vec<Done> {
             action: action(summary),
         }));
     }
-    if !untold.is_empty() {
-        let document = Document { hilo: VERSION, node: None, sequences };
-        let document =
-            serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise();
-        tell(&untold, &names[0], &document, true).map_err(failed).or_raise();
-        for id in untold {
-            tell(&BTreeSet::from([id]), &names[0], &document, false).map_err(failed).or_raise();
-        }
+    let ids: BTreeSet<i32> =
+        found.iter().filter_map(|(_, all)| all.first()?.node.as_ref()?.id).collect();
+    let knows = |one: &Document| {
+        one.sequences.first().is_some_and(|sequence| sequence.highest_node >= ids.last().copied())
+    };
+    if !found.iter().all(|(_, all)| all.iter().all(knows)) {
+        complete(&names[0], sequences, untold, &ids).map_err(failed).or_raise();
     }
     done
+}
+
+/// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then all know who has had them. A node that
+/// drops one of them has no row any more that would say it.
+fn complete(
+    one: &Name,
+    mut sequences: Vec<Described>,
+    untold: BTreeSet<i32>,
+    ids: &BTreeSet<i32>,
+) -> Result<(), Failed> {
+    let written = |sequences| {
+        let document = Document { hilo: VERSION, node: None, sequences };
+        serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise()
+    };
+    if !untold.is_empty() {
+        let document = written(sequences.clone());
+        tell(&untold, one, &document, true)?;
+        for id in untold {
+            tell(&BTreeSet::from([id]), one, &document, false)?;
+        }
+    }
+    sequences.iter_mut().for_each(|sequence| {
+        sequence.highest_node = sequence.highest_node.max(ids.last().copied());
+    });
+    tell(ids, one, &written(sequences), false)
 }
 
 /// What is done about a sequence on the node that this is the summary of.

@@ -140,6 +140,7 @@ pub(super) fn create(
         owner: ffi::current_user(),
         created_at: definitions::now(),
         owned_by,
+        highest_node: None,
         definition,
     };
     let first = Position::first(&sequence, here.id);

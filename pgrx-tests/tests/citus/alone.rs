@@ -44,9 +44,9 @@ fn a_move_is_refused_and_the_hint_moves_all() {
         assert!(advice.contains("hilo_advance('s', 66560)"), "{advice}");
     }
     nodes[0].1.refusal("TRUNCATE t RESTART IDENTITY").is("55000").helps();
-    let to_do: String =
-        nodes[0].1.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.t.id'");
-    assert_eq!(statement(&to_do), advice);
+    let to_do: Vec<String> =
+        nodes[0].1.all("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.t.id'");
+    assert!(to_do.iter().any(|to_do| statement(to_do) == advice), "{to_do:?}");
     for _ in 0..2 {
         let worked = format!("SELECT bool_and(success) FROM ({advice}) r");
         assert!(nodes[1].1.one::<bool>(&worked));
@@ -78,7 +78,7 @@ fn a_beginning_is_refused_and_the_hint_joins_the_others() {
     let (mut nodes, mut seen) = drawn(2_000);
     for (_, client) in &mut nodes {
         by_hand(client);
-        client.run("SELECT hilo_alter('s', restart_with => 9100)");
+        client.run("SELECT hilo_alter('s', restart_with => 44033)");
         client.run("RESET hilo.on_every_node");
     }
     nodes.push(server(&FOLLOWS));
@@ -236,6 +236,33 @@ fn what_was_done_on_one_node_is_found() {
     all_serve(nodes, seen);
 }
 
+/// Promise 1: the last node that got a sequence, and has drawn, drops it or loses it with all that it has. The others know that it
+/// had it, so what hilo_check advises does not let it begin once more.
+#[test]
+fn the_highest_node_has_dropped_it() {
+    for drop_it in ["SELECT hilo_drop('s')", "DROP EXTENSION hilo; CREATE EXTENSION hilo"] {
+        let (mut nodes, mut seen) = drawn(100);
+        nodes[2].1.run(drop_it);
+        let complaints = found(&mut nodes[0].1);
+        assert!(
+            complaints.iter().any(|found| found.contains("lacks 1 sequences")),
+            "{complaints:?}"
+        );
+        for (_, client) in &mut nodes {
+            let refusal = client.refusal("SELECT * FROM hilo_create_on_all_nodes('s')").is("55000");
+            refusal.details("a node has had the id 2").hints("hilo.on_every_node");
+        }
+        by_hand(&mut nodes[2].1);
+        nodes[2].1.run("SELECT hilo_create('s'), hilo_alter('s', restart_with => 1000000)");
+        for (_, client) in &mut nodes[..2] {
+            by_hand(client);
+            client.run("SELECT hilo_alter('s', restart_with => 1000000)");
+            seen.extend(client.draw("s", 2_000));
+        }
+        all_serve(nodes, seen);
+    }
+}
+
 /// Where each node has bounds of its own, a node that lacks the sequence is found, and no advice leads to stripes.
 #[test]
 fn bounds_that_a_new_node_lacks() {
@@ -257,7 +284,7 @@ fn bounds_that_a_new_node_lacks() {
     nodes[2].1.run(create);
     let mut seen = Vec::new();
     for (_, client) in &mut nodes {
-        client.run("SELECT hilo_setval('s', max_value - 5000) FROM hilo_sequences");
+        client.run("SELECT hilo_setval('s', max_value - (1::bigint << 47)) FROM hilo_sequences");
         seen.extend(client.draw("s", 2_000));
         assert_eq!(found(client), NOTHING);
     }

@@ -1,5 +1,5 @@
 //! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
-//! has no Citus: an extension of that name replaces it here, with the two tables that hilo reads and the function that
+//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the function that
 //! it calls, which connects to the other clusters with psql.
 
 mod added_again;
@@ -20,6 +20,7 @@ const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
     CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432);
+    CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
     CREATE FUNCTION pg_catalog.citus_forget() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN GRANT SELECT ON pg_catalog.pg_dist_local_group TO PUBLIC; RETURN NULL; END';
     CREATE TRIGGER forget AFTER INSERT OR UPDATE OR DELETE ON pg_catalog.pg_dist_local_group

@@ -138,7 +138,8 @@ fn a_drop_of_the_owner_is_committed() {
 fn a_drop_of_the_owner_is_rolled_back() {
     let cluster = cluster();
     let (mut clients, mut seen) = owned(&cluster);
-    clients[0].run("BEGIN; DROP TABLE z.t; PREPARE TRANSACTION 'drop'; ROLLBACK PREPARED 'drop'");
+    clients[0].run("BEGIN; DROP TABLE z.t; PREPARE TRANSACTION 'drop'");
+    clients[0].run("ROLLBACK PREPARED 'drop'");
     for client in &mut clients {
         seen.extend(client.draw("s", 700));
     }
@@ -168,6 +169,26 @@ fn a_table_is_given_away() {
     seen.extend(clients[1].draw("s", 1_000));
     seen.extend(clients[0].draw("s", 1_000));
     assert_unique("s", &seen);
+    drop(clients);
+    cluster.finish();
+}
+
+/// A table that replaces another one in its transaction gets its sequence, as where Citus distributes a table in another way.
+#[test]
+fn a_table_is_replaced() {
+    let cluster = cluster();
+    let (mut clients, mut seen) = owned(&cluster);
+    clients[0].run(
+        "BEGIN; CREATE TABLE z.new (LIKE z.t INCLUDING ALL); DROP TABLE z.t CASCADE; ALTER TABLE z.new RENAME TO t;
+         PREPARE TRANSACTION 'replace'",
+    );
+    clients[0].run("COMMIT PREPARED 'replace'");
+    let owner: String = clients[1].one("SELECT owned_by::text FROM hilo.sequence");
+    assert_eq!(owner, "z.t.id");
+    seen.extend(clients[1].all::<i64>("INSERT INTO z.t VALUES (DEFAULT), (DEFAULT) RETURNING id"));
+    assert_unique("s", &seen);
+    clients[0].run("DROP TABLE z.t");
+    clients[1].refusal("SELECT hilo_nextval('s')").is("42704");
     drop(clients);
     cluster.finish();
 }
