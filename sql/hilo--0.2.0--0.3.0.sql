@@ -82,7 +82,7 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
     'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
     'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
-    'owner.';
+    'owner, or several nodes share sequences and hilo.on_every_node is off.';
 
 DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
 CREATE FUNCTION hilo_alter(
@@ -110,7 +110,8 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
     'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
+    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice, or share the '
+    'sequence and it is restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
 
 -- Leases: ranges of values that leave the server.
 
@@ -209,7 +210,8 @@ COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
     'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
     'Otherwise transactional, as hilo_setval is. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
-    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
+    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
+    'hilo.on_every_node is off. Each node keeps its own stripes.';
 
 CREATE FUNCTION hilo_lease(
     name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
@@ -434,7 +436,7 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
     'the next value; null: there is none left. Locks no table. Requires UPDATE on the sequence and SELECT on the '
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
-    'several nodes share the sequence, 42501.';
+    'several nodes share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -677,7 +679,8 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
-    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
+    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice, or '
+    'share the sequence and hilo.on_every_node is off.';
 COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
