@@ -22,18 +22,29 @@ pub const WITHIN_BOUNDS: &str =
 pub fn create() -> &'static str {
     match (citus::is_here(), gucs::node_id(), gucs::node_count()) {
         (true, NodeId::Citus, _) | (true, _, 2..) => {
-            "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it."
+            "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it. If none has it and rows have numbers already, give it a start_value beyond these."
         }
         (true, ..) => {
             "Create it on each node of Citus with bounds of its own, or let hilo_create_on_all_nodes create it if hilo.node_id = 'citus': docs/citus.md says how."
         }
         (false, _, 2..) => {
-            "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() here. Otherwise SET hilo.on_every_node = on, create it here with hilo_create, and let the others join in the same way."
+            "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() here. Otherwise SET hilo.on_every_node = on, create it here with hilo_create, beyond the numbers that rows have already, and let the others join in the same way."
         }
         _ => {
             "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
         }
     }
+}
+
+/// The same for a column whose default uses it.
+pub fn create_for_column() -> String {
+    let how = match gucs::node_count() == 1 && !citus::is_here() {
+        true => {
+            "Create it with hilo_create_missing(), which lets it begin beyond what the column holds."
+        }
+        false => create(),
+    };
+    format!("{how} Or give the column another default.")
 }
 
 /// How to serve nothing up to `taken` any more, on no node.

@@ -141,7 +141,7 @@ impl Column {
                 self.object(),
                 Severity::Error,
                 format!("its default uses hilo sequence \"{name}\", which does not exist"),
-                format!("{} Or give the column another default.", advice::create()),
+                advice::create_for_column(),
             ));
         };
         let (low, high) = self.bounds?;
