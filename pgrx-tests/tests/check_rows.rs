@@ -101,7 +101,7 @@ fn on_one_node_of_several() {
     assert_eq!(found(&mut client), ["column public.orders.id 90200"]);
     let to_do = "SELECT what_to_do FROM hilo_check() WHERE object LIKE 'column%'";
     let to_do: String = client.one(to_do);
-    assert!(to_do.contains("restart_with => 90201"), "{to_do}");
+    assert!(to_do.contains("hilo_advance('orders', 90200)"), "{to_do}");
     client.run("DELETE FROM orders WHERE id = 90200; INSERT INTO orders VALUES (900000000001)");
     assert_eq!(found(&mut client), ["column public.orders.id 900000000001"]);
     cluster.finish();
