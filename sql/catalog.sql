@@ -18,6 +18,7 @@ CREATE TABLE hilo.sequence (
     created_at timestamptz NOT NULL,
     owned_by hilo.column_ref,
     gapless boolean NOT NULL DEFAULT false,
+    highest_node integer,
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
@@ -48,6 +49,8 @@ COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo.sequence.highest_node IS
+    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

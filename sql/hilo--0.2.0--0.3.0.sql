@@ -42,11 +42,14 @@ CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;
 
 ALTER TABLE hilo.sequence ADD COLUMN owned_by hilo.column_ref;
 ALTER TABLE hilo.sequence ADD COLUMN gapless boolean NOT NULL DEFAULT false;
+ALTER TABLE hilo.sequence ADD COLUMN highest_node integer;
 CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
+COMMENT ON COLUMN hilo.sequence.highest_node IS
+    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
 
 -- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
 -- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.
@@ -79,7 +82,7 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
     'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
     'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
-    'owner.';
+    'owner, or several nodes share sequences and hilo.on_every_node is off.';
 
 DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
 CREATE FUNCTION hilo_alter(
@@ -107,7 +110,8 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
     'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
+    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice, or share the '
+    'sequence and it is restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
 
 -- Leases: ranges of values that leave the server.
 
@@ -207,7 +211,8 @@ COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
     'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
     'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
-    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
+    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
+    'hilo.on_every_node is off. Each node keeps its own stripes.';
 
 CREATE FUNCTION hilo_lease(
     name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
@@ -433,7 +438,7 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
     'as after hilo_advance. Requires UPDATE on the sequence and SELECT on the '
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
-    'several nodes share the sequence, 42501.';
+    'several nodes share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -678,7 +683,8 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
-    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
+    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice, or '
+    'share the sequence and hilo.on_every_node is off.';
 COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
@@ -820,8 +826,15 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
     'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
     'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
-    'is not above all that nodes have had; then nodes may be left without the sequence until it is called again; 0A000 '
-    'without Citus, 25001 in a transaction block, 22023 for other options.';
+    'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
+    'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
+
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'The same for many sequences with the same options, a hundred at a time: a row for each sequence and node. If it fails, '
+    'some of the hundreds may be done; it can be called again.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

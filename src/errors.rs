@@ -12,14 +12,13 @@ use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
-use crate::{citus, gucs};
+use crate::advice::{self, FOLLOW_CITUS, RESTART, literal};
+use crate::citus;
 
 const WITHOUT_HILO: &str = "A session that has not loaded hilo drops and truncates the table without regard to the sequence, and does not protect GENERATED ALWAYS.";
-const RENUMBER: &str = "Set hilo.node_count higher than every hilo.node_id, then renumber the sequence on every node: hilo_alter(name, restart_with => ...), with the same value beyond all that any node has reserved.";
 const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, and reload.";
-const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.";
 const JOIN_CITUS: &str = "Let this server join the cluster: SELECT citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for this server. A server without Citus needs a number in hilo.node_id.";
-const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
+const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If that server is lost, SET hilo.on_every_node = on and use hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 
 /// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer piece of a
 /// memory context comes from a block that is there already.
@@ -119,8 +118,8 @@ pub enum HiloError {
     Numbered { name: String, here: String, there: String },
     #[error("node {0} is another server")]
     SameNode(i32),
-    #[error("could not create hilo sequence \"{name}\" on all nodes")]
-    NotOnAllNodes { name: String, failures: Vec<String> },
+    #[error("could not create hilo sequence \"{name}\"{} on all nodes", and_others(*.others))]
+    NotOnAllNodes { name: String, others: usize, failures: Vec<String>, hint: Option<String> },
     #[error("Citus is not in this database")]
     NeedsCitus,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
@@ -155,6 +154,12 @@ pub enum HiloError {
     NodeHad { name: String, node: i32, highest: i32 },
     #[error("it is not known how hilo sequence \"{0}\" is numbered")]
     Unnumbered(String),
+    #[error("cannot begin hilo sequence \"{0}\" on one node of several: hilo.on_every_node is off")]
+    BeginsAlone(String),
+    #[error(
+        "cannot move hilo sequence \"{name}\" on one node of several: hilo.on_every_node is off"
+    )]
+    MovesAlone { name: String, taken: Option<i64> },
     #[error("restart_with is required because hilo sequence \"{0}\" is shared by several nodes")]
     NodesRestart(String),
     #[error(
@@ -441,6 +446,8 @@ impl HiloError {
             | Self::NotNumbered { .. }
             | Self::NodeHad { .. }
             | Self::Unnumbered(_)
+            | Self::BeginsAlone(_)
+            | Self::MovesAlone { .. }
             | Self::NodesRestart(_)
             | Self::Renumbered(_)
             | Self::Reserved { .. } => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -531,6 +538,8 @@ impl HiloError {
                 Some(format!("Citus gives new nodes higher groups, unless it has lost count: another server may have served the numbers of node {node}."))
             }
             Self::Unnumbered(_) => Some("The server that the summary is of refuses to serve it.".into()),
+            Self::BeginsAlone(_) => Some("If another node has it already, both could serve the same values.".into()),
+            Self::MovesAlone { .. } => Some("The other nodes would stay where they are, and serve the values that this one has been moved past or to.".into()),
             Self::NodesRestart(_) => {
                 Some("Each node is at a different place in the sequence; all of them must renumber it from the same value.".into())
             }
@@ -587,7 +596,7 @@ impl HiloError {
             Self::NoSuchSequence { meant, .. } => match meant {
                 Meant::Similar(name) => format!("Did you mean \"{name}\"?"),
                 Meant::Core(_) => "Use nextval and the other commands of Postgres for it, or take over the column that it feeds with hilo_adopt.".into(),
-                Meant::New => where_to_create().into(),
+                Meant::New => advice::create().into(),
                 Meant::Unknown => "The view hilo_sequences lists the sequences that you may see.".into(),
             },
             Self::Permission(denied) => {
@@ -614,13 +623,13 @@ impl HiloError {
             Self::NodeUnset(_) | Self::Fault { kind: FaultKind::NodeUnset, .. } => SET_NODE_ID.into(),
             Self::NotTheGroup { .. } | Self::Fault { kind: FaultKind::NotTheGroup, .. } => FOLLOW_CITUS.into(),
             Self::NoGroup(_) | Self::Fault { kind: FaultKind::NoGroup, .. } => JOIN_CITUS.into(),
-            Self::Fault { kind: FaultKind::NotAmongNodes, .. } => RENUMBER.into(),
+            Self::Fault { kind: FaultKind::NotAmongNodes, .. } => format!("Set hilo.node_count higher than every hilo.node_id. {RESTART}"),
             Self::Fault { kind: FaultKind::NoPosition, .. } => NOT_ARRIVED.into(),
             Self::NoPosition(_) => NOT_ARRIVED.into(),
             Self::NotNumbered { name, .. } | Self::Fault { kind: FaultKind::NotNumbered, name, .. } => {
                 format!("Run hilo_create_on_all_nodes({}): it gives this node the numbering that the others have.", literal(name))
             }
-            Self::NodeHad { .. } => "Run hilo_alter(name, restart_with => ...) on every node, with the same value beyond all that any node has reserved; on a node that lacks the sequence, in one transaction with hilo_create(name).".into(),
+            Self::NodeHad { .. } => format!("{RESTART} On a node that lacks the sequence, first run hilo_create(name) in the same transaction."),
             Self::Unnumbered(_) => "Pass the summary of a server that serves it.".into(),
             Self::Timeout { cause: Cause::Fault { .. }, .. } | Self::Fault { .. } => "See last_error in hilo_stat_sequences, and the server log.".into(),
             Self::DirectoryFull(_) => "Raise hilo.max_sequences.".into(),
@@ -635,8 +644,9 @@ impl HiloError {
             Self::LeaseDenied(_) => "Return it as the role that took it.".into(),
             Self::LeaseValue { .. } => "Pass the first value that was not used, the one behind the last if all were used, or null if none was.".into(),
             Self::Prepare => "Commit the change to the sequence before preparing a transaction.".into(),
-            Self::Numbered { .. } => "Run hilo_alter(name, restart_with => ...) on every node, with the same value beyond all that any node has reserved.".into(),
+            Self::Numbered { .. } => RESTART.into(),
             Self::SameNode(_) => "Give each server its own hilo.node_id.".into(),
+            Self::NotOnAllNodes { hint: Some(hint), .. } => hint.clone(),
             Self::NotOnAllNodes { .. } => "Remove the cause and call it again: nodes that have the sequence keep it as it is.".into(),
             Self::NeedsCitus => "On each of the other servers, pass what hilo_node_summary() returns here to hilo_apply().".into(),
             Self::HasDependents { .. } => "Use cascade => true to drop these defaults too.".into(),
@@ -644,7 +654,7 @@ impl HiloError {
             Self::NoSuchRelation(_) => "Specify a table that exists, by its name.".into(),
             Self::CannotDraw(_) => "Grant the role USAGE on the sequence, or give the column another default.".into(),
             Self::NotTheTables(_) => "Give the sequence to that role with hilo_set_owner.".into(),
-            Self::Distributed(_) => "Set the default on every node: docs/citus.md says how.".into(),
+            Self::Distributed(_) => "Create the sequence with hilo_create_on_all_nodes and set the default with ALTER TABLE: docs/citus.md says how.".into(),
             Self::NoIdentityBelow(_) => "Use identity => NULL for a column with a default.".into(),
             Self::NotATable { .. } => "Specify an ordinary or a partitioned table.".into(),
             Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
@@ -653,7 +663,7 @@ impl HiloError {
             Self::NoHiloSequence { .. } => "hilo_release takes columns whose default is hilo_nextval of a constant name.".into(),
             Self::IdentityInUse { .. } => "Drop these objects, or let them draw from elsewhere.".into(),
             Self::UsedTwice { .. } => "Give each column a sequence of its own first.".into(),
-            Self::NodesShare(_) => "Let one node serve it alone: set hilo.node_count = 1, then hilo_alter(name, restart_with => ...) with a value beyond all that any node has reserved.".into(),
+            Self::NodesShare(_) => "Let one node serve it alone: drop it on the others, and on this one set hilo.node_count = 1, SET hilo.on_every_node = on and run hilo_alter(name, restart_with => ...), with a value beyond all that any node has reserved.".into(),
             Self::Nullable(_) => "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for a column with a default.".into(),
             Self::CannotOwn(_) => "Leave out owned_by.".into(),
             Self::OwnersDiffer(_) => "Give the sequence to the owner of the table with hilo_set_owner first.".into(),
@@ -663,9 +673,12 @@ impl HiloError {
             Self::OwnedHasDependents(_) => "Use DROP OWNED ... CASCADE to drop these defaults too.".into(),
             Self::NeedsBlockSize(_) => "Set a block_size with hilo_alter(name, block_size => ...).".into(),
             Self::RangeTooLarge { .. } => "Ask for fewer values at once.".into(),
-            Self::NotAmongNodes { .. } => RENUMBER.into(),
-            Self::NodesRestart(_) => "On every node, use restart_with with the same value beyond all that any node has reserved.".into(),
-            Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence and create it again.".into(),
+            Self::NotAmongNodes { .. } => format!("Set hilo.node_count higher than every hilo.node_id. {RESTART}"),
+            Self::BeginsAlone(_) => advice::create().into(),
+            Self::MovesAlone { name, taken } => format!("To serve nothing up to there any more: {}. To restart it from there: {RESTART}", advice::pass(name, *taken)),
+            Self::NodesRestart(_) => format!("Use restart_with too. {RESTART}"),
+            Self::Reserved { .. } => "Choose a first value beyond that, the same on every node. To begin below it, drop the sequence on every node and create it again.".into(),
+            Self::NodeId { .. } if citus::is_here() => FOLLOW_CITUS.into(),
             Self::NodeId { .. } => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.".into(),
             Self::NoSuchPrivilege(_) => "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.".into(),
             Self::Prefix { hint, .. } => return hint.clone(),
@@ -735,21 +748,8 @@ pub fn located(detail: Option<String>, path: &str) -> String {
     detail.map_or(place.clone(), |detail| format!("{detail} {place}"))
 }
 
-/// How to create a sequence. Where several servers share sequences, the advice must not make each of them
-/// create one of its own: they would serve the same values.
-fn where_to_create() -> &'static str {
-    if citus::is_here() {
-        "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it."
-    } else if gucs::node_count() > 1 {
-        "Create it with hilo_create: on one server if hilo's tables are replicated, otherwise on every server, by passing what hilo_node_summary() returns on the first one to hilo_apply() on the others."
-    } else {
-        "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
-    }
-}
-
-/// A string constant of SQL, as it is usually written.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+fn and_others(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} others") }
 }
 
 /// A DETAIL with one line for each object, and no longer than core makes it.

@@ -39,6 +39,8 @@ static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>
 static NODE_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
 static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
+/// A node cannot see whether the others do the same, so the user has to say it.
+static ON_EVERY_NODE: GucSetting<bool> = GucSetting::<bool>::new(false);
 /// -1: as many values as may have been reserved ahead within a minute of lag; see [`policy::failover_skip`].
 static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
@@ -181,6 +183,14 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         GucContext::Userset,
         none,
     );
+    GucRegistry::define_bool_guc(
+        c"hilo.on_every_node",
+        c"Says that what this session does to the numbers of a sequence is done on every node that shares it.",
+        c"Otherwise no statement may begin, restart or move them where several nodes serve.",
+        &ON_EVERY_NODE,
+        GucContext::Userset,
+        none,
+    );
     // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
@@ -308,6 +318,10 @@ pub fn server_prefix_bytes() -> &'static [u8] {
 
 pub fn auto_create() -> bool {
     AUTO_CREATE.get()
+}
+
+pub fn on_every_node() -> bool {
+    ON_EVERY_NODE.get()
 }
 
 /// Values to skip for each promotion; `None`: as many as [`policy::failover_skip`] says.

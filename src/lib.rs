@@ -4,6 +4,7 @@ use pgrx::prelude::*;
 
 use errors::OrRaise;
 
+mod advice;
 mod backend;
 mod catalog;
 mod citus;

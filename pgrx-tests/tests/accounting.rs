@@ -64,6 +64,7 @@ fn of_a_node_that_was_another_for_a_while() {
     let cluster = Cluster::builder()
         .config("hilo.node_id", "0")
         .config("hilo.node_count", "2")
+        .config("hilo.on_every_node", "on")
         .start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 16)");

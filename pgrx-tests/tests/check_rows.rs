@@ -86,6 +86,7 @@ fn on_one_node_of_several() {
     let cluster = Cluster::builder()
         .config("hilo.node_id", "0")
         .config("hilo.node_count", "2")
+        .config("hilo.on_every_node", "on")
         .start_with_hilo();
     let mut client = cluster.connect("postgres");
     // Stripes of 1024: this node's are 1 to 1024, 2049 to 3072, and so on.
@@ -100,7 +101,7 @@ fn on_one_node_of_several() {
     assert_eq!(found(&mut client), ["column public.orders.id 90200"]);
     let to_do = "SELECT what_to_do FROM hilo_check() WHERE object LIKE 'column%'";
     let to_do: String = client.one(to_do);
-    assert!(to_do.contains("restart_with => 90201"), "{to_do}");
+    assert!(to_do.contains("hilo_advance('orders', 90200)"), "{to_do}");
     client.run("DELETE FROM orders WHERE id = 90200; INSERT INTO orders VALUES (900000000001)");
     assert_eq!(found(&mut client), ["column public.orders.id 900000000001"]);
     cluster.finish();

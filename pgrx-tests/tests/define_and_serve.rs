@@ -150,8 +150,8 @@ fn changes_are_transactional() {
     assert_eq!(client.draw("changed", 1), [1040]);
 }
 
-/// PREPARE TRANSACTION after a definition is refused; after mere serving it is not, and the values
-/// of the prepared transaction stay used whatever becomes of it.
+/// PREPARE TRANSACTION is refused after a definition that this session's memory has a part of, and not after another one; after
+/// mere serving it is not, and the values of the prepared transaction stay used whatever becomes of it.
 #[test]
 fn a_transaction_that_defined_cannot_be_prepared() {
     let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();
@@ -161,13 +161,20 @@ fn a_transaction_that_defined_cannot_be_prepared() {
         "SELECT hilo_create('new')",
         "SELECT hilo_setval('there', 100)",
         "SELECT hilo_alter('there', increment => 5)",
-        "SELECT hilo_rename('there', 'elsewhere')",
-        "SELECT hilo_drop('there')",
     ] {
         client.run(&format!("BEGIN; {change}"));
         client.refusal("PREPARE TRANSACTION 'refused'").is("0A000").helps();
         client.run("ROLLBACK");
     }
+    for change in ["hilo_rename('there', 'elsewhere')", "hilo_drop('there')"] {
+        client.run(&format!("BEGIN; SELECT {change}; PREPARE TRANSACTION 'changed'"));
+        client.run("ROLLBACK PREPARED 'changed'");
+    }
+    for change in ["hilo_rename('there', 'renamed')", "hilo_rename('renamed', 'there')"] {
+        client.run(&format!("BEGIN; SELECT {change}; PREPARE TRANSACTION 'changed'"));
+        client.run("COMMIT PREPARED 'changed'");
+    }
+    client.refusal("SELECT hilo_nextval('renamed')").is("42704");
     client.run("BEGIN");
     let used = client.draw("there", 3);
     client.run("PREPARE TRANSACTION 'served'");

@@ -279,6 +279,7 @@ fn every_gap_is_explained_once() {
 fn gaps_of_one_node_are_its_own() {
     let cluster = Cluster::builder()
         .config("hilo.node_count", "3")
+        .config("hilo.on_every_node", "on")
         .config("hilo.node_id", "1")
         .start_with_hilo();
     let mut client = cluster.connect("postgres");

@@ -18,8 +18,9 @@ pub mod sequence {
     pub const CREATED_AT: i16 = 14;
     pub const OWNED_BY: i16 = 15;
     pub const GAPLESS: i16 = 16;
+    pub const HIGHEST_NODE: i16 = 17;
     /// The number of columns.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
 }
 
 pub mod position {

@@ -26,6 +26,8 @@ pub struct Sequence {
     pub created_at: Timestamp,
     /// The column that owns the sequence, if any.
     pub owned_by: Option<ColumnRef>,
+    /// The highest id of all nodes that have had it, as another one has told; see `numbering::highest_node`.
+    pub highest_node: Option<i32>,
     pub definition: Definition,
 }
 
@@ -53,6 +55,7 @@ impl Sequence {
                 .datum(column::OWNED_BY)
                 .map(|_| ColumnRef::unpacked(row.int8(column::OWNED_BY)))
                 .filter(|column| *column != ColumnRef::NOWHERE),
+            highest_node: row.datum(column::HIGHEST_NODE).map(|_| row.int4(column::HIGHEST_NODE)),
             definition,
         }
     }
@@ -77,6 +80,7 @@ impl Sequence {
             Some(self.created_at.0.into()),
             self.owned_by.map(|column| column.packed().into()),
             Some(def.gapless.into()),
+            self.highest_node.map(Into::into),
         ]
     }
 }

@@ -113,10 +113,14 @@ pub fn serves(sequence: &Sequence) -> Result<Here, HiloError> {
 
 /// Whether the bounds are those that Citus gives a sequence of core's on this node.
 fn is_apart(definition: &Definition, group: i32) -> bool {
-    let range = |group: i128| group << 48;
-    let group = i128::from(group);
-    i128::from(definition.min_value) > range(group)
-        && i128::from(definition.max_value) <= range(group + 1)
+    group_by_bounds(definition) == Some(group)
+}
+
+/// The node of Citus to which all values within the bounds belong, as Citus divides those of core's sequences.
+pub fn group_by_bounds(definition: &Definition) -> Option<i32> {
+    let group = |value: i64| i32::try_from(value.checked_sub(1)? >> 48).ok();
+    let of = group(definition.min_value).filter(|of| *of >= 0);
+    of.filter(|_| of == group(definition.max_value))
 }
 
 /// What this node of Citus knows of its cluster.

@@ -13,7 +13,7 @@ use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use super::definitions::Sequence;
-use super::name::Name;
+use super::name::{Name, escape_for_message};
 use super::node::Here;
 use super::positions::{self, Position};
 use super::{CatalogOids, catalog_oids, node, takeover};
@@ -104,6 +104,12 @@ pub fn check_not_had(name: &Name, here: &Here, highest: Option<i32>) -> Result<(
     }
 }
 
+/// The highest id of all that this server knows to have had the sequence.
+pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32>, HiloError> {
+    let known = positions::of_all_nodes(ids, sequence.id)?;
+    Ok(known.iter().map(|position| position.node).max().max(sequence.highest_node))
+}
+
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
@@ -117,7 +123,7 @@ pub fn given(
     highest: Option<i32>,
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(ids, sequence.id)?;
-    check_not_had(&sequence.name, here, highest.max(positions::highest_node(&known)))?;
+    check_not_had(&sequence.name, here, highest.max(highest_node(ids, sequence)?))?;
     let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }
@@ -151,7 +157,7 @@ fn begun(
 /// reserved, except for nodes that already have this numbering.
 ///
 /// # Errors
-/// Those of [`node::serves`], `NodeUnset`, `Reserved`.
+/// Those of [`node::serves`], `NodeUnset`, `Reserved`, `MovesAlone`.
 pub fn starting_at(
     sequence: &Sequence,
     own: &Position,
@@ -183,7 +189,31 @@ pub fn starting_at(
         let mut own = others.iter().filter(|other| !other.is_replicated());
         own.try_for_each(|other| check(sequence, other, base, direction))?;
     }
+    check_moves(sequence, nodes.max(own.nodes), base.checked_sub(new.increment))?;
     Ok(numbering)
+}
+
+/// Refuses to begin a numbering on one node of several: the others may have the sequence, and number it differently.
+///
+/// # Errors
+/// `BeginsAlone`
+pub fn check_begins(name: &[u8], nodes: i32) -> Result<(), HiloError> {
+    match nodes > 1 && !gucs::on_every_node() {
+        true => Err(HiloError::BeginsAlone(escape_for_message(name))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to move or restart the numbers of a sequence on one node of several: the others would stay where they are, and
+/// reach what this one serves. `taken`: the last value that is not to be served, if it is known.
+///
+/// # Errors
+/// `MovesAlone`
+pub fn check_moves(sequence: &Sequence, nodes: i32, taken: Option<i64>) -> Result<(), HiloError> {
+    match nodes > 1 && !gucs::on_every_node() {
+        true => Err(HiloError::MovesAlone { name: sequence.name.to_string(), taken }),
+        false => Ok(()),
+    }
 }
 
 fn check_others(

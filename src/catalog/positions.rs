@@ -352,11 +352,6 @@ pub fn of_all_nodes(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<Posit
     Ok(all)
 }
 
-/// The highest id of all nodes with one of these rows.
-pub fn highest_node(known: &[Position]) -> Option<i32> {
-    known.iter().map(|position| position.node).max()
-}
-
 /// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be many.
 pub fn of_other_nodes(
     ids: &CatalogOids,

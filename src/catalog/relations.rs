@@ -1,4 +1,7 @@
-//! Lists of relations, such as a table and its children: the tables that inherit from it, and its partitions.
+//! Lists of relations, such as a table and its children: the tables that inherit from it, and its partitions; and what core
+//! knows of one.
+
+use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
@@ -25,5 +28,28 @@ pub unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloErro
         );
         pg_sys::list_free(list);
         all
+    }
+}
+
+/// Whether this transaction has created the relation.
+pub fn is_new(relid: pg_sys::Oid) -> bool {
+    // SAFETY: the result is null, which is checked, or stays valid until it is closed.
+    unsafe {
+        let relation = pg_sys::RelationIdGetRelation(relid);
+        if relation.is_null() {
+            return false;
+        }
+        let new = (*relation).rd_createSubid != 0;
+        pg_sys::RelationClose(relation);
+        new
+    }
+}
+
+/// The name of a relation, without its schema.
+pub fn name(relid: pg_sys::Oid) -> Option<CString> {
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null, which is checked, or a C string.
+    unsafe {
+        let name = pg_sys::get_rel_name(relid);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
     }
 }

@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 
-use super::{lease, memo, uncommitted};
+use super::{in_doubt, lease, memo, uncommitted};
 use crate::backend::{Global, forget_names};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, leases};
@@ -47,6 +47,8 @@ static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None)
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
+/// This transaction has defined something that only its own process can tell the others.
+static OWN: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// This transaction has created or updated the extension.
 static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
@@ -88,6 +90,11 @@ pub fn in_progress() -> bool {
 /// The memory is found now, by whatever kind of process this is: at the commit it is too late. A process that
 /// may not use it gets an error, and defines nothing. Where there can be no memory, nobody has to learn of anything.
 pub fn begin() {
+    OWN.set(true);
+    define();
+}
+
+fn define() {
     let _ = shared::get();
     super::prepare();
     DEFINED.set(true);
@@ -97,7 +104,10 @@ pub fn begin() {
 
 /// Notes a change that the other sessions learn of at commit.
 pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
-    begin();
+    match change {
+        Change::Dropped | Change::Outdated => define(),
+        Change::Renumbered { .. } | Change::Terms => begin(),
+    }
     // SAFETY: reads a static of xact.c.
     let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows `NOTED` too.
@@ -119,7 +129,11 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     match event {
         // Citus drops an extension like this. What the transaction has defined before is dropped with it.
         XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
-        XACT_EVENT_PRE_PREPARE if DEFINED.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
+            end_leases().or_raise();
+            leave_in_doubt().or_raise();
+        }
         XACT_EVENT_PREPARE => end(),
         XACT_EVENT_PRE_COMMIT => {
             end_leases().or_raise();
@@ -166,6 +180,7 @@ fn end_leases() -> Result<(), HiloError> {
 
 fn end() {
     DEFINED.set(false);
+    OWN.set(false);
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
     EXTENSION.set(None);
@@ -224,6 +239,22 @@ fn publish() {
             Change::Terms => locked.forget_terms(),
         });
     }
+}
+
+/// Lets nobody use the sequences that this transaction drops or gives away without a look at the tables, which waits for its
+/// end. What memory has of a sequence that is gone, the worker frees.
+fn leave_in_doubt() -> Result<(), HiloError> {
+    let mut at = 0;
+    while let Some(id) = NOTED.borrow().get(at).map(|noted| noted.key.sequence) {
+        in_doubt::begin(id)?;
+        at += 1;
+    }
+    let Ok(shared) = shared::get() else { return Ok(()) };
+    shared.control.definitions.fetch_add(1, SeqCst);
+    for noted in NOTED.borrow().iter() {
+        tell(shared, &noted.key, |locked| locked.outdate());
+    }
+    Ok(())
 }
 
 /// Lets nothing be served in this database any more without a look at the tables. Called before an extension goes or comes:

@@ -12,11 +12,12 @@ use hilo_core::options::Definition;
 
 use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
 use super::wait::{Learned, Pin};
-use super::{auto_create, gapless, invalidation, slice_table, uncommitted, wait};
+use super::{auto_create, gapless, in_doubt, invalidation, slice_table, uncommitted, wait};
 use crate::backend::{names_version, refuse_parallel_worker};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
+use crate::catalog::numbering;
 use crate::catalog::privileges::{self, Held, Privileges};
 use crate::citus;
 use crate::errors::HiloError;
@@ -54,6 +55,9 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
     shared::get()?;
     if gucs::auto_create() {
         privileges::may_create()?;
+        node::Here::read()?;
+        node::check_set(gucs::node_count())?;
+        numbering::check_begins(name, gucs::node_count())?;
         auto_create::create(name)?;
     }
     definitions::by_name(name)?.ok_or_else(|| missing::to_create(name))
@@ -86,6 +90,9 @@ fn resolve(
             Err(HiloError::Replaced) => continue,
             found => found?,
         };
+        if in_doubt::wait(sequence.id)? {
+            continue;
+        }
         let held = Held::read(&sequence, user)?;
         if held.privileges == Privileges::NONE {
             return Err(privileges::denied(&sequence.name, needs, held.privileges));

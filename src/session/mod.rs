@@ -3,12 +3,14 @@
 //! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
 //! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
 //! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the current transaction has defined, and
-//! `lease` takes what leaves the server, and `invalidation` tells the other sessions what was committed. `exit` returns what is left.
+//! `lease` takes what leaves the server, and `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for
+//! what was prepared. `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
 pub mod exit;
 pub mod gapless;
+pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
 pub mod look_up;

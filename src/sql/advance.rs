@@ -11,7 +11,7 @@ use super::{nextval, open_leases, renumber};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::Lease;
 use crate::catalog::privileges::Privileges;
-use crate::catalog::{missing, node};
+use crate::catalog::{missing, node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::slice_table;
 
@@ -74,9 +74,7 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
         return None;
     }
     let unserved = unserved(sequence, node::Here::read().or_raise().id);
-    if unserved.position.nodes > 1 {
-        HiloError::NodesRestart(sequence.name.to_string()).raise();
-    }
+    numbering::check_moves(sequence, unserved.position.nodes, Some(at_least)).or_raise();
     if unserved.position.may_lack() {
         return None;
     }

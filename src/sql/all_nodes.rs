@@ -8,9 +8,11 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::pg_sys;
-use serde_json::{Value, json};
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
 
 use hilo_core::document::{Described, Document, VERSION};
+use hilo_core::name as names;
 use hilo_core::summary::Numbering;
 
 use super::args::{Args, sql_functions};
@@ -19,6 +21,7 @@ use super::document::json;
 use super::document::wanted::wanted;
 use super::spi;
 use super::stored_rows::StoredRows;
+use crate::advice::{FOLLOW_CITUS, RESTART};
 use crate::catalog::catalog_oids;
 use crate::catalog::name::Name;
 use crate::catalog::positions;
@@ -28,7 +31,7 @@ use crate::memory::Grow;
 use crate::time_limit::{self, Unfinished};
 use crate::{citus, gucs};
 
-sql_functions!(hilo_create_on_all_nodes);
+sql_functions!(hilo_create_on_all_nodes, hilo_create_many_on_all_nodes);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,21 +56,33 @@ pub fn can_ask() -> bool {
     citus::is_here() && !spi::look_up(function, |_| ()).is_empty()
 }
 
-/// Asks all nodes for their summaries, of one sequence or of all, and waits for a moment.
-pub fn summaries(of: Option<&Name>) -> Result<Vec<Answer>, Unfinished> {
+/// Asks all nodes for their summaries of all sequences, and waits for a moment.
+pub fn summaries() -> Result<Vec<Answer>, Unfinished> {
     let schema = spi::quoted(&schema());
-    let name = of.map(|name| format!("CAST({} AS {schema}.hilo_sequence)", spi::literal(name)));
+    run(&format!("SELECT {schema}.hilo_node_summary() FROM {}", shortly()))
+}
+
+/// The same, of each of these names by itself: a JSON array.
+fn summaries_of(names: &[Name]) -> Result<Vec<Answer>, Unfinished> {
+    let schema = spi::quoted(&schema());
+    let names = names.iter().map(|name| spi::literal(name)).collect::<Vec<_>>().join(",");
     run(&format!(
-        "SELECT {schema}.hilo_node_summary({}) FROM pg_catalog.set_config('lock_timeout', '{}', true)",
-        name.unwrap_or_default(),
-        SHORTLY.to_string_lossy()
+        "SELECT pg_catalog.jsonb_agg({schema}.hilo_node_summary(CAST(n.name AS {schema}.hilo_sequence)) ORDER BY n.at)
+           FROM {} CROSS JOIN pg_catalog.unnest(ARRAY[{names}]) WITH ORDINALITY AS n (name, at)",
+        shortly()
     ))
+}
+
+/// A FROM item that limits how long the command waits for a lock.
+fn shortly() -> String {
+    format!("pg_catalog.set_config('lock_timeout', '{}', true)", SHORTLY.to_string_lossy())
 }
 
 /// Runs a command that returns one value on all nodes, and waits for a moment.
 fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
     let sql = format!(
-        "SELECT pg_catalog.concat(n.nodename, ':', n.nodeport), COALESCE(n.groupid, -1), r.success, r.result
+        "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
+                     ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, -1), r.success, r.result
            FROM pg_catalog.run_command_on_all_nodes({}) r
            LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid OPERATOR(pg_catalog.=) r.nodeid",
         pgrx::spi::quote_literal(command)
@@ -115,8 +130,38 @@ fn with_patience<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// `hilo_create_on_all_nodes(name, options)`: a row for each node on which the sequence was created.
+/// `hilo_create_on_all_nodes(name, options)`: a row for each node, with what was done there.
 fn hilo_create_on_all_nodes(args: Args) {
+    begin();
+    required(args, 0, "name of a hilo sequence");
+    let options = options(args);
+    let done = create(&[args.new_name(0)], &options);
+    let mut rows = StoredRows::begin(args);
+    for Done { node, action, .. } in done {
+        // SAFETY: the function is declared to return two texts.
+        unsafe { rows.add([text_datum(node.as_bytes()), text_datum(action.as_bytes())]) };
+    }
+}
+
+/// `hilo_create_on_all_nodes(names, options)`: a row for each sequence and node.
+fn hilo_create_many_on_all_nodes(args: Args) {
+    /// The nodes get as many at a time.
+    const AT_ONCE: usize = 100;
+    begin();
+    let names = names(required(args, 0, "names of hilo sequences"));
+    let options = options(args);
+    let mut rows = StoredRows::begin(args);
+    for some in names.chunks(AT_ONCE) {
+        check_for_interrupts!();
+        for Done { name, node, action } in create(some, &options) {
+            let [name, node, action] = [&*name, node.as_bytes(), action.as_bytes()].map(text_datum);
+            // SAFETY: the function is declared to return three texts.
+            unsafe { rows.add([name, node, action]) };
+        }
+    }
+}
+
+fn begin() {
     // SAFETY: the name is a C string. What other nodes do is not undone by a rollback here, and could wait for this
     // transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
@@ -124,46 +169,122 @@ fn hilo_create_on_all_nodes(args: Args) {
     if !can_ask() {
         HiloError::NeedsCitus.raise();
     }
-    required(args, 0, "name of a hilo sequence");
-    let name: Name = args.new_name(0);
-    let described = described(&name, args).or_raise();
-    let failed = |failures| HiloError::NotOnAllNodes { name: name.to_string(), failures };
-    let found = all(summaries(Some(&name))).map_err(failed).or_raise();
-    let parsed = |(node, text): (String, String)| match Document::parse(&text) {
-        Ok(summary) => Ok((node, summary)),
-        Err(error) => Err(vec![format!("node {node}: {error}")]),
-    };
-    let found: Result<Vec<_>, _> = found.into_iter().map(parsed).collect();
-    let found = found.map_err(failed).or_raise();
-    let agreed = agreed(&name, &found, described).map_err(failed).or_raise();
-    let document = Document { hilo: VERSION, node: None, sequences: vec![agreed.sequence] };
-    let document = serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise();
-    for id in agreed.untold {
-        tell(id, &name, &document).map_err(failed).or_raise();
+}
+
+/// The names in an array of texts, each once.
+fn names(array: pg_sys::Datum) -> Vec<Name> {
+    let sql = c"SELECT DISTINCT n FROM pg_catalog.unnest($1) n ORDER BY n";
+    let mut names = Vec::new();
+    spi::of_texts(sql, array, |row| {
+        let bytes = row.bytes(1).unwrap_or_default();
+        names::validate(&bytes).or_raise();
+        names.grow(Name::from(&*bytes)).or_raise();
+    });
+    names
+}
+
+fn options(args: Args) -> Map<String, Value> {
+    let text = json::text(required(args, 1, "options")).or_raise();
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(options)) => options,
+        _ => HiloError::Argument(
+            "options of a hilo sequence must be an object".into(),
+            "Use the fields that hilo_export returns, such as {\"ordered\": true}.",
+        )
+        .raise(),
     }
-    let mut rows = StoredRows::begin(args);
-    for (node, summary) in found {
-        let action = match summary.sequences.first() {
-            None => "create",
-            Some(Described { numbering: None, .. }) => "number",
-            Some(_) => "exists",
-        };
-        // SAFETY: the function is declared to return two texts.
-        unsafe { rows.add([text_datum(node.as_bytes()), text_datum(action.as_bytes())]) };
+}
+
+/// What was done about a sequence on a node.
+struct Done {
+    name: Name,
+    node: String,
+    action: &'static str,
+}
+
+/// Creates sequences on the nodes that lack them: asks all, lets each of these try it, and only then does it.
+fn create(names: &[Name], options: &Map<String, Value>) -> Vec<Done> {
+    let failed = |failed: Failed| HiloError::NotOnAllNodes {
+        name: names.first().map(Name::to_string).unwrap_or_default(),
+        others: names.len().saturating_sub(1),
+        failures: failed.failures,
+        hint: failed.hint,
+    };
+    let answers = all(summaries_of(names)).map_err(failed).or_raise();
+    let parsed = |(node, text): (String, String)| match serde_json::from_str::<Vec<Value>>(&text) {
+        Ok(documents) if documents.len() == names.len() => {
+            let parsed = documents.iter().map(|one| Document::parse(&one.to_string())).collect();
+            let parsed: Result<Vec<_>, _> = parsed;
+            parsed
+                .map(|documents| (node.clone(), documents))
+                .map_err(|error| format!("node {node}: {error}"))
+        }
+        _ => Err(format!("node {node}: its answer is no summary")),
+    };
+    let found: Result<Vec<_>, _> = answers.into_iter().map(parsed).collect();
+    let found = found.map_err(|why| failed(vec![why].into())).or_raise();
+    let (mut done, mut sequences, mut untold) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (at, name) in names.iter().enumerate() {
+        let of_name: Vec<(&str, &Document)> =
+            found.iter().map(|(node, all)| (node.as_str(), &all[at])).collect();
+        let new = described(name, options).or_raise();
+        let agreed = agreed(name, &of_name, new).map_err(failed).or_raise();
+        sequences.grow(agreed.sequence).or_raise();
+        untold.extend(agreed.untold);
+        done.extend(of_name.iter().map(|(node, summary)| Done {
+            name: name.clone(),
+            node: (*node).to_owned(),
+            action: action(summary),
+        }));
+    }
+    let ids: BTreeSet<i32> =
+        found.iter().filter_map(|(_, all)| all.first()?.node.as_ref()?.id).collect();
+    let knows = |one: &Document| {
+        one.sequences.first().is_some_and(|sequence| sequence.highest_node >= ids.last().copied())
+    };
+    if !found.iter().all(|(_, all)| all.iter().all(knows)) {
+        complete(&names[0], sequences, untold, &ids).map_err(failed).or_raise();
+    }
+    done
+}
+
+/// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then all know who has had them. A node that
+/// drops one of them has no row any more that would say it.
+fn complete(
+    one: &Name,
+    mut sequences: Vec<Described>,
+    untold: BTreeSet<i32>,
+    ids: &BTreeSet<i32>,
+) -> Result<(), Failed> {
+    let written = |sequences| {
+        let document = Document { hilo: VERSION, node: None, sequences };
+        serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise()
+    };
+    if !untold.is_empty() {
+        let document = written(sequences.clone());
+        tell(&untold, one, &document, true)?;
+        for id in untold {
+            tell(&BTreeSet::from([id]), one, &document, false)?;
+        }
+    }
+    sequences.iter_mut().for_each(|sequence| {
+        sequence.highest_node = sequence.highest_node.max(ids.last().copied());
+    });
+    tell(ids, one, &written(sequences), false)
+}
+
+/// What is done about a sequence on the node that this is the summary of.
+fn action(summary: &Document) -> &'static str {
+    match summary.sequences.first() {
+        None => "create",
+        Some(Described { numbering: None, .. }) => "number",
+        Some(_) => "exists",
     }
 }
 
 /// The sequence that the caller describes, numbered from its start value on.
-fn described(name: &Name, args: Args) -> Result<Described, HiloError> {
-    let options =
-        json::text(required(args, 1, "options")).map(|text| serde_json::from_str(&text))?;
-    let Ok(Value::Object(mut options)) = options else {
-        let what = "options of a hilo sequence must be an object".to_owned();
-        return Err(HiloError::Argument(
-            what,
-            "Use the fields that hilo_export returns, such as {\"ordered\": true}.",
-        ));
-    };
+fn described(name: &Name, options: &Map<String, Value>) -> Result<Described, HiloError> {
+    let mut options = options.clone();
     options.insert("name".into(), Value::String(json::utf8(name)));
     let document = json!({"hilo": VERSION, "sequences": [options]}).to_string();
     let mut document = Document::parse(&document)?;
@@ -171,22 +292,44 @@ fn described(name: &Name, args: Args) -> Result<Described, HiloError> {
     let (Some(described), Some(definition)) = (document.sequences.pop(), definition) else {
         return Err(HiloError::OutOfMemory);
     };
+    let nodes = gucs::node_count();
+    if definition.gapless && nodes > 1 {
+        return Err(HiloError::GaplessNodes { name: name.to_string(), nodes });
+    }
     let numbering = described.numbering.or(Some(Numbering {
         base: definition.start_value,
-        nodes: gucs::node_count(),
+        nodes,
         stripe: positions::stripe(definition.block_size),
         reserved_to: None,
     }));
     Ok(Described { numbering, ..described })
 }
 
-type Failures = Vec<String>;
+/// Why it is not done, each with its node, and what to do about it if that is not evident.
+#[derive(Default)]
+struct Failed {
+    failures: Vec<String>,
+    hint: Option<String>,
+}
+
+impl From<Vec<String>> for Failed {
+    fn from(failures: Vec<String>) -> Failed {
+        Failed { failures, hint: None }
+    }
+}
+
+impl Failed {
+    fn add(&mut self, node: &str, error: HiloError) {
+        self.failures.push(format!("node {node}: {error}"));
+        self.hint = error.hint();
+    }
+}
 
 /// What all nodes say, each with its name; or why some do not.
-fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>, Failures> {
+fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>, Failed> {
     let answers = match answers {
         Ok(answers) => answers,
-        Err(Unfinished::TooLate) => return Err(vec![late()]),
+        Err(Unfinished::TooLate) => return Err(vec![late()].into()),
         Err(Unfinished::Failed(error)) => error.rethrow(),
     };
     let mut failures = Vec::new();
@@ -194,10 +337,10 @@ fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>
     for Answer { node, result, .. } in answers {
         match result {
             Ok(text) => all.grow((node, text)).or_raise(),
-            Err(why) => failures.grow(format!("node {node}: {why}")).or_raise(),
+            Err(why) => failures.grow(format!("node {node}: {}", why.trim_end())).or_raise(),
         }
     }
-    if failures.is_empty() { Ok(all) } else { Err(failures) }
+    if failures.is_empty() { Ok(all) } else { Err(failures.into()) }
 }
 
 /// Says that the nodes have not answered in time.
@@ -205,18 +348,21 @@ pub fn late() -> String {
     format!("the nodes have not answered within {} s", PATIENCE.as_secs())
 }
 
-/// Creates the sequence of a document on the node with this id, or tells that node how it is numbered.
-fn tell(id: i32, name: &Name, document: &str) -> Result<(), Failures> {
+/// Creates the sequences of a document on the nodes with these ids, and tells those that have them how they are numbered.
+/// `one`: the name of one of them. `try_it`: changes nothing.
+fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result<(), Failed> {
     let schema = spi::quoted(&schema());
-    let name = spi::literal(name);
+    let one = spi::literal(one);
+    let list = ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let done = all(run(&format!(
-        "SELECT CASE WHEN {schema}.hilo_node_summary(CAST({name} AS {schema}.hilo_sequence)) OPERATOR(pg_catalog.#>>) '{{node,id}}' OPERATOR(pg_catalog.=) '{id}'
-                     THEN (SELECT pg_catalog.count(*) FROM {schema}.hilo_apply({}::pg_catalog.jsonb)) END",
+        "SELECT CASE WHEN {schema}.hilo_node_summary(CAST({one} AS {schema}.hilo_sequence)) OPERATOR(pg_catalog.#>>) '{{node,id}}'
+                          OPERATOR(pg_catalog.=) ANY ('{{{list}}}')
+                     THEN (SELECT pg_catalog.count(*) FROM {schema}.hilo_apply({}::pg_catalog.jsonb, dry_run => {try_it})) END",
         spi::literal(&json::in_encoding(document))
     )))?;
-    match done.iter().any(|(_, count)| !count.is_empty()) {
+    match done.iter().filter(|(_, count)| !count.is_empty()).count() == ids.len() {
         true => Ok(()),
-        false => Err(vec![format!("node {id} is another node now")]),
+        false => Err(vec![format!("node {list} is another node now")].into()),
     }
 }
 
@@ -231,24 +377,13 @@ struct Agreed {
 
 /// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been added again has it, and is
 /// yet to be told how it is numbered.
-fn agreed(name: &Name, found: &[(String, Document)], new: Described) -> Result<Agreed, Failures> {
-    let here = gucs::node_count();
-    let mut failures = Vec::new();
+fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Agreed, Failed> {
+    let mut failed = Failed::default();
     let mut agreed: Option<Described> = None;
     let mut numbering: Option<Numbering> = None;
     let mut untold = BTreeMap::new();
     let mut highest = None;
-    for (node, summary) in found {
-        let who = summary.node.as_ref();
-        if let Some(count) = who.map(|who| who.count).filter(|count| *count != here) {
-            failures.push(format!(
-                "node {node}: its hilo.node_count is {count}, and here it is {here}"
-            ));
-        }
-        let Some(id) = who.and_then(|who| who.id) else {
-            failures.push(format!("node {node}: it is not known which node it is"));
-            continue;
-        };
+    for (node, id, summary) in identified(found, &mut failed) {
         if summary.sequences.first().is_none_or(|sequence| sequence.numbering.is_none()) {
             untold.insert(id, node);
         }
@@ -260,7 +395,7 @@ fn agreed(name: &Name, found: &[(String, Document)], new: Described) -> Result<A
         let differs = agreed.as_ref().is_some_and(|first| *first != sequence)
             || matches!((&numbering, &there), (Some(first), Some(there)) if first != there);
         if differs {
-            failures.push(format!(
+            failed.failures.push(format!(
                 "node {node}: its sequence of this name differs from that of another node"
             ));
         }
@@ -268,20 +403,58 @@ fn agreed(name: &Name, found: &[(String, Document)], new: Described) -> Result<A
         agreed = agreed.or(Some(sequence));
     }
     if agreed.is_some() && numbering.is_none() {
-        failures.push("no node knows how the sequence is numbered: run hilo_alter(name, restart_with => ...) on each that has it, with the same value beyond all that any node has reserved".into());
+        failed.failures.push("no node knows how the sequence is numbered".into());
+        failed.hint = Some(RESTART.into());
     }
-    if let (Some((&id, node)), Some(highest)) = (untold.first_key_value(), highest)
+    let name = || name.to_string();
+    if let (Some((&id, node)), Some(highest), Some(_)) =
+        (untold.first_key_value(), highest, numbering)
         && id <= highest
-        && numbering.is_some()
     {
-        let error = HiloError::NodeHad { name: name.to_string(), node: id, highest };
-        let hint = error.hint().unwrap_or_default();
-        failures.push(format!("node {node}: {error}. {hint}"));
+        failed.add(node, HiloError::NodeHad { name: name(), node: id, highest });
+    }
+    let count = numbering.or(new.numbering).map_or(1, |numbering| numbering.nodes);
+    if let Some((&id, node)) = untold.last_key_value().filter(|(id, _)| **id >= count) {
+        failed.add(
+            node,
+            match agreed.is_some() {
+                true => HiloError::NotAmongNodes { name: name(), id, count },
+                false => HiloError::NodeId { id, count },
+            },
+        );
     }
     let sequence = match agreed {
-        _ if !failures.is_empty() => return Err(failures),
+        _ if !failed.failures.is_empty() => return Err(failed),
         None => new,
         Some(agreed) => Described { numbering, highest_node: highest, ..agreed },
     };
     Ok(Agreed { sequence, untold: untold.into_keys().collect() })
+}
+
+/// Each node with its id. Notes what is wrong with their settings.
+fn identified<'a>(
+    found: &[(&'a str, &'a Document)],
+    failed: &mut Failed,
+) -> Vec<(&'a str, i32, &'a Document)> {
+    let here = gucs::node_count();
+    let mut nodes: Vec<(&str, i32, &Document)> = Vec::new();
+    for (node, summary) in found {
+        let who = summary.node.as_ref();
+        let fault = match who.and_then(|who| Some((who.id?, who.count))) {
+            None => "it is not known which node it is".to_owned(),
+            Some((_, count)) if count != here => {
+                format!("its hilo.node_count is {count}, and here it is {here}")
+            }
+            Some((id, _)) => match nodes.iter().find(|(_, other, _)| *other == id) {
+                Some((other, ..)) => format!("its id is {id}, as that of node {other}"),
+                None => {
+                    nodes.push((node, id, summary));
+                    continue;
+                }
+            },
+        };
+        failed.failures.push(format!("node {node}: {fault}"));
+        failed.hint = Some(FOLLOW_CITUS.into());
+    }
+    nodes
 }

@@ -21,7 +21,7 @@ use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::node;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::next_command;
-use crate::catalog::{column_defaults, creation, privileges};
+use crate::catalog::{column_defaults, creation, numbering, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
@@ -104,14 +104,14 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     result
 }
 
-/// Creates a sequence that the current user owns. `numbering`: that of the other nodes, if they have the sequence.
+/// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if they have the sequence.
 /// `None`: the name is taken; if another transaction is taking
 /// it, [`insert`] decides.
 pub(super) fn create(
     name: Name,
     definition: Definition,
     owned_by: Option<ColumnRef>,
-    numbering: Option<Numbering>,
+    given: Option<Numbering>,
     duplicate: Duplicate,
 ) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
@@ -121,7 +121,7 @@ pub(super) fn create(
     }
     let here = node::Here::read().or_raise();
     here.check(&definition).or_raise();
-    let nodes = numbering.map_or(gucs::node_count(), |numbering| numbering.nodes);
+    let nodes = given.map_or(gucs::node_count(), |numbering| numbering.nodes);
     node::check_set(nodes).or_raise();
     if here.id >= nodes {
         HiloError::NotAmongNodes { name: name.to_string(), id: here.id, count: nodes }.raise();
@@ -132,21 +132,25 @@ pub(super) fn create(
     if definitions::by_name(&name).or_raise().is_some() {
         return None;
     }
+    if given.is_none() {
+        numbering::check_begins(&name, nodes).or_raise();
+    }
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
         name,
         owner: ffi::current_user(),
         created_at: definitions::now(),
         owned_by,
+        highest_node: None,
         definition,
     };
     let first = Position::first(&sequence, here.id);
-    let first = match numbering {
+    let first = match given {
         Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
         None => first,
     };
     // What other nodes number is not begun here: after a rollback this one may be told again.
-    let origin = if numbering.is_some() { Origin::Shared } else { Origin::New };
+    let origin = if given.is_some() { Origin::Shared } else { Origin::New };
     if !insert(&sequence, &first, origin, duplicate) {
         return None;
     }

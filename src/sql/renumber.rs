@@ -147,20 +147,21 @@ fn redefine(
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
 /// there is none left.
 ///
+/// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
+///
 /// # Errors
-/// `NodesRestart` if other nodes serve the sequence too.
+/// `MovesAlone`
 pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
     let old = Continuation::close(sequence, ended::restarted);
     let position = old.position();
-    if position.nodes > 1 {
-        return Err(HiloError::NodesRestart(sequence.name.to_string()));
-    }
+    numbering::check_moves(sequence, position.nodes, Some(taken))?;
     let mapping = old.mapping();
     let index = mapping.first_index_beyond(taken).max(position.next_index);
     old.jump_to(index);
     let next = mapping.value(index);
     let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
     let (numbering, next_index) = match next {
+        _ if position.nodes > 1 => (position.numbering(), index),
         Some(next) => with(sequence, position, next)?,
         None => after(sequence, position, last)?,
     };

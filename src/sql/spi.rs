@@ -1,7 +1,7 @@
 //! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
 //! is parsed under the caller's search_path.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
 
@@ -129,6 +129,32 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
         pg_sys::PopActiveSnapshot();
     }
     found
+}
+
+/// Runs a query of core's functions over an array of texts, its `$1`.
+pub fn of_texts(sql: &CStr, array: pg_sys::Datum, mut each: impl FnMut(Row)) {
+    memory::check().or_raise();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. The caller's value is an
+    // array of texts, and outlives the call.
+    unsafe {
+        pg_sys::SPI_connect();
+        let (mut types, mut values) = ([pg_sys::TEXTARRAYOID], [array]);
+        let none = std::ptr::null();
+        pg_sys::SPI_execute_with_args(
+            sql.as_ptr(),
+            1,
+            types.as_mut_ptr(),
+            values.as_mut_ptr(),
+            none,
+            true,
+            0,
+        );
+        let table = pg_sys::SPI_tuptable;
+        for at in 0..pg_sys::SPI_processed as usize {
+            each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
+        }
+        pg_sys::SPI_finish();
+    }
 }
 
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.

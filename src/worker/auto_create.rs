@@ -85,6 +85,7 @@ fn insert(id: SequenceId, name: &[u8], owner: pg_sys::Oid) -> Result<(), HiloErr
         owner,
         created_at: definitions::now(),
         owned_by: None,
+        highest_node: None,
         definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
     };
     creation::insert(&sequence)?;

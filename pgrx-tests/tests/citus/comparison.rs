@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hilo_tests::{Client, ClientExt, Cluster, Mode};
 
-use super::{NOTHING, found, three};
+use super::{NOTHING, by_hand, found, three};
 
 fn has(complaints: &[String], severity: &str, words: &[&str]) -> bool {
     complaints
@@ -23,6 +23,7 @@ fn differences() {
     for name in ["same", "base", "step", "order"] {
         nodes[0].1.run(&format!("SELECT * FROM hilo_create_on_all_nodes('{name}')"));
     }
+    by_hand(&mut nodes[1].1);
     nodes[1].1.run("SELECT hilo_alter('base', restart_with => 5000)");
     nodes[1].1.run("SELECT hilo_alter('step', increment => 10, restart_with => 1)");
     nodes[1].1.run("SELECT hilo_alter('order', ordered => true)");

@@ -2,7 +2,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-use super::{FOLLOWS, NOTHING, found, join_all, server, three};
+use super::{FOLLOWS, NOTHING, by_hand, found, join_all, server, three};
 
 fn create(client: &mut Client, arguments: &str) -> Vec<String> {
     client.all(&format!("SELECT action FROM hilo_create_on_all_nodes({arguments}) ORDER BY node"))
@@ -29,6 +29,7 @@ fn on_all_nodes_and_on_a_later_one() {
         seen.extend(client.draw("s", 3_000));
     }
     for (_, client) in &mut nodes {
+        by_hand(client);
         client.run("SELECT hilo_alter('s', restart_with => 1000000)");
     }
     nodes.push(server(&FOLLOWS));
@@ -65,7 +66,10 @@ fn a_node_that_cannot() {
     nodes[2].0.configure("hilo.node_id", "1");
     nodes[2].0.start();
     nodes[2].1 = nodes[2].0.connect("postgres");
-    nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')").details("is not the group");
+    nodes[0]
+        .1
+        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
+        .details("its id is 1, as that of node");
     nodes[2].0.configure("hilo.node_id", "citus");
     nodes[2].0.configure("hilo.node_count", "9");
     nodes[2].0.restart();
@@ -79,6 +83,7 @@ fn a_node_that_cannot() {
     nodes[2].1 = nodes[2].0.connect("postgres");
     assert_eq!(create(&mut nodes[0].1, "'s'").len(), 3);
     // One that differs is left as it is.
+    nodes[1..].iter_mut().for_each(|(_, client)| by_hand(client));
     nodes[2].1.run("SELECT hilo_create('u', start_value => 5)");
     nodes[1].1.run("SELECT hilo_create('u')");
     nodes[0]

@@ -4,8 +4,8 @@
 use hilo_tests::{Client, ClientExt, assert_unique};
 
 use super::{
-    FOLLOWS, Nodes, all_serve, create, drawn, finish, join_all, join_as, renumber, server, summary,
-    three,
+    FOLLOWS, Nodes, all_serve, by_hand, create, drawn, finish, join_all, join_as, renumber, server,
+    summary, three,
 };
 
 const CREATE: &str = "SELECT * FROM hilo_create_on_all_nodes('s')";
@@ -14,7 +14,7 @@ const CREATE: &str = "SELECT * FROM hilo_create_on_all_nodes('s')";
 fn refused(nodes: &mut Nodes, group: i32, highest: i32, unserved: &[usize]) {
     let told = format!("for node {group}, since a node has had the id {highest}");
     for (_, client) in nodes.iter_mut() {
-        client.refusal(CREATE).is("55000").details(&told).details("restart_with");
+        client.refusal(CREATE).is("55000").details(&told).hints("restart_with");
     }
     for at in unserved {
         nodes[*at].1.refusal("SELECT hilo_nextval('s')");
@@ -33,7 +33,8 @@ fn nobody_knows_the_numbering() {
         .1
         .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
         .is("55000")
-        .details("restart_with");
+        .details("no node knows")
+        .hints("restart_with");
     renumber(&mut nodes, &mut seen);
     assert_unique("s", &seen);
     finish(nodes);
@@ -95,6 +96,7 @@ fn a_new_server_gets_the_group_of_one_that_is_lost() {
     refused(&mut nodes, 1, 2, &[1]);
     nodes[1].1.refusal("SELECT hilo_nextval('s')").is("42704");
     // Where it is lacking, it is created in the transaction that renumbers it.
+    nodes.iter_mut().for_each(|(_, client)| by_hand(client));
     nodes[1].1.run("SELECT hilo_create('s'), hilo_alter('s', restart_with => 10000000)");
     for at in [0, 2] {
         nodes[at].1.run("SELECT hilo_alter('s', restart_with => 10000000)");
@@ -103,10 +105,20 @@ fn a_new_server_gets_the_group_of_one_that_is_lost() {
     all_serve(nodes, seen);
 }
 
-/// Lets `client`'s server refuse every change, or no longer.
-fn read_only(client: &mut Client, on: bool) {
-    client.run(&format!("ALTER SYSTEM SET default_transaction_read_only = {on}"));
-    client.run("SELECT pg_reload_conf()");
+/// Lets a node fail when it does what it could do when it tried, or no longer.
+fn fails(client: &mut Client, on: bool) {
+    if on {
+        client.run(
+            "ALTER FUNCTION hilo_apply RENAME TO applies;
+             CREATE FUNCTION hilo_apply(document jsonb, dry_run boolean) RETURNS SETOF text LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF NOT dry_run THEN RAISE 'disk full'; END IF;
+                 RETURN QUERY SELECT action FROM applies(document, dry_run => true);
+             END $$",
+        );
+    } else {
+        client.run("DROP FUNCTION hilo_apply; ALTER FUNCTION applies RENAME TO hilo_apply");
+    }
 }
 
 /// The nodes are told in the order of their ids, so those that a failure leaves out have higher ids than all that have the
@@ -114,25 +126,25 @@ fn read_only(client: &mut Client, on: bool) {
 #[test]
 fn a_call_that_failed_half_way_is_repeated() {
     let mut nodes = three();
-    read_only(&mut nodes[1].1, true);
-    nodes[2].1.refusal(CREATE).is("55000").details("read-only").hints("call it again");
+    fails(&mut nodes[1].1, true);
+    nodes[2].1.refusal(CREATE).is("55000").details("disk full").hints("call it again");
     let mut seen = nodes[0].1.draw("s", 2_000);
     for at in [1, 2] {
         nodes[at].1.refusal("SELECT hilo_nextval('s')").is("42704");
     }
-    read_only(&mut nodes[1].1, false);
+    fails(&mut nodes[1].1, false);
     assert_eq!(create(&mut nodes[2].1), ["create", "create", "exists"]);
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 2_000));
     }
     // The same for nodes that are told.
     join_as(&mut nodes, &[0, 3, 4]);
-    read_only(&mut nodes[1].1, true);
-    nodes[0].1.refusal(CREATE).is("55000").details("read-only");
+    fails(&mut nodes[1].1, true);
+    nodes[0].1.refusal(CREATE).is("55000").details("disk full");
     for at in [1, 2] {
         nodes[at].1.refusal("SELECT hilo_nextval('s')").is("55000");
     }
-    read_only(&mut nodes[1].1, false);
+    fails(&mut nodes[1].1, false);
     assert_eq!(create(&mut nodes[0].1), ["exists", "number", "number"]);
     all_serve(nodes, seen);
 }

@@ -2,7 +2,7 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-use super::{FOLLOWS, NOTHING, found, join, server, summary, tell, three};
+use super::{FOLLOWS, NOTHING, by_hand, found, join, server, summary, tell, three};
 
 /// Promise 1: each node serves the stripes of its group, with no setting that differs between the nodes.
 #[test]
@@ -10,6 +10,7 @@ fn follows_the_group() {
     let mut nodes = three();
     let mut seen = Vec::new();
     for (group, (_, client)) in nodes.iter_mut().enumerate() {
+        by_hand(client);
         client.run("SELECT hilo_create('s')");
         assert_eq!(client.draw("s", 1), [group as i64 * 1024 + 1]);
         seen.extend(client.draw("s", 3_000));
@@ -29,6 +30,7 @@ fn follows_the_group() {
 fn what_is_in_memory_belongs_to_the_old_group() {
     let (cluster, mut client) = server(&FOLLOWS);
     join(&mut client, 1, &[(0, &cluster), (1, &cluster)]);
+    by_hand(&mut client);
     client.run("SELECT hilo_create('s'), hilo_create('ordered', ordered => true)");
     let mut other = cluster.connect("postgres");
     let mut seen = client.draw("s", 50);
@@ -77,6 +79,7 @@ fn without_a_group_nothing_is_served() {
     };
     refused(&mut client, "SELECT hilo_create('s')", "has not joined");
     join(&mut client, 1, &[(0, &cluster), (1, &cluster)]);
+    by_hand(&mut client);
     client.run("SELECT hilo_create('s')");
     let mut seen = client.draw("s", 10);
     let numbered = summary(&mut client);
@@ -156,6 +159,7 @@ fn a_node_needs_its_own_id() {
     wait_until("the session knows its node", LONG, || {
         client.one::<String>("SHOW hilo.node_id") == "1"
     });
+    by_hand(&mut client);
     client.run("SELECT hilo_create('after')");
     assert_eq!(client.draw("after", 1), [1025]);
     client
@@ -194,8 +198,7 @@ fn bounds_of_a_nodes_own() {
 fn the_hint_knows_of_other_nodes() {
     let cluster = Cluster::builder().node(0, 2).start_with_hilo();
     let mut client = cluster.connect("postgres");
-    let refusal =
-        client.refusal("SELECT hilo_nextval('none')").is("42704").hints("on every server");
+    let refusal = client.refusal("SELECT hilo_nextval('none')").is("42704").hints("hilo_apply");
     assert!(!refusal.report().hint().unwrap_or_default().contains("auto_create"));
     cluster.finish();
     let (cluster, mut client) = server(&FOLLOWS);
@@ -224,6 +227,7 @@ fn one_of_several_needs_an_id() {
     cluster.configure("hilo.node_id", "0");
     cluster.reload();
     wait_until("the session knows", LONG, || client.one::<String>("SHOW hilo.node_id") == "0");
+    by_hand(&mut client);
     client.run("SELECT hilo_create('s'), hilo_alter('before', restart_with => 100)");
     for wrong in ["-1", "1024", "north"] {
         client

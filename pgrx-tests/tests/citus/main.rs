@@ -1,8 +1,9 @@
 //! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
-//! has no Citus: an extension of that name replaces it here, with the two tables that hilo reads and the function that
+//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the function that
 //! it calls, which connects to the other clusters with psql.
 
 mod added_again;
+mod alone;
 mod comparison;
 mod creation;
 mod groups_given_again;
@@ -19,6 +20,7 @@ const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
     CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432);
+    CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
     CREATE FUNCTION pg_catalog.citus_forget() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN GRANT SELECT ON pg_catalog.pg_dist_local_group TO PUBLIC; RETURN NULL; END';
     CREATE TRIGGER forget AFTER INSERT OR UPDATE OR DELETE ON pg_catalog.pg_dist_local_group
@@ -78,6 +80,11 @@ fn join(client: &mut Client, group: i32, nodes: &[(i32, &Cluster)]) {
 /// Settings of a node that Citus says the id of.
 const FOLLOWS: [(&str, &str); 2] = [("hilo.node_id", "citus"), ("hilo.node_count", "8")];
 
+/// Lets a session number sequences on its node, as a test then does on every other one.
+fn by_hand(client: &mut Client) {
+    client.run("SET hilo.on_every_node = on");
+}
+
 /// A Citus of three, which follow their groups.
 fn three() -> Nodes {
     let mut nodes: Vec<_> = (0..3).map(|_| server(&FOLLOWS)).collect();
@@ -123,6 +130,7 @@ fn create(client: &mut Client) -> Vec<String> {
 /// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
 fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
     for (_, client) in nodes.iter_mut() {
+        by_hand(client);
         client.run("SELECT hilo_alter('s', restart_with => 10000000)");
         seen.extend(client.draw("s", 2_000));
     }

@@ -71,7 +71,7 @@ fn it_is_transactional_and_refuses_what_it_cannot_do() {
     cluster.finish();
     let cluster = Cluster::builder().node(0, 2).start_with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s')");
+    client.run("SELECT hilo_create('s'); SET hilo.on_every_node = off");
     for to in [50, 0] {
         client.refusal(&format!("SELECT hilo_advance('s', {to})")).is("55000").helps();
     }

@@ -9,6 +9,7 @@ use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use super::finding::{Finding, Severity, finding, readable, reads_all};
+use crate::advice;
 use crate::catalog::catalog_oids;
 use crate::catalog::column_defaults::{self, ColumnDefault};
 use crate::catalog::column_values::{self, Judged};
@@ -140,7 +141,7 @@ impl Column {
                 self.object(),
                 Severity::Error,
                 format!("its default uses hilo sequence \"{name}\", which does not exist"),
-                "Create it with hilo_create, or give the column another default.",
+                advice::create_for_column(),
             ));
         };
         let (low, high) = self.bounds?;
@@ -220,8 +221,8 @@ impl Column {
                         "its value {value} is yet to be served by node {node} of hilo sequence \"{name}\": inserts will fail or repeat it"
                     ),
                     format!(
-                        "If that row was not just replicated, run SELECT hilo_alter({}, restart_with => ...) on every node, with a value beyond all that the column holds and any node has reserved.",
-                        pgrx::spi::quote_literal(name.to_string())
+                        "If that row was not just replicated: {}",
+                        advice::pass(&name.to_string(), Some(value))
                     ),
                 ));
             }
@@ -242,18 +243,14 @@ impl Column {
 
     fn behind(&self, sequence: &Sequence, unserved: &Unserved, value: i64) -> Finding {
         let name = &sequence.name;
-        let literal = pgrx::spi::quote_literal(name.to_string());
-        let beyond = value.checked_add(sequence.definition.increment);
-        let to_do = match (unserved.position.nodes, beyond) {
-            (1, _) => {
+        let to_do = match unserved.position.nodes {
+            1 => {
+                let literal = pgrx::spi::quote_literal(name.to_string());
                 let table = pgrx::spi::quote_literal(&self.table);
                 let column = pgrx::spi::quote_literal(&self.column);
                 format!("SELECT hilo_sync({literal}, {table}, {column})")
             }
-            (_, Some(beyond)) => format!(
-                "Run SELECT hilo_alter({literal}, restart_with => {beyond}) on every node, with a value beyond all that any node has reserved."
-            ),
-            (_, None) => format!("SELECT hilo_setval({literal}, {value})"),
+            _ => advice::pass(&name.to_string(), Some(value)),
         };
         finding(
             self.object(),

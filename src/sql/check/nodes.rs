@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::Timestamp;
 
 use super::finding::{Findings, HOUR, SECOND, Severity, finding, readable, sequence};
+use crate::advice::RESTART;
 use crate::catalog::node::{self, Here};
 use crate::catalog::positions::{self, RESTORED};
 use crate::errors::OrRaise;
@@ -139,7 +140,7 @@ fn citus(caller: pg_sys::Oid) -> Findings {
                 format!(
                     "{some} are served by this node alone: the other nodes refuse to serve them"
                 ),
-                "If distributed tables use them, set hilo.node_id = 'citus' and hilo.node_count above all groups on every node, run hilo_alter(..., restart_with => ...) here, with a value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.",
+                "If distributed tables use them, set hilo.node_id = 'citus' and hilo.node_count above all groups on every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.",
             );
         }
         finding(
@@ -223,7 +224,7 @@ fn numberings(caller: pg_sys::Oid) -> Findings {
             sequence(&row.text(1)),
             if overlap { Severity::Error } else { Severity::Warning },
             what,
-            "Run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved. A node that is permanently gone can be left as it is.",
+            format!("{RESTART} A node that is permanently gone can be left as it is."),
         )
     })
 }
@@ -245,7 +246,7 @@ fn other_counts(caller: pg_sys::Oid) -> Findings {
                 "{sequences} sequences, such as \"{}\", are numbered for hilo.node_count = {nodes}, but the setting is {count}",
                 row.text(3)
             ),
-            "Renumber them, in the same way on every node: hilo_alter(..., restart_with => ...).",
+            RESTART,
         )
     })
 }

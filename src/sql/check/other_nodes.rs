@@ -6,10 +6,11 @@ use std::cell::{Cell, RefCell};
 use hilo_core::document::{Described, Document, changes};
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
-use hilo_core::summary::Numbering;
+use hilo_core::summary::{Node, Numbering};
 
 use super::columns::{Column, Reach};
-use super::finding::{Findings, Severity, finding};
+use super::finding::{Finding, Findings, Severity, finding};
+use crate::advice::{COMPLETE, RESTART, WITHIN_BOUNDS};
 use crate::catalog::definitions::Sequence;
 use crate::catalog::node;
 use crate::catalog::positions::Position;
@@ -21,8 +22,8 @@ use crate::sql::args::{Args, sql_functions};
 use crate::sql::definer::required;
 use crate::sql::document::{export, json};
 use crate::sql::stored_rows::StoredRows;
-use crate::subtransaction;
 use crate::time_limit::Unfinished;
+use crate::{citus, subtransaction};
 
 sql_functions!(hilo_compare);
 
@@ -72,7 +73,7 @@ pub(super) fn all(columns: &[Column]) -> Findings {
         found.push(finding(object, Severity::Warning, why, to_do));
     };
     let mut summaries = Vec::new();
-    match all_nodes::summaries(None) {
+    match all_nodes::summaries() {
         Err(Unfinished::TooLate) => {
             silent("Citus".into(), format!("could not ask the other nodes: {}", all_nodes::late()))
         }
@@ -118,7 +119,7 @@ pub(super) fn all(columns: &[Column]) -> Findings {
 
 /// The summaries of the nodes that answer.
 fn again() -> Vec<Document> {
-    let answers = all_nodes::summaries(None).unwrap_or_default().into_iter();
+    let answers = all_nodes::summaries().unwrap_or_default().into_iter();
     answers.filter_map(|answer| Document::parse(&answer.result.ok()?).ok()).collect()
 }
 
@@ -147,133 +148,162 @@ fn reaches(sequence: &Sequence, summaries: &[Document]) -> Vec<Reach> {
 
 /// Compares another node with this one.
 fn compare(other: &str, summary: &Document) -> Findings {
-    let mut found = Vec::new();
-    let mut add = |object: &str, severity, what: String, to_do: &str| {
-        found.push(finding(object, severity, what, to_do));
-    };
     let sequences = export::readable().or_raise();
     let own = export::summary(&sequences).or_raise();
-    let (Some(here), Some(there)) = (&own.node, &summary.node) else { return found };
+    let (Some(here), Some(there)) = (&own.node, &summary.node) else { return Vec::new() };
+    let mut found = compare_nodes(other, here, there);
+    let mut lists = Lists::default();
+    for sequence in &own.sequences {
+        match summary.sequences.iter().find(|theirs| theirs.name == sequence.name) {
+            Some(theirs) => found.grow_by(lists.compare(other, sequence, theirs)).or_raise(),
+            None => lists.lacks.extend(shared(sequence).map(|how| (how, sequence.name.as_str()))),
+        }
+    }
+    let theirs = summary.sequences.iter();
+    let unknown =
+        theirs.filter(|theirs| !own.sequences.iter().any(|mine| mine.name == theirs.name));
+    lists.has.extend(unknown.filter_map(|theirs| Some((shared(theirs)?, theirs.name.as_str()))));
+    found.extend(same_id(other, here, there, &lists.alike));
+    found.grow_by(lists.findings(other, there)).or_raise();
+    found
+}
+
+fn compare_nodes(other: &str, here: &Node, there: &Node) -> Findings {
+    let mut found = Vec::new();
     if there.id.is_none() {
-        add(
+        found.push(finding(
             other,
             Severity::Warning,
-            "it is not known which node it is, so it serves nothing".into(),
+            "it is not known which node it is, so it serves nothing",
             "Run hilo_check there.",
-        );
+        ));
     }
     if here.count != there.count {
-        let what = format!("its hilo.node_count is {}, and here it is {}", there.count, here.count);
-        add(
+        found.push(finding(
             other,
             Severity::Warning,
-            what,
+            format!("its hilo.node_count is {}, and here it is {}", there.count, here.count),
             "Set hilo.node_count to the same number on every node, more than there will ever be nodes, and reload.",
-        );
+        ));
     }
-    let same_id = here.id.is_some() && here.id == there.id;
-    let mut alike: Vec<&str> = Vec::new();
-    let mut missing: Vec<&str> = Vec::new();
-    let mut untold: Vec<&str> = Vec::new();
-    for sequence in &own.sequences {
-        let Some(theirs) = summary.sequences.iter().find(|theirs| theirs.name == sequence.name)
-        else {
-            if is_shared(sequence) {
-                missing.push(&sequence.name);
-            }
-            continue;
-        };
-        let pair = (Definition::create(&sequence.options()), Definition::create(&theirs.options()));
-        let (Ok(mine), Ok(other_definition)) = pair else { continue };
-        // As Citus numbers sequences of core's on its workers.
-        if mine.min_value > other_definition.max_value
-            || other_definition.min_value > mine.max_value
-        {
-            continue;
+    found
+}
+
+/// Reports that another node has the id of this server, which serves the sequences that are `alike` too.
+fn same_id(other: &str, here: &Node, there: &Node, alike: &[&str]) -> Option<Finding> {
+    let id = here.id.filter(|id| there.id == Some(*id))?;
+    let (severity, what) = match alike.first() {
+        Some(name) => (
+            Severity::Error,
+            format!(
+                "its node id is {id}, as that of this server: both serve the same values of {} sequences, such as \"{name}\"",
+                alike.len()
+            ),
+        ),
+        // One that shares no sequence needs no id.
+        None if here.count == 1 => return None,
+        None => (Severity::Warning, format!("its node id is {id}, as that of this server")),
+    };
+    let to_do = format!(
+        "Give each server its own hilo.node_id, and renumber the sequences that both have served. {RESTART}"
+    );
+    Some(finding(other, severity, what, to_do))
+}
+
+/// How several nodes share a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shared {
+    InStripes,
+    /// As Citus numbers core's sequences on its workers: the bounds of each node are its own.
+    WithinBounds,
+}
+
+fn shared(sequence: &Described) -> Option<Shared> {
+    if sequence.numbering.is_some_and(|numbering| numbering.nodes > 1) {
+        return Some(Shared::InStripes);
+    }
+    let definition = Definition::create(&sequence.options()).ok()?;
+    // An integer sequence lies within the bounds of group 0, and is no sign of anything.
+    let whole = definition.max_value % (1 << 48) == 0;
+    (whole && citus::is_here() && node::group_by_bounds(&definition).is_some())
+        .then_some(Shared::WithinBounds)
+}
+
+/// The names of sequences, by what is to be said of all of them together.
+#[derive(Default)]
+struct Lists<'a> {
+    /// The other node has them too, with values that this one has.
+    alike: Vec<&'a str>,
+    /// The other node has them and refuses to serve them.
+    untold: Vec<&'a str>,
+    /// The other node lacks them.
+    lacks: Vec<(Shared, &'a str)>,
+    /// This server lacks them.
+    has: Vec<(Shared, &'a str)>,
+}
+
+impl<'a> Lists<'a> {
+    /// Compares what two nodes have under one name.
+    fn compare(&mut self, other: &str, mine: &'a Described, theirs: &Described) -> Findings {
+        let mut found = Vec::new();
+        let pair = (Definition::create(&mine.options()), Definition::create(&theirs.options()));
+        let (Ok(here), Ok(there)) = pair else { return found };
+        let object = super::finding::sequence(&mine.name);
+        let differ = mine.privileges != theirs.privileges || mine.owner != theirs.owner;
+        if differ && shared(mine).is_some() {
+            found.push(finding(
+                &object,
+                Severity::Warning,
+                format!("owner or privileges differ on {other}"),
+                "Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.",
+            ));
         }
-        if same_id {
-            alike.push(&sequence.name);
+        if here.min_value > there.max_value || there.min_value > here.max_value {
+            return found;
         }
-        if is_shared(sequence) && there.id.is_some() && theirs.numbering.is_none() {
-            untold.push(&sequence.name);
+        self.alike.push(&mine.name);
+        if shared(mine) == Some(Shared::InStripes) && theirs.numbering.is_none() {
+            self.untold.push(&mine.name);
         }
-        let object = super::finding::sequence(&sequence.name);
-        if let (Some(mine), Some(theirs)) = (sequence.numbering, theirs.numbering)
+        if let (Some(mine), Some(theirs)) = (mine.numbering, theirs.numbering)
             && !mine.is_as(&theirs)
         {
             let what = format!(
                 "numbered {mine} here, and {theirs} by {other}: both may serve the same values"
             );
-            add(&object, Severity::Error, what, RENUMBER);
+            found.push(finding(&object, Severity::Error, what, RESTART));
         }
-        if let Some((severity, what)) = difference(&mine, &other_definition) {
-            add(&object, severity, format!("{what} differs on {other}"), MAKE_EQUAL);
+        if let Some((severity, what)) = difference(&here, &there) {
+            found.push(finding(object, severity, format!("{what} differs on {other}"), MAKE_EQUAL));
         }
+        found
     }
-    // One that shares no sequence needs no id.
-    if same_id && (here.count > 1 || !alike.is_empty()) {
-        let id = here.id.unwrap_or_default();
-        let (severity, what) = match alike.first() {
-            Some(name) => (
-                Severity::Error,
-                format!(
-                    "its node id is {id}, as that of this server: both serve the same values of {} sequences, such as \"{name}\"",
-                    alike.len()
-                ),
-            ),
-            None => (Severity::Warning, format!("its node id is {id}, as that of this server")),
+
+    fn findings(&self, other: &str, there: &Node) -> Findings {
+        let mut found = Vec::new();
+        let mut add = |names: &[&str], before: &str, after: &str, to_do| {
+            if let Some(first) = names.first() {
+                let what =
+                    format!("{before} {} sequences, such as \"{first}\"{after}", names.len());
+                found.push(finding(other, Severity::Warning, what, to_do));
+            }
         };
-        add(
-            other,
-            severity,
-            what,
-            "Give each server its own hilo.node_id, and renumber the sequences that both have served: hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.",
-        );
+        for (how, to_do) in [(Shared::InStripes, COMPLETE), (Shared::WithinBounds, WITHIN_BOUNDS)] {
+            let of = |list: &[(Shared, &'a str)]| -> Vec<&'a str> {
+                list.iter().filter(|(shared, _)| *shared == how).map(|(_, name)| *name).collect()
+            };
+            add(&of(&self.lacks), "lacks", " that several nodes serve", to_do);
+            add(&of(&self.has), "has", " that this server lacks", to_do);
+        }
+        if there.id.is_some() {
+            let after = ": it does not know how the others number them";
+            add(&self.untold, "refuses to serve", after, COMPLETE);
+        }
+        found
     }
-    let some = |names: &[&str]| format!("{} sequences, such as \"{}\"", names.len(), names[0]);
-    if !missing.is_empty() {
-        add(
-            other,
-            Severity::Warning,
-            format!("lacks {} that several nodes serve", some(&missing)),
-            COMPLETE,
-        );
-    }
-    if !untold.is_empty() {
-        add(
-            other,
-            Severity::Warning,
-            format!(
-                "refuses to serve {}: it does not know how the others number them",
-                some(&untold)
-            ),
-            COMPLETE,
-        );
-    }
-    let unknown = |theirs: &&Described| {
-        is_shared(theirs) && !own.sequences.iter().any(|mine| mine.name == theirs.name)
-    };
-    let unknown: Vec<&str> =
-        summary.sequences.iter().filter(unknown).map(|theirs| theirs.name.as_str()).collect();
-    if !unknown.is_empty() {
-        add(
-            other,
-            Severity::Warning,
-            format!("has {} that this server lacks", some(&unknown)),
-            COMPLETE,
-        );
-    }
-    found
 }
 
-/// Whether several nodes serve it.
-fn is_shared(sequence: &Described) -> bool {
-    sequence.numbering.is_some_and(|numbering| numbering.nodes > 1)
-}
-
-const RENUMBER: &str = "Run hilo_alter(..., restart_with => ...) on every node, with the same value beyond all that any node has reserved.";
 const MAKE_EQUAL: &str = "Alter the sequence on one of the two nodes with hilo_alter.";
-const COMPLETE: &str = "On Citus run hilo_create_on_all_nodes(name) for each of them; elsewhere pass what hilo_node_summary() returns on the server that has them to hilo_apply() on the other.";
 
 /// Which options differ, if any. Some of them decide which values there are.
 fn difference(here: &Definition, there: &Definition) -> Option<(Severity, String)> {

@@ -206,6 +206,11 @@ impl Wanted {
             renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
             add(done, "alter", &self.name, &Value::Object(changes))?;
         }
+        if let higher @ Some(_) = self.higher_node(&old)? {
+            let locked = locked(&old)?;
+            locked.update(&Sequence { highest_node: higher, ..locked.sequence.clone() });
+            next_command();
+        }
         self.settle(&old, done)
     }
 

@@ -51,8 +51,7 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     let id = node::known();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
         let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
-        let known = positions::of_all_nodes(&catalog_oids()?, sequence.id)?;
-        let highest_node = positions::highest_node(&known);
+        let highest_node = numbering::highest_node(&catalog_oids()?, sequence)?;
         Ok(Described { numbering, highest_node, ..described(sequence) })
     };
     let mut all = Vec::new();

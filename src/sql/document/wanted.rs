@@ -138,7 +138,15 @@ impl Wanted {
                 }
                 None => true,
             };
-        Ok(met && self.untold(found)?.is_none())
+        Ok(met && self.untold(found)?.is_none() && self.higher_node(found)?.is_none())
+    }
+
+    /// The highest id of a node of Citus that has had the sequence, if this server is yet to be told of it. That node itself may
+    /// have dropped the sequence when it asks for it again.
+    pub fn higher_node(&self, found: &Sequence) -> Result<Option<i32>, HiloError> {
+        let Some(there) = self.highest_node else { return Ok(None) };
+        let here = numbering::highest_node(&catalog_oids()?, found)?;
+        Ok((Some(there) > here && Here::read()?.is_of_citus()).then_some(there))
     }
 }
 

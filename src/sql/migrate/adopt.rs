@@ -19,7 +19,7 @@ use crate::catalog::positions::Position;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, gaps};
+use crate::catalog::{catalog_oids, gaps, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::session::invalidation;
@@ -129,10 +129,12 @@ fn create(
         owner: column.table_owner,
         created_at: definitions::now(),
         owned_by: Some(its_column).filter(|_| column.owns(old.oid)),
+        highest_node: None,
         definition,
     };
     let here = node::serves(&sequence).or_raise().id;
     node::check_set(gucs::node_count()).or_raise();
+    numbering::check_begins(&sequence.name, gucs::node_count()).or_raise();
     ddl::insert(&sequence, &Position::first(&sequence, here), Origin::New, Duplicate::Refuse);
     invalidation::begin();
     gaps::adopt(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();

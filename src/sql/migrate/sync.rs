@@ -15,8 +15,8 @@ use super::column::{Column, Use};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases::{Lease, LeaseId};
 use crate::catalog::missing;
-use crate::catalog::node;
 use crate::catalog::privileges::Privileges;
+use crate::catalog::{node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 use crate::session::slice_table;
@@ -53,9 +53,11 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
 
 /// Returns the next value; `None`: there is none left.
 fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> {
-    let passed = pass_leases(sequence, column, &[])?;
     let definition = &sequence.definition;
     let furthest = column.furthest(definition.direction(), definition.last_bound());
+    // What Citus has distributed is not seen here.
+    numbering::check_moves(sequence, unserved(sequence).position.nodes, furthest)?;
+    let passed = pass_leases(sequence, column, &[])?;
     // The values of a sequence that cycles come again in any case.
     let furthest = furthest.filter(|_| !definition.cycle);
     if let Some(taken) = furthest

@@ -11,15 +11,18 @@ use hilo_core::numbers::SequenceId;
 
 use super::{may_own, owned, table_owner};
 use crate::backend::Global;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults, relations};
 use crate::catalog::{gaps, privileges};
+use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory::{self, Grow};
 use crate::session;
+use crate::session::invalidation::{self, Change};
 use crate::sql::owners::Dependents;
 use crate::sql::{definer, owners, renumber};
 
@@ -77,18 +80,52 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
         let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
             continue;
         };
-        drop_defaults(&sequence.name, dependents);
+        if heir(&sequence).is_none() {
+            drop_defaults(&sequence.name, dependents);
+        }
         if let Some(locked) = definitions::lock_existing(id).or_raise()
             && is_gone(&locked.sequence)
         {
-            drop_defaults(&locked.sequence.name, dependents);
-            definer::remove(locked);
+            match heir(&locked.sequence) {
+                Some(column) => {
+                    let owned_by = Some(column);
+                    locked.update(&Sequence { owned_by, ..locked.sequence.clone() });
+                    invalidation::note(id, Change::Outdated).or_raise();
+                }
+                None => {
+                    drop_defaults(&locked.sequence.name, dependents);
+                    definer::remove(locked);
+                }
+            }
         }
     }
 }
 
+/// The column that a sequence goes over to when the one that owns it is dropped: of a table that replaces the old one in this
+/// transaction, as Citus does it to distribute a table in another way.
+fn heir(sequence: &Sequence) -> Option<ColumnRef> {
+    let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
+    let inherits =
+        |relid| may_own(relid) && table_owner(relid) == sequence.owner && relations::is_new(relid);
+    let found = users.into_iter().find(|default| inherits(default.relid))?;
+    Some(ColumnRef { relid: found.relid, attnum: found.attnum })
+}
+
+/// Citus gives shards the defaults of their table, and uses none of them. Another connection of the same statement may have
+/// locked the shards, to drop them.
+fn is_shard(relid: pg_sys::Oid) -> bool {
+    /// Citus counts shards from 102008 on, and appends the number to the table's name.
+    const DIGITS: usize = 6;
+    let Some(name) = relations::name(relid).filter(|_| citus::is_here()) else { return false };
+    let number = name.to_bytes().rsplit(|byte| *byte == b'_').next().unwrap_or_default();
+    number.len() >= DIGITS
+        && number.len() < name.to_bytes().len()
+        && number.iter().all(u8::is_ascii_digit)
+}
+
 fn drop_defaults(name: &Name, dependents: Dependents) {
-    let defaults = column_defaults::using(owners::name_type().or_raise(), name);
+    let mut defaults = column_defaults::using(owners::name_type().or_raise(), name);
+    defaults.retain(|default| !is_shard(default.relid));
     if !defaults.is_empty() && dependents == Dependents::Keep {
         let dependents =
             memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
