@@ -118,8 +118,8 @@ fn rewriting_hilos_tables_disturbs_no_call() {
     cluster.finish();
 }
 
-/// Maintenance of hilo's tables beside calls that read and write them: core gives a table other indexes, or another
-/// file, and no call fails.
+/// Maintenance of hilo's tables beside calls that read and write them: core gives a table other
+/// indexes, or another file, and no call fails.
 #[test]
 fn maintenance_of_the_tables_fails_no_call() {
     const ROUNDS: usize = 25;
@@ -161,8 +161,8 @@ fn maintenance_of_the_tables_fails_no_call() {
     cluster.finish();
 }
 
-/// A call that waits for a transaction which drops the extension and creates it again finds the new one, and if it
-/// cannot, says so.
+/// A call that waits for a transaction which drops the extension and creates it again finds the new
+/// one, and if it cannot, says so.
 #[test]
 fn a_call_that_waits_for_another_extension_finds_it() {
     let cluster = Cluster::with_hilo();

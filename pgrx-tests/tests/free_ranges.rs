@@ -1,10 +1,12 @@
-//! Free ranges and gaps stay few, whatever is called, and each value has its row. Even many of them delay no session.
+//! Free ranges and gaps stay few, whatever is called, and each value has its row. Even many of them
+//! delay no session.
 
 use std::thread;
 
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until, write_free_ranges};
 
-/// Sessions that take values and ranges in turn soon leave nothing over, and all that they got is different.
+/// Sessions that take values and ranges in turn soon leave nothing over, and all that they got is
+/// different.
 #[test]
 fn values_and_ranges_in_turn_leave_few() {
     const SESSIONS: usize = 8;
@@ -39,7 +41,8 @@ fn values_and_ranges_in_turn_leave_few() {
     cluster.finish();
 }
 
-/// Thousands of values that come back one by one, between values that are lost, are few rows, which explain them all.
+/// Thousands of values that come back one by one, between values that are lost, are few rows, which
+/// explain them all.
 #[test]
 fn thousands_of_rests_and_losses_are_few_rows() {
     const LEASES: i64 = 6_000;

@@ -74,8 +74,13 @@ pub fn of_node(
 const MOST: usize = 1_000;
 const KEPT: usize = MOST / 2;
 
-/// The most rows of earlier gaps that are looked at in one go: an older version may have left any number.
+/// The most rows of earlier gaps that are looked at in one go: an older version may have left any
+/// number.
 const LOOKED_AT: usize = 4 * MOST;
+
+/// The most gaps that one range becomes for its evenly spaced parts. If it has more stripes or laps
+/// than this, one further gap covers the rest.
+const PARTS: usize = 64;
 
 /// Does [`record`] for each of `lost`.
 pub fn record_all(
@@ -115,7 +120,7 @@ pub(super) fn record_each(
     let (reason, at, mut gaps) = (reason as usize, ffi::now(), Vec::new());
     for range in lost.iter().filter(|range| !range.is_empty()) {
         let mut rest = range.until(mapping.limit());
-        for run in mapping.runs(rest).take(MOST) {
+        for run in mapping.runs(rest).take(PARTS) {
             let (first, last) = (run.first, run.last(mapping.increment));
             gaps.grow(Gap { first, last, count: run.count, reason, at })?;
             rest.take(run.count);
@@ -130,11 +135,12 @@ pub(super) fn record_each(
     add(ids, position.sequence, position.node, mapping.increment, &gaps)
 }
 
-/// Records gaps of a sequence that serves, or served, in steps of `increment`. The only way into the table. The caller
-/// holds the lock of the position, or is the only one who records on this node.
+/// Records gaps of a sequence that serves, or served, in steps of `increment`. The only way into
+/// the table. The caller holds the lock of the position, or is the only one who records on this
+/// node.
 ///
-/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. What another node has recorded is
-/// left alone, since that node may change its rows and replicate the change.
+/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. What another
+/// node has recorded is left alone, since that node may change its rows and replicate the change.
 pub fn add(
     ids: &CatalogOids,
     sequence: SequenceId,

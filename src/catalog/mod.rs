@@ -46,7 +46,8 @@ use crate::backend::Global;
 use crate::citus;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`; and the tables' indexes.
+/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`; and the
+/// tables' indexes.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,

@@ -162,8 +162,8 @@ pub(super) fn lend(
 const MOST: usize = 1_000;
 const KEPT: usize = MOST * 3 / 4;
 
-/// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there are too many then, the
-/// smallest are written off.
+/// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there
+/// are too many then, the smallest are written off.
 pub(super) fn put_free(
     ids: &CatalogOids,
     position: &Position,

@@ -16,8 +16,9 @@ pub enum Index {
     None,
     /// One of core's, whose OID is fixed.
     Core(pg_sys::Oid),
-    /// The index of this name in the table's schema. No process remembers its OID: REINDEX CONCURRENTLY puts another
-    /// index in its place, and drops it as soon as no transaction has a lock on the table.
+    /// The index of this name in the table's schema. No process remembers its OID: REINDEX
+    /// CONCURRENTLY puts another index in its place, and drops it as soon as no transaction has a
+    /// lock on the table.
     Named(&'static CStr),
 }
 
@@ -27,8 +28,8 @@ impl Index {
         match self {
             Index::None => pg_sys::InvalidOid,
             Index::Core(oid) => oid,
-            // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string. An open relation
-            // has its row of pg_class.
+            // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C
+            // string. An open relation has its row of pg_class.
             Index::Named(name) => match unsafe {
                 let schema = (*(*table.relation()).rd_rel).relnamespace;
                 pg_sys::get_relname_relid(name.as_ptr(), schema)

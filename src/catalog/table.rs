@@ -192,7 +192,8 @@ impl Table {
     /// Opens a table to read it.
     ///
     /// # Errors
-    /// `NotInstalled` if the table no longer exists, as after DROP EXTENSION; `Replaced` if there is another one.
+    /// `NotInstalled` if the table no longer exists, as after DROP EXTENSION; `Replaced` if there
+    /// is another one.
     pub fn read(id: pg_sys::Oid) -> Result<Table, HiloError> {
         Self::open(id, pg_sys::AccessShareLock as _, pg_sys::AccessShareLock as _)
     }

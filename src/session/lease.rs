@@ -250,8 +250,8 @@ fn try_take(
     Some(Found::Range(range))
 }
 
-/// Has the worker keep as much ready as this lease took, so that the next one need not wait, and reload what is free: leases
-/// use small ranges that sessions have served beyond.
+/// Has the worker keep as much ready as this lease took, so that the next one need not wait, and
+/// reload what is free: leases use small ranges that sessions have served beyond.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, whole(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);

@@ -50,8 +50,8 @@ pub struct Entry {
     own_slice: Cell<Option<&'static Slice>>,
     /// Where the versions of its position begin.
     pub root: Cell<Option<pg_sys::ItemPointerData>>,
-    /// How often a range did not fit into the rest of a slice, and how many draws this backend will have made when it
-    /// takes slices again.
+    /// How often a range did not fit into the rest of a slice, and how many draws this backend will
+    /// have made when it takes slices again.
     pub rests: Cell<u32>,
     pub slices_from: Cell<u64>,
 }

@@ -51,8 +51,8 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     Ok((run, increment))
 }
 
-/// The first of `count` values from this session's slice if they fit there, or else straight from the pool, so that
-/// nothing of a slice is left over. Handles the usual case only.
+/// The first of `count` values from this session's slice if they fit there, or else straight from
+/// the pool, so that nothing of a slice is left over. Handles the usual case only.
 fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
     let slot = entry.slot.get()?;
     let mapping = entry.mapping();

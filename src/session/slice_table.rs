@@ -161,8 +161,9 @@ pub fn return_slice(entry: &'static Entry) {
     }
 }
 
-/// Returns the slice because a range does not fit into its rest. Sessions that have served beyond that rest cannot use
-/// it. So this session draws without slices for a while, and for twice as long the next time.
+/// Returns the slice because a range does not fit into its rest. Sessions that have served beyond
+/// that rest cannot use it. So this session draws without slices for a while, and for twice as long
+/// the next time.
 pub fn return_for_range(entry: &'static Entry) {
     /// Then it is about a million draws.
     const MOST: u32 = 20;

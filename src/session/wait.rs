@@ -175,8 +175,8 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     }
 }
 
-/// A place for a range that this transaction leases. If all are taken, waits for those of transactions that were rolled
-/// back, which the workers write off.
+/// A place for a range that this transaction leases. If all are taken, waits for those of
+/// transactions that were rolled back, which the workers write off.
 pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
     if let Some(at) = shared.allocate_pending() {
         return Ok(at);

@@ -298,7 +298,7 @@ impl Audit<'_> {
         for known in [&*seen, &free, &memory, &recorded, &leased] {
             open.remove(known);
         }
-        for gap in gaps.iter().filter(|gap| self.catalog.is_condensed(gap, life.increment)) {
+        for gap in gaps.iter().filter(|gap| self.is_condensed(life, gap)) {
             self.explain(life, gap, &mut open);
         }
         closed.add(&recorded);
@@ -337,7 +337,7 @@ impl Audit<'_> {
     fn gaps(&self, life: &Life, gaps: &[&Gap], seen: &Bits) -> Bits {
         let mut recorded = Bits::default();
         let closed = life.closed.lock().unwrap();
-        let whole = |gap: &&&Gap| !self.catalog.is_condensed(gap, life.increment);
+        let whole = |gap: &&&Gap| !self.is_condensed(life, gap);
         for Gap { first, count, reason, .. } in gaps.iter().copied().filter(|gap| whole(&gap)) {
             let Some(place) = life.place(*first) else {
                 self.wrong(format!("gap at {first} ({reason}) is between the steps"));
@@ -376,7 +376,16 @@ impl Audit<'_> {
         recorded
     }
 
-    /// Takes as many of the numbers that nothing else explains as a gap says were lost between its ends.
+    /// Whether a gap stands for several, between which other numbers lie.
+    fn is_condensed(&self, life: &Life, gap: &Gap) -> bool {
+        let (Some(first), Some(last)) = (life.place(gap.first), life.place(gap.last)) else {
+            return false;
+        };
+        self.catalog.steps_from(first, gap.count).last().is_some_and(|part| part.1 != last + 1)
+    }
+
+    /// Takes as many of the numbers that nothing else explains as a gap says were lost between its
+    /// ends.
     fn explain(&self, life: &Life, gap: &Gap, open: &mut Bits) {
         let (Some(first), Some(last)) = (life.place(gap.first), life.place(gap.last)) else {
             return self.wrong(format!("gap from {} to {}", gap.first, gap.last));

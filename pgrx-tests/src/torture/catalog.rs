@@ -136,11 +136,6 @@ impl CatalogState {
         (bits, twice)
     }
 
-    /// Whether the gap stands for several, between which other numbers lie.
-    pub fn is_condensed(&self, gap: &Gap, step: i64) -> bool {
-        self.nodes <= 1 && gap.last - gap.first != (gap.count - 1) * step
-    }
-
     /// All that has been reserved, and all before that.
     pub fn reserved(&self) -> Bits {
         self.bits([(-self.begins_at, self.next_index)].into_iter()).0

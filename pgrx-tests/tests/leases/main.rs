@@ -60,8 +60,8 @@ fn give_back(client: &mut Client, lease: &Lease, next: i64) -> i64 {
     client.one(&format!("SELECT hilo_lease_return('{}', {next})", lease.token))
 }
 
-/// The gaps of a sequence, with their reasons. Those that touch are one: as rows they are if they came about in the same
-/// hour.
+/// The gaps of a sequence, with their reasons. Those that touch are one: as rows they are if they
+/// came about in the same hour.
 fn gaps(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     let sql = "SELECT first, last, reason FROM hilo_gaps WHERE name = $1 ORDER BY first";
     let rows = client.query(sql, &[&name]).expect("the gaps can be read");

@@ -15,7 +15,8 @@ fn ends(all: &[Joined]) -> Vec<(i64, i64, i64)> {
     all.iter().map(|one| (one.gap.first, one.gap.last, one.gap.count)).collect()
 }
 
-/// Gaps become one where one continues the other, for one reason and in one hour; a later time is kept.
+/// Gaps become one where one continues the other, for one reason and in one hour; a later time is
+/// kept.
 #[test]
 fn neighbours_become_one() {
     let all = [gap(11, 20, 1, 0, 5), gap(1, 10, 1, 0, 9), gap(22, 30, 1, 0, 5)];
@@ -43,7 +44,8 @@ fn the_nearest_become_one() {
 }
 
 proptest! {
-    /// However many there are, no value is lost from sight, each gap is part of one row, and the rows are few.
+    /// However many there are, no value is lost from sight, each gap is part of one row, and the
+    /// rows are few.
     #[test]
     fn every_gap_is_in_one_row(
         given in prop::collection::vec((0i64..10_000, 1i64..50, 0usize..3, 0i64..3), 0..300),
