@@ -11,6 +11,7 @@ pub mod exit;
 pub mod gapless;
 pub mod invalidation;
 pub mod lease;
+pub mod lease_news;
 pub mod look_up;
 pub mod memo;
 pub mod range;
