@@ -31,6 +31,7 @@ pub mod relations;
 pub mod role_references;
 pub mod roles;
 pub mod scan;
+pub mod stored;
 pub mod table;
 pub mod takeover;
 pub mod version;

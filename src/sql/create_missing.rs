@@ -18,7 +18,7 @@ use super::furthest::{Held, Kind, held};
 use super::migrate::lock;
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
-use super::{ddl, owners, renumber};
+use super::{ddl, owners, renumber, values};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
@@ -86,7 +86,7 @@ fn locked() -> Result<Missing, HiloError> {
                 others_wait = true;
             }
             (true, _) => {
-                skipped.iter().for_each(|(name, column)| say_skipped(name, *column));
+                skipped.into_iter().for_each(Skipped::report);
                 return Ok(missing);
             }
         }
@@ -98,11 +98,18 @@ fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     Ok(relations::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
-/// The columns whose defaults name a sequence that does not exist. A column that inherits from another one is left
-/// out: that one stands for both. Sequences that the caller may not create are returned apart, each with a column
-/// of another role's table: the caller could not begin behind what that holds, and one role's column must not decide
-/// what another role's sequence is like.
-fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
+/// A sequence that is not created, and why.
+struct Skipped {
+    name: Name,
+    detail: String,
+}
+
+/// The columns whose defaults name a sequence that does not exist. A column that inherits from
+/// another one is left out: that one stands for both. Sequences that the caller cannot begin behind
+/// what a column holds are returned apart: the table is another role's, and one role's column must
+/// not decide what another role's sequence is like; or its rows cannot be read without running code
+/// of its owner's.
+fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     let mut missing = Missing::new();
     for (default, name) in column_defaults::all(owners::name_type()?) {
         if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
@@ -114,17 +121,20 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
             columns.grow(column)?;
         }
     }
-    let (user, mut skipped) = (ffi::current_user(), Vec::new());
-    missing.retain(|name, columns| {
-        let owner = columns.first().map(|column| table_owner(column.relid));
-        let theirs = |column: &&ColumnRef| {
-            let theirs = table_owner(column.relid);
-            !privileges::acts_as(user, theirs) || owner != Some(theirs)
-        };
-        let foreign = columns.iter().find(theirs);
-        skipped.extend(foreign.map(|column| (name.clone(), *column)));
-        foreign.is_none()
+    let mut skipped = Vec::new();
+    let mut result = Ok(());
+    missing.retain(|name, columns| match obstacle(columns) {
+        Ok(None) => true,
+        Ok(Some(detail)) => {
+            skipped.push(Skipped { name: name.clone(), detail });
+            false
+        }
+        Err(error) => {
+            result = Err(error);
+            false
+        }
     });
+    result?;
     for columns in missing.values_mut() {
         // A child has the column under the same name.
         let place = |table: pg_sys::Oid, column: &ColumnRef| {
@@ -140,6 +150,28 @@ fn missing() -> Result<(Missing, Vec<(Name, ColumnRef)>), HiloError> {
     Ok((missing, skipped))
 }
 
+/// What keeps the caller from beginning a sequence behind what these columns hold.
+fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
+    let (user, owner) = (ffi::current_user(), columns.first().map(|one| table_owner(one.relid)));
+    for column in columns {
+        let theirs = table_owner(column.relid);
+        let uses = format!("Column {} uses it", column.describe());
+        if !privileges::acts_as(user, theirs) || owner != Some(theirs) {
+            return Ok(Some(format!("{uses}, whose table belongs to another role.")));
+        }
+        match values::stored(*column) {
+            Ok(_) => {}
+            Err(HiloError::NotStored { .. }) => {
+                return Ok(Some(format!(
+                    "{uses}, whose rows are not read: only a table that is stored in this database has any."
+                )));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a table is a temporary one of another session, which nobody else can read.
 fn is_elsewhere(table: pg_sys::Oid) -> bool {
     // SAFETY: look-ups in system caches, inside a transaction.
@@ -149,13 +181,15 @@ fn is_elsewhere(table: pg_sys::Oid) -> bool {
     }
 }
 
-fn say_skipped(name: &Name, column: ColumnRef) {
-    ereport!(
-        PgLogLevel::NOTICE,
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        format!("hilo sequence \"{name}\" does not exist and is not created, skipping"),
-        format!("Column {} uses it, whose table belongs to another role.", column.describe())
-    );
+impl Skipped {
+    fn report(self) {
+        ereport!(
+            PgLogLevel::NOTICE,
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("hilo sequence \"{}\" does not exist and is not created, skipping", self.name),
+            self.detail
+        );
+    }
 }
 
 /// Creates a sequence behind what these columns hold. Returns its next value; `None`: there is none, because
@@ -164,7 +198,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     let kinds: Vec<Kind> = columns.iter().map(|column| Kind::of(*column)).collect();
     let mut furthest: Option<i64> = None;
     for (column, kind) in columns.iter().zip(&kinds) {
-        let Held { largest, others } = held(*column, *kind, name);
+        let Held { largest, others } = held(*column, *kind, name)?;
         furthest = furthest.max(largest);
         if others > 0 {
             warn(name, *column, others);

@@ -40,3 +40,4 @@ pub mod stored_rows;
 mod trigger;
 mod unserved;
 pub mod value_at;
+mod values;

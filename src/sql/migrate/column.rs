@@ -12,9 +12,9 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
 use crate::catalog::{column_default_removal, column_defaults};
-use crate::citus;
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::sql::values::{self, Values};
 use crate::sql::{generated_always, owners, spi};
 
 /// A column of a table that the current user owns.
@@ -71,7 +71,8 @@ impl Column {
             "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
                     format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
                     coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
-                    a.attnum IS NOT NULL AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
+                    a.attnum IS NOT NULL AND has_schema_privilege({user}::oid, n.oid, 'USAGE')
+                    AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
                     c.relname::text
                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
@@ -138,7 +139,7 @@ impl Column {
         if !privileges::acts_as(ffi::current_user(), self.table_owner) {
             return Err(HiloError::NotTableOwner(relation.into()));
         }
-        if citus::is_here() && is_distributed(self.relid) {
+        if values::is_distributed(self.relid) {
             return Err(HiloError::Distributed(relation.into()));
         }
         Ok(())
@@ -202,57 +203,19 @@ impl Column {
     /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it serves nothing
     /// beyond. Every committed row counts, and no row is hidden from this.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
-        // A numeric may lie between two bigints.
-        let (value, within) = match direction {
-            Direction::Rising => ("floor(max(n))", "<="),
-            Direction::Falling => ("ceil(min(n))", ">="),
-        };
-        let value = match self.data_type {
-            Some(_) => value.replace("floor", "").replace("ceil", ""),
-            None => value.to_owned(),
-        };
-        let sql = [
-            format!("SELECT {value}::bigint FROM (SELECT ").as_bytes(),
-            &self.column_sql,
-            b" AS n FROM ",
-            &self.table_sql,
-            format!(") AS t WHERE n {within} {bound}").as_bytes(),
-        ]
-        .concat();
-        self.read(&sql, |row| row.int8(1)).into_iter().next().flatten()
+        self.values().furthest(direction, bound).or_raise()
     }
 
     /// Those values of the column that lie within spans, each from its lowest to its highest value.
     pub fn values_within(&self, spans: &[(i64, i64)]) -> Vec<i64> {
-        if spans.is_empty() {
-            return Vec::new();
+        match spans.is_empty() {
+            true => Vec::new(),
+            false => self.values().within(spans.to_vec()).or_raise(),
         }
-        let list: Vec<String> =
-            spans.iter().map(|(low, high)| format!("({low}::bigint,{high}::bigint)")).collect();
-        let sql = [
-            format!(
-                "SELECT t.v::bigint FROM (VALUES {}) AS s (low, high) JOIN (SELECT ",
-                list.join(",")
-            )
-            .as_bytes(),
-            &self.column_sql,
-            b" AS v FROM ",
-            &self.table_sql,
-            b") AS t ON t.v BETWEEN s.low AND s.high",
-        ]
-        .concat();
-        self.read(&sql, |row| row.int8(1)).into_iter().flatten().collect()
     }
 
-    /// Runs a query that reads the table, of which it sees all rows: those that a policy hides from the current
-    /// user are an error, unless the user has the rights of the table's owner.
-    fn read<T>(&self, sql: &[u8], each: impl FnMut(spi::Row) -> T) -> Vec<T> {
-        let user = ffi::current_user();
-        if privileges::acts_as(user, self.table_owner) {
-            spi::as_owner_of_rows(self.table_owner, || spi::latest(sql, each))
-        } else {
-            spi::with_rights_of(user, || spi::latest(sql, each))
-        }
+    fn values(&self) -> Values {
+        Values::all(ColumnRef { relid: self.relid, attnum: self.attnum }).or_raise()
     }
 
     /// `ALTER TABLE … ALTER COLUMN …` with these actions on the column.
@@ -318,15 +281,6 @@ impl Column {
         );
         !spi::look_up(&sql, |_| ()).is_empty()
     }
-}
-
-/// Whether Citus distributes a table among its nodes.
-fn is_distributed(relid: pg_sys::Oid) -> bool {
-    let sql = format!(
-        "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = {}::oid::regclass",
-        relid.to_u32()
-    );
-    !spi::look_up(&sql, |_| ()).is_empty()
 }
 
 /// The functions of the extension that draw a value for a column.
