@@ -125,7 +125,7 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
     'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
     'as after hilo_advance. Requires UPDATE on the sequence and SELECT on the '
-    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
+    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if '
     'several nodes share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
@@ -237,7 +237,8 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
     'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
     'writing to the tables until the transaction ends. Leaves out sequences of tables that the caller does '
-    'not own, or that several roles own: with a WARNING if a table of the caller names it, else with a NOTICE. '
+    'not own, or that several roles own, and of views and other relations whose rows are not stored in this database: '
+    'with a WARNING if a table of the caller names it, else with a NOTICE. '
     'Errors: 42501 without CREATE on the schema of the extension, 55P03 after lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
@@ -335,7 +336,8 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
     'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
     'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
-    'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
+    'lease is not open, also if it was returned before, was revoked or has expired, and at the commit if that has '
+    'happened meanwhile, 22023 if next is no value of the '
     'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
 CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
@@ -418,7 +420,7 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
     '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
-    'another type, 0A000 if the sequence cycles, 42501.';
+    'another type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';
 
 
 CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)

@@ -186,6 +186,10 @@ pub enum HiloError {
     NotANumber { column: String, relation: String },
     #[error("\"{relation}\" cannot be moved from one kind of sequence to the other")]
     NotATable { relation: String, why: &'static str },
+    #[error("rows of \"{relation}\" cannot be read where they are stored")]
+    NotStored { relation: String, why: &'static str },
+    #[error("row security hides rows of column {0} from the current role")]
+    RowSecurity(String),
     #[error("must be owner of table {0}")]
     NotTableOwner(String),
     #[error("column {column} has no sequence of Postgres")]
@@ -415,9 +419,10 @@ impl HiloError {
             Self::NoSuchColumn { .. } => Code::ERRCODE_UNDEFINED_COLUMN,
             Self::NotANumber { .. } => Code::ERRCODE_DATATYPE_MISMATCH,
             Self::At { error, .. } => error.code(),
-            Self::NotTableOwner(_) | Self::CannotDraw(_) | Self::NotTheTables(_) => {
-                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
-            }
+            Self::NotTableOwner(_)
+            | Self::RowSecurity(_)
+            | Self::CannotDraw(_)
+            | Self::NotTheTables(_) => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             Self::Distributed(_) | Self::NoIdentityBelow(_) => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::NoCoreSequence { .. }
             | Self::UsesHilo { .. }
@@ -425,7 +430,9 @@ impl HiloError {
             | Self::UsedTwice { .. }
             | Self::NodesShare(_)
             | Self::Nullable(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            Self::CannotOwn(_) | Self::NotATable { .. } => Code::ERRCODE_WRONG_OBJECT_TYPE,
+            Self::CannotOwn(_) | Self::NotATable { .. } | Self::NotStored { .. } => {
+                Code::ERRCODE_WRONG_OBJECT_TYPE
+            }
             Self::OwnersDiffer(_) => Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::LinkedToTable { .. } => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             Self::HasDependents { .. }
@@ -492,11 +499,12 @@ impl HiloError {
                 Some(format!("\"{name}\" is a sequence of Postgres: {found}."))
             }
             Self::Timeout { cause, .. } => Some(cause.to_string()),
-            Self::NotATable { why, .. } => Some((*why).into()),
+            Self::NotATable { why, .. } | Self::NotStored { why, .. } => Some((*why).into()),
             Self::CannotDraw(_) => Some("Its default names no sequence on which that role has USAGE or UPDATE.".into()),
             Self::NotTheTables(_) => Some("Its numbers may be in use elsewhere.".into()),
             Self::Distributed(_) => Some("The other nodes would keep the old default.".into()),
             Self::NoIdentityBelow(_) => Some("What is inserted directly into one of them would get no number: tables that inherit have no identity of their parent, nor have partitions before PostgreSQL 17.".into()),
+            Self::RowSecurity(_) => Some("A value that the role cannot see could be served again.".into()),
             Self::NotTableOwner(_) => Some("The operation changes a default of the table.".into()),
             Self::NoCoreSequence { default, .. } | Self::NoHiloSequence { default, .. } => {
                 Some(match default {
@@ -657,7 +665,8 @@ impl HiloError {
             Self::Distributed(_) => "Create the sequence with hilo_create_on_all_nodes and set the default with ALTER TABLE: docs/citus.md says how.".into(),
             Self::NoIdentityBelow(_) => "Use identity => NULL for a column with a default.".into(),
             Self::NotATable { .. } => "Specify an ordinary or a partitioned table.".into(),
-            Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
+            Self::NotStored { .. } => "Specify the table that stores the rows. For a role that is no superuser, hilo_find_gaps reads other relations, too.".into(),
+            Self::RowSecurity(_) | Self::NotTableOwner(_) => "Do it as the owner of the table, or as a superuser.".into(),
             Self::NoCoreSequence { .. } => "hilo_adopt takes over serial and identity columns, and those whose default is nextval(...). For any other column, create a sequence with hilo_create and set the default to hilo_nextval.".into(),
             Self::UsesHilo { .. } => "There is nothing to take over. hilo_sync moves the sequence beyond the values of the column.".into(),
             Self::NoHiloSequence { .. } => "hilo_release takes columns whose default is hilo_nextval of a constant name.".into(),

@@ -64,12 +64,19 @@ pub fn monotonic() -> Monotonic {
     Monotonic((time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1))
 }
 
-// SAFETY: tcopprot.h and interrupt.h declare them like this.
+// SAFETY: tcopprot.h, interrupt.h and tablecmds.h declare them like this.
 unsafe extern "C-unwind" {
     /// Core's handler of SIGINT for backends.
     pub fn StatementCancelHandler(signal: std::ffi::c_int);
     /// Core's handler of SIGHUP for background processes.
     pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
+    /// Core's check that the current user owns a relation, before the relation is locked.
+    pub fn RangeVarCallbackOwnsRelation(
+        range: *const pg_sys::RangeVar,
+        relation: pg_sys::Oid,
+        before: pg_sys::Oid,
+        arg: *mut std::ffi::c_void,
+    );
 }
 
 /// The table and all tables that inherit from it. Locks none of them.

@@ -72,7 +72,7 @@ fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
 
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
 
-fn lock(relation: pg_sys::Oid) -> bool {
+pub(super) fn lock(relation: pg_sys::Oid) -> bool {
     // SAFETY: takes the lock or does not; any OID can be locked, even that of a relation that has been
     // dropped.
     unsafe { pg_sys::ConditionalLockRelationOid(relation, SHARE) }
@@ -84,22 +84,26 @@ fn unlock(relation: pg_sys::Oid) {
 }
 
 /// An open relation and the lock on it. Dropping it closes the relation and releases the lock.
-struct Open(pg_sys::Relation);
+pub(super) struct Open(pub(super) pg_sys::Relation);
 
 impl Open {
-    /// Opens a table if its rows can be read here and row security hides none of them.
-    fn table(id: pg_sys::Oid) -> Option<Open> {
-        if !lock(id) {
-            return None;
-        }
+    /// Opens a relation that was locked with [`lock`]; `None` if it was dropped before. To open it,
+    /// core looks up its operators and runs none.
+    pub(super) fn locked(id: pg_sys::Oid) -> Option<Open> {
         // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The result is
         // null if it was dropped before.
-        let table = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
-        if table.is_null() {
+        let relation = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
+        if relation.is_null() {
             unlock(id);
             return None;
         }
-        let open = Open(table);
+        Some(Open(relation))
+    }
+
+    /// Opens a table if its rows can be read here and row security hides none of them.
+    fn table(id: pg_sys::Oid) -> Option<Open> {
+        let open = Open::locked(Some(id).filter(|id| lock(*id))?)?;
+        let table = open.0;
         // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of shared memory.
         let readable = unsafe {
             let class = &*(*table).rd_rel;
@@ -125,40 +129,29 @@ impl Open {
         bound: i64,
         judge: &mut impl FnMut(i64) -> Judged,
     ) -> Result<Option<i64>, HiloError> {
-        // SAFETY: catalog look-ups; `column` is a C string. Both return 0 if there is no such column.
-        let (number, type_oid) = unsafe {
-            let number = pg_sys::get_attnum(self.id(), column);
-            (number, pg_sys::get_atttype(self.id(), number))
+        // SAFETY: a catalog look-up; `column` is a C string. It returns 0 if there is no such
+        // column.
+        let number = unsafe { pg_sys::get_attnum(self.id(), column) };
+        let found = self.index_on(number)?;
+        Ok(found.and_then(|(index, kind)| {
+            Scan::new(self, &index, kind, direction, MOST_ENTRIES).search(bound, judge)
+        }))
+    }
+
+    /// An index that has the column's values in order, if there is one that nobody else has locked.
+    pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, Kind)>, HiloError> {
+        // SAFETY: a catalog look-up, which returns 0 if there is no such column.
+        let Some(kind) = Kind::of(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
+            return Ok(None);
         };
-        let Some(kind) = Kind::of(type_oid) else { return Ok(None) };
-        for index in self.indexes()? {
-            if kind.fits(index, number)
-                && let Some(open) = Open::index(index)
-            {
-                return Ok(Scan::new(self, &open, kind, direction).search(bound, judge));
-            }
-        }
-        Ok(None)
+        let fit = self.indexes()?.into_iter().filter(|index| kind.fits(*index, column));
+        let mut open = fit.filter(|index| lock(*index)).filter_map(Open::locked);
+        Ok(open.next().map(|index| (index, kind)))
     }
 
     fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
         // SAFETY: the relation is open; the list is a copy in the current memory context.
         unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }
-    }
-
-    /// Opens an index that was found to fit; its table is locked.
-    fn index(id: pg_sys::Oid) -> Option<Open> {
-        if !lock(id) {
-            return None;
-        }
-        // SAFETY: the index is locked; the result is null if it was dropped before. To open it looks up its
-        // operators and runs none.
-        let index = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
-        if index.is_null() {
-            unlock(id);
-            return None;
-        }
-        Some(Open(index))
     }
 }
 
@@ -174,14 +167,14 @@ impl Drop for Open {
 
 /// An integer type that core has a btree operator class for.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Int2,
     Int4,
     Int8,
 }
 
 impl Kind {
-    fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
+    pub(super) fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
         match type_oid {
             pg_sys::INT2OID => Some(Kind::Int2),
             pg_sys::INT4OID => Some(Kind::Int4),
@@ -234,7 +227,7 @@ impl Kind {
         })
     }
 
-    fn value(self, datum: pg_sys::Datum) -> i64 {
+    pub(super) fn value(self, datum: pg_sys::Datum) -> i64 {
         match self {
             Kind::Int2 => datum.value() as i16 as i64,
             Kind::Int4 => datum.value() as i32 as i64,
@@ -278,7 +271,7 @@ impl Kind {
 }
 
 /// An ordered scan of an index, with the latest snapshot.
-struct Scan {
+pub(super) struct Scan {
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
@@ -289,7 +282,14 @@ struct Scan {
 }
 
 impl Scan {
-    fn new(table: &Open, index: &Open, kind: Kind, direction: Direction) -> Scan {
+    /// Reads at most `entries` of the index, against the `direction` of the numbers.
+    pub(super) fn new(
+        table: &Open,
+        index: &Open,
+        kind: Kind,
+        direction: Direction,
+        entries: usize,
+    ) -> Scan {
         // SAFETY: the index is the table's, and both stay open for longer than the scan.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
@@ -310,14 +310,14 @@ impl Scan {
             } else {
                 pg_sys::ScanDirection::ForwardScanDirection
             };
-            Scan { scan, slot, snapshot, kind, direction, order, entries_left: MOST_ENTRIES }
+            Scan { scan, slot, snapshot, kind, direction, order, entries_left: entries }
         }
     }
 
     fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Judged) -> Option<i64> {
         let mut bound = bound;
         loop {
-            let value = self.next(bound)?;
+            let value = self.seek(bound).then(|| self.next()).flatten()?;
             match judge(value) {
                 Judged::Wanted => return Some(value),
                 // Without progress the loop would not end.
@@ -327,9 +327,10 @@ impl Scan {
         }
     }
 
-    /// The first value that a visible row has, from `bound` on in the direction of the search.
-    fn next(&mut self, bound: i64) -> Option<i64> {
-        let bound = self.kind.bound(bound, self.direction)?;
+    /// Goes to the values from `bound` on in the direction of the search; `false`: the type has
+    /// none.
+    pub(super) fn seek(&mut self, bound: i64) -> bool {
+        let Some(bound) = self.kind.bound(bound, self.direction) else { return false };
         let strategy = match self.direction {
             Direction::Rising => pg_sys::BTLessEqualStrategyNumber,
             Direction::Falling => pg_sys::BTGreaterEqualStrategyNumber,
@@ -341,6 +342,11 @@ impl Scan {
             pg_sys::ScanKeyInit(&mut key, 1, strategy as _, comparison, bound);
             pg_sys::index_rescan(self.scan, &mut key, 1, std::ptr::null_mut(), 0);
         }
+        true
+    }
+
+    /// The next value that a visible row has, after [`seek`](Self::seek).
+    pub(super) fn next(&mut self) -> Option<i64> {
         while self.entries_left > 0 {
             self.entries_left -= 1;
             check_for_interrupts!();

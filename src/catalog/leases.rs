@@ -1,7 +1,7 @@
 //! `hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range from the commit of
 //! the transaction that has leased it until the worker, which holds the position's lock, *files* it: what comes back
 //! becomes free, what does not is recorded as a gap, and the row is deleted. A transaction that ends a lease only marks
-//! the row, so it needs no lock on the position and holds up nobody who draws.
+//! the row (`lease_changes`), so it needs no lock on the position and holds up nobody who draws.
 
 use pgrx::pg_sys;
 
@@ -16,8 +16,8 @@ use super::gaps::{self, Reason};
 use super::positions::{self, Position, REPLICATED};
 
 use super::scan::{self, Match, Snapshot};
-use super::table::{LockWait, Row, RowLock, Table, next_command, text_datum};
-use crate::errors::{HiloError, OrRaise};
+use super::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
+use crate::errors::{Closed, HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
 use crate::memory::{self, Grow};
@@ -34,7 +34,7 @@ hilo_core::named! {
 }
 
 /// A time before all others, as Postgres stores it.
-const AT_ONCE: Timestamp = Timestamp(i64::MIN);
+pub(super) const AT_ONCE: Timestamp = Timestamp(i64::MIN);
 
 /// A row of `hilo.lease`, without what only views show.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +143,16 @@ impl Lease {
     /// Whether the holder has the range at `now`.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.ended.is_none() && !self.is_expired(now)
+    }
+
+    /// Why it is not open, if it is not.
+    pub fn closed(&self, now: Timestamp) -> Option<Closed> {
+        let at = |at: Option<Timestamp>| at.map_or_else(String::new, printed);
+        match self.ended {
+            Some(Ended::Returned) => Some(Closed::Returned(at(self.ended_at))),
+            Some(Ended::Revoked) => Some(Closed::Revoked(at(self.ended_at))),
+            None => self.is_expired(now).then(|| Closed::Expired(at(self.expires_at))),
+        }
     }
 
     /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the sequence and its
@@ -259,11 +269,7 @@ impl LockedLease {
         LockedLease { table, row, lease }
     }
 
-    pub fn holder(&self) -> Option<&[u8]> {
-        self.row.bytes(column::HOLDER)
-    }
-
-    fn update(&self, changes: &[(i16, Option<pg_sys::Datum>)]) {
+    pub(super) fn update(&self, changes: &[(i16, Option<pg_sys::Datum>)]) {
         let mut values = [None; column::COUNT];
         for number in 1..=column::COUNT as i16 {
             values[number as usize - 1] = self.row.datum(number);
@@ -275,41 +281,60 @@ impl LockedLease {
         next_command();
     }
 
-    /// Ends the lease: its holder has used the indexes before `next`. The worker files it.
-    pub fn end(&self, how: Ended, next: Index) {
-        self.update(&[
-            (column::NEXT_INDEX, Some(next.0.into())),
-            (column::ENDED, Some(text_datum(how.name().as_bytes()))),
-            (column::ENDED_AT, Some(ffi::now().0.into())),
-            (column::DUE_AT, Some(AT_ONCE.0.into())),
-        ]);
-    }
-
-    /// Moves the time at which the lease expires; `None`: it does not.
-    pub fn renew(&self, expires_at: Option<Timestamp>) {
-        let at = expires_at.map(|at| at.0.into());
-        self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
-    }
-
-    /// Notes that the sequence was moved beyond values of the range.
-    pub fn pass(&self) {
-        self.update(&[(column::PASSED, Some(true.into()))]);
-    }
-
     pub fn delete(&self) {
         self.table.delete(&self.row);
     }
 }
 
-/// Locks the row of a lease.
+/// Locks the row of a lease against all others.
 pub fn lock(
     ids: &CatalogOids,
     id: &LeaseId,
     wait: LockWait,
 ) -> Result<RowLock<LockedLease>, HiloError> {
+    lock_as(ids, id, wait, Strength::Alone)
+}
+
+pub(super) fn lock_as(
+    ids: &CatalogOids,
+    id: &LeaseId,
+    wait: LockWait,
+    strength: Strength,
+) -> Result<RowLock<LockedLease>, HiloError> {
     let table = Table::write(ids.lease)?;
-    let found = table.find_locked(ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], wait);
+    let find =
+        || table.find(ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], Snapshot::Catalog);
+    let found = table.lock_found_as(find, wait, strength);
     Ok(found.map(|row| LockedLease::of(table, row)))
+}
+
+/// The error about a lease that is not open.
+pub fn not_open(id: &LeaseId, since: Closed) -> HiloError {
+    HiloError::LeaseNotOpen { lease: display(id), since }
+}
+
+/// The name of a lease, as SQL prints it.
+pub fn display(id: &LeaseId) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    [&id[..4], &id[4..6], &id[6..8], &id[8..10], &id[10..]].map(hex).join("-")
+}
+
+/// A time as SQL prints it.
+pub fn printed(at: Timestamp) -> String {
+    // SAFETY: it returns a C string in static memory, for any timestamp.
+    unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(at.0)) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A lease, not locked, and whether nobody else has locked it, for sure.
+pub fn find(ids: &CatalogOids, id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
+    let mut found = None;
+    visit(ids, ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], |row, lease| {
+        found = Some((lease, row.is_untouched()));
+        false
+    })?;
+    Ok(found)
 }
 
 fn visit(

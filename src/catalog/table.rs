@@ -21,6 +21,17 @@ pub enum LockWait {
     Skip,
 }
 
+/// What others may still do to a row that is locked, as core's `LockTupleMode`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strength {
+    /// Nothing.
+    Alone,
+    /// Lock it with [`Shared`](Self::Shared).
+    Changing,
+    /// Change it, but for its key, and lock it with either of these.
+    Shared,
+}
+
 /// The result of locking a row.
 pub enum RowLock<T> {
     Locked(T),
@@ -90,6 +101,13 @@ impl Row {
         unsafe { writer_of(self.tuple) }
     }
 
+    /// Whether nobody had locked or replaced this version when it was read, for sure.
+    pub fn is_untouched(&self) -> bool {
+        // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
+        let flags = unsafe { (*(*self.tuple).t_data).t_infomask };
+        flags & pg_sys::HEAP_XMAX_INVALID as u16 != 0
+    }
+
     /// Whether the current transaction wrote this version.
     pub fn is_own(&self) -> bool {
         is_own_transaction(self.writer())
@@ -121,12 +139,6 @@ impl Row {
         // SAFETY: the callers ask for text columns only, and the datum lies in memory that lives as long as
         // the row's.
         self.datum(column).map(|datum| unsafe { text_of(datum) })
-    }
-
-    /// The bytes of a text column; `None` if it is NULL.
-    pub fn bytes(&self, column: i16) -> Option<&[u8]> {
-        // SAFETY: as in `text`.
-        self.datum(column).map(|datum| unsafe { bytes_of(datum) })
     }
 
     /// The name of a sequence, in a text column that is not null.
@@ -258,12 +270,17 @@ impl Table {
     }
 
     /// Locks the version of a row that was found, in order to change it.
-    fn lock(&self, row: &Row, wait: LockWait) -> Attempt {
+    fn lock(&self, row: &Row, wait: LockWait, strength: Strength) -> Attempt {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
         let policy = match wait {
             LockWait::Block => pg_sys::LockWaitPolicy::LockWaitBlock,
             LockWait::Skip => pg_sys::LockWaitPolicy::LockWaitSkip,
+        };
+        let mode = match strength {
+            Strength::Alone => pg_sys::LockTupleMode::LockTupleExclusive,
+            Strength::Changing => pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
+            Strength::Shared => pg_sys::LockTupleMode::LockTupleKeyShare,
         };
         // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer pinned,
         // and it is released once.
@@ -273,9 +290,10 @@ impl Table {
                 self.relation,
                 &mut tuple,
                 pg_sys::GetCurrentCommandId(true),
-                pg_sys::LockTupleMode::LockTupleExclusive,
+                mode,
                 policy,
-                false,
+                // A shared lock holds for the versions that others are making, too.
+                strength == Strength::Shared,
                 &mut buffer,
                 &mut found,
             );
@@ -297,9 +315,19 @@ impl Table {
 
     /// The same, for a row that `find` finds.
     pub fn lock_found(&self, find: impl Fn() -> Option<Row>, wait: LockWait) -> RowLock<Row> {
+        self.lock_found_as(find, wait, Strength::Alone)
+    }
+
+    /// The same, with a lock of this strength.
+    pub fn lock_found_as(
+        &self,
+        find: impl Fn() -> Option<Row>,
+        wait: LockWait,
+        strength: Strength,
+    ) -> RowLock<Row> {
         loop {
             let Some(row) = find() else { return RowLock::Missing };
-            match self.lock(&row, wait) {
+            match self.lock(&row, wait, strength) {
                 Attempt::Locked => return RowLock::Locked(row),
                 Attempt::Skipped => return RowLock::Skipped,
                 Attempt::Moved => continue,

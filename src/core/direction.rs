@@ -12,6 +12,13 @@ impl Direction {
         if increment > 0 { Direction::Rising } else { Direction::Falling }
     }
 
+    pub const fn reverse(self) -> Direction {
+        match self {
+            Direction::Rising => Direction::Falling,
+            Direction::Falling => Direction::Rising,
+        }
+    }
+
     /// Whether `value` comes after `other`.
     pub const fn is_beyond(self, value: i64, other: i64) -> bool {
         match self {

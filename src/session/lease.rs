@@ -12,13 +12,13 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::{Mapping, Run};
-use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::memo::Entry;
-use super::{look_up, memo, slice_table, uncommitted, wait};
+use super::{lease_news, look_up, memo, slice_table, uncommitted, wait};
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions;
@@ -28,7 +28,7 @@ use crate::catalog::privileges::Privileges;
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
-use crate::memory::{self, Grow};
+use crate::memory;
 use crate::shared::key::Key;
 use crate::shared::pending::Held;
 use crate::shared::slices::IndexSpace;
@@ -51,24 +51,6 @@ struct Open {
 }
 
 static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
-
-/// What the worker learns after the commit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum News {
-    /// A lease of this sequence has ended.
-    Ended(Key),
-    /// A lease expires at this time, or not.
-    Due(Option<Timestamp>),
-}
-
-/// News, and the nesting level at which they came up.
-#[derive(Clone, Copy)]
-struct Noted {
-    news: News,
-    level: i32,
-}
-
-static NEWS: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
 
 /// A range for a lease.
 pub struct Taken {
@@ -167,7 +149,7 @@ fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
     Taken { id: entry.id, node, epoch, range, run, increment, suggested }
 }
 
-fn level() -> i32 {
+pub(super) fn level() -> i32 {
     // SAFETY: reads a static of xact.c.
     unsafe { pg_sys::GetCurrentTransactionNestLevel() }
 }
@@ -345,44 +327,25 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     Ok(())
 }
 
-/// Notes that this transaction ends a lease of a sequence.
-///
-/// # Errors
-/// `OutOfMemory`
-pub fn ended(key: Key) -> Result<(), HiloError> {
-    let (mut noted, level) = (NEWS.borrow_mut(), level());
-    let known = |last: &Noted| last.level == level && last.news == News::Ended(key);
-    if noted.last().is_some_and(known) {
-        return Ok(());
-    }
-    noted.grow(Noted { news: News::Ended(key), level })
-}
-
-/// Notes that a lease of this transaction expires at this time, or not.
-///
-/// # Errors
-/// `OutOfMemory`
-pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
-    let (mut noted, level) = (NEWS.borrow_mut(), level());
-    for known in noted.iter_mut().rev().take_while(|known| known.level == level) {
-        if let News::Due(first) = &mut known.news {
-            *first = [*first, at].into_iter().flatten().min();
-            return Ok(());
-        }
-    }
-    noted.grow(Noted { news: News::Due(at), level })
-}
-
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::*;
-    if OPEN.borrow().is_empty() && NEWS.borrow().is_empty() {
+    lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
+    if OPEN.borrow().is_empty() && lease_news::is_empty() {
         return;
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE => HiloError::PrepareLease.raise(),
-        XACT_EVENT_PRE_COMMIT => begin_commit(),
+        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concern_worker() => {
+            HiloError::PrepareLease.raise()
+        }
+        XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
+        XACT_EVENT_PREPARE => lease_news::forget(),
+        XACT_EVENT_PRE_COMMIT => {
+            // These may wait for other transactions; those wait for this one from the next step on.
+            lease_news::write(None).or_raise();
+            begin_commit();
+        }
         XACT_EVENT_COMMIT => {
             let open = std::mem::take(&mut *OPEN.borrow_mut());
             if let Ok(shared) = shared::get() {
@@ -391,11 +354,11 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
                         shared.settle_pending(at);
                     }
                 }
-                announce(shared);
+                lease_news::announce(shared);
             }
         }
         XACT_EVENT_ABORT => {
-            NEWS.borrow_mut().clear();
+            lease_news::forget();
             abandon(|_| true);
         }
         _ => {}
@@ -438,25 +401,6 @@ fn abandon(ends: impl Fn(i32) -> bool) {
     }
 }
 
-/// Tells the worker after the commit.
-fn announce(shared: &'static Shared) {
-    let noted = std::mem::take(&mut *NEWS.borrow_mut());
-    let due = noted.iter().filter_map(|noted| match &noted.news {
-        News::Due(at) => *at,
-        News::Ended(key) => {
-            shared.expect_free(key);
-            Some(ffi::now())
-        }
-    });
-    let Some(due) = due.min() else { return };
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    // The next worker reads the catalog when it starts.
-    if !shared.lease_due(database, due) {
-        wait::wake(shared);
-    }
-}
-
 #[pg_guard]
 unsafe extern "C-unwind" fn at_subtransaction(
     event: pg_sys::SubXactEvent::Type,
@@ -465,15 +409,11 @@ unsafe extern "C-unwind" fn at_subtransaction(
     _arg: *mut c_void,
 ) {
     use pg_sys::SubXactEvent::*;
-    let (mut open, mut noted) = (OPEN.borrow_mut(), NEWS.borrow_mut());
-    if open.is_empty() && noted.is_empty() {
-        return;
-    }
-    let level = level();
+    let (mut open, level) = (OPEN.borrow_mut(), level());
     // What was taken later belongs to a deeper level, so the levels rise along the lists.
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
-            while noted.pop_if(|noted| noted.level >= level).is_some() {}
+            lease_news::roll_back(level);
             drop(open);
             abandon(|at| at >= level);
         }
@@ -481,9 +421,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
             for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
                 open.level = level - 1;
             }
-            for noted in noted.iter_mut().rev().take_while(|noted| noted.level >= level) {
-                noted.level = level - 1;
-            }
+            lease_news::keep(level);
         }
         _ => {}
     }

@@ -13,6 +13,7 @@ pub mod gapless;
 pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
+pub mod lease_news;
 pub mod look_up;
 pub mod memo;
 pub mod range;

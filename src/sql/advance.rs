@@ -50,7 +50,8 @@ fn check(sequence: &Sequence) {
 /// Advances a locked sequence, unless another session has done so meanwhile.
 fn advance(sequence: &Sequence, at_least: i64) -> Option<i64> {
     let open = open_leases::of(sequence).or_raise();
-    open_leases::pass(&open, |lease| !starts_beyond(sequence, lease, at_least)).or_raise();
+    open_leases::pass(sequence, &open, |lease| !starts_beyond(sequence, lease, at_least))
+        .or_raise();
     match is_beyond(sequence, at_least) {
         Some(next) => next,
         None => renumber::advance(sequence, at_least).or_raise(),

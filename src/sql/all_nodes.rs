@@ -19,6 +19,7 @@ use super::args::{Args, sql_functions};
 use super::definer::{begin_write, required};
 use super::document::json;
 use super::document::wanted::wanted;
+use super::owned_by::Purpose;
 use super::spi;
 use super::stored_rows::StoredRows;
 use crate::advice::{FOLLOW_CITUS, RESTART};
@@ -288,7 +289,7 @@ fn described(name: &Name, options: &Map<String, Value>) -> Result<Described, Hil
     options.insert("name".into(), Value::String(json::utf8(name)));
     let document = json!({"hilo": VERSION, "sequences": [options]}).to_string();
     let mut document = Document::parse(&document)?;
-    let definition = wanted(&document)?.pop().map(|wanted| wanted.definition);
+    let definition = wanted(&document, Purpose::Look)?.pop().map(|wanted| wanted.definition);
     let (Some(described), Some(definition)) = (document.sequences.pop(), definition) else {
         return Err(HiloError::OutOfMemory);
     };

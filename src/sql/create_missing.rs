@@ -18,7 +18,7 @@ use super::furthest::{Held, Kind, held};
 use super::migrate::lock;
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
-use super::{ddl, owners, renumber};
+use super::{ddl, owners, renumber, values};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
@@ -86,29 +86,31 @@ fn locked() -> Result<Missing, HiloError> {
                 others_wait = true;
             }
             (true, _) => {
-                skipped
-                    .iter()
-                    .for_each(|(name, column, lacked)| say_skipped(name, *column, *lacked));
+                skipped.into_iter().for_each(Skipped::report);
                 return Ok(missing);
             }
         }
     }
 }
 
-/// A sequence that is not created, a column that is the reason, and whether a table of the caller's
-/// names it.
-type Skipped = (Name, ColumnRef, bool);
-
 /// The tables that inherit from a table.
 fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     Ok(relations::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
+/// A sequence that is not created, and why.
+struct Skipped {
+    name: Name,
+    detail: String,
+    /// Whether a table of the caller's lacks it.
+    lacked: bool,
+}
+
 /// The columns whose defaults name a sequence that does not exist. A column that inherits from
-/// another one is left out: that one stands for both. Sequences that the caller may not create are
-/// returned apart, each with a column of another role's table, and whether a table of the caller's
-/// lacks it too: the caller could not begin behind what that holds, and one role's column must not
-/// decide what another role's sequence is like.
+/// another one is left out: that one stands for both. Sequences that the caller cannot begin behind
+/// what a column holds are returned apart: the table is another role's, and one role's column must
+/// not decide what another role's sequence is like; or its rows cannot be read without running code
+/// of its owner's.
 fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     let mut missing = Missing::new();
     for (default, name) in column_defaults::all(owners::name_type()?) {
@@ -122,17 +124,21 @@ fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
         }
     }
     let (user, mut skipped) = (ffi::current_user(), Vec::new());
-    missing.retain(|name, columns| {
-        let owner = columns.first().map(|column| table_owner(column.relid));
-        let theirs = |column: &&ColumnRef| {
-            let theirs = table_owner(column.relid);
-            !privileges::acts_as(user, theirs) || owner != Some(theirs)
-        };
-        let foreign = columns.iter().find(theirs);
-        let lacked = columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
-        skipped.extend(foreign.map(|column| (name.clone(), *column, lacked)));
-        foreign.is_none()
+    let mut result = Ok(());
+    missing.retain(|name, columns| match obstacle(columns) {
+        Ok(None) => true,
+        Ok(Some(detail)) => {
+            let lacked =
+                columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
+            skipped.push(Skipped { name: name.clone(), detail, lacked });
+            false
+        }
+        Err(error) => {
+            result = Err(error);
+            false
+        }
     });
+    result?;
     for columns in missing.values_mut() {
         // A child has the column under the same name.
         let place = |table: pg_sys::Oid, column: &ColumnRef| {
@@ -148,6 +154,31 @@ fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     Ok((missing, skipped))
 }
 
+/// What keeps the caller from beginning a sequence behind what these columns hold.
+fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
+    let (user, owner) = (ffi::current_user(), columns.first().map(|one| table_owner(one.relid)));
+    for column in columns {
+        let theirs = table_owner(column.relid);
+        let uses = format!("Column {} uses it", column.describe());
+        if !privileges::acts_as(user, theirs) {
+            return Ok(Some(format!("{uses}, whose table belongs to another role.")));
+        }
+        if owner != Some(theirs) {
+            return Ok(Some(format!("{uses}, and so do columns of other roles' tables.")));
+        }
+        match values::stored(*column) {
+            Ok(_) => {}
+            Err(HiloError::NotStored { .. }) => {
+                return Ok(Some(format!(
+                    "{uses}, whose rows are not read: only a table that is stored in this database has any."
+                )));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a table is a temporary one of another session, which nobody else can read.
 fn is_elsewhere(table: pg_sys::Oid) -> bool {
     // SAFETY: look-ups in system caches, inside a transaction.
@@ -157,25 +188,23 @@ fn is_elsewhere(table: pg_sys::Oid) -> bool {
     }
 }
 
-/// Says why a sequence is left out: a warning if a table of the caller's lacks it.
-fn say_skipped(name: &Name, column: ColumnRef, lacked: bool) {
-    let whose = match privileges::acts_as(ffi::current_user(), table_owner(column.relid)) {
-        true => "and so do columns of other roles' tables",
-        false => "whose table belongs to another role",
-    };
-    let report = pgrx::pg_sys::panic::ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        format!("hilo sequence \"{name}\" does not exist and is not created, skipping"),
-        "hilo",
-    )
-    .set_detail(format!("Column {} uses it, {whose}.", column.describe()));
-    match lacked {
-        true => report
-            .set_hint(
-                "Create it with hilo_create, with a start_value beyond what these columns hold.",
-            )
-            .report(PgLogLevel::WARNING),
-        false => report.report(PgLogLevel::NOTICE),
+impl Skipped {
+    /// A warning if a table of the caller's lacks it.
+    fn report(self) {
+        let report = pgrx::pg_sys::panic::ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("hilo sequence \"{}\" does not exist and is not created, skipping", self.name),
+            "hilo",
+        )
+        .set_detail(self.detail);
+        match self.lacked {
+            true => report
+                .set_hint(
+                    "Create it with hilo_create, with a start_value beyond what these columns hold.",
+                )
+                .report(PgLogLevel::WARNING),
+            false => report.report(PgLogLevel::NOTICE),
+        }
     }
 }
 
@@ -185,7 +214,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     let kinds: Vec<Kind> = columns.iter().map(|column| Kind::of(*column)).collect();
     let mut furthest: Option<i64> = None;
     for (column, kind) in columns.iter().zip(&kinds) {
-        let Held { largest, others } = held(*column, *kind, name);
+        let Held { largest, others } = held(*column, *kind, name)?;
         furthest = furthest.max(largest);
         if others > 0 {
             warn(name, *column, others);

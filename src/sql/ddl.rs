@@ -13,7 +13,7 @@ use super::args::{Args, sql_functions};
 use super::definer::{
     By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
 };
-use super::owned_by;
+use super::owned_by::{self, Purpose};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
@@ -97,7 +97,8 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         Some(true) => Duplicate::Skip,
         _ => Duplicate::Refuse,
     };
-    let owned_by = args.optional(13).and_then(|_| owned_by::parse(args.bytes(13)).or_raise());
+    let owned_by =
+        args.optional(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
     if create(name.clone(), definition, owned_by, None, duplicate).is_none() {
         exists(name, duplicate);
     }

@@ -2,25 +2,30 @@
 //!
 //! All ranges are of *places*: the values of a sequence counted from its first one, in the order of serving,
 //! without those of other nodes. First the function reads what the catalog and the pool know, with the
-//! extension's own rights. Then one query, with the caller's rights, reads the column in order. The places
-//! between neighbours are split by the reasons and go to the result at once. The query names the relation and
-//! nothing else, so the relation may be of any kind, even distributed among servers.
+//! extension's own rights. Then it reads the column in order, as SELECT would show it. The places
+//! between neighbours are split by the reasons and go to the result at once.
 
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
+use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
+use super::furthest::Kind;
 use super::gaps_off_grid::{self as off_grid, Series};
+use super::migrate::adopt::column_name;
 use super::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 use super::spi;
 use super::stored_rows::StoredRows;
+use super::values::{self, Values};
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::GapRow;
+use crate::catalog::name::escape_for_message;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
@@ -59,12 +64,13 @@ fn hilo_find_gaps(args: Args) {
     if sequence.definition.cycle {
         HiloError::Cycles(sequence.name.to_string()).raise();
     }
-    let column = Column::find(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args));
+    let column = column(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args, 2));
+    let values = Values::as_selected(column).or_raise();
     let (grid, known, strange) = gather(&sequence).or_raise();
     let known = apart(known).or_raise();
     let mut gaps = Gaps::begin(args);
-    grid.missing(&column, &known, &mut gaps);
-    off_grid::missing(&column, &grid, &strange, &mut gaps).or_raise();
+    grid.missing(&values, &known, &mut gaps).or_raise();
+    off_grid::missing(&values, &grid, &strange, &mut gaps).or_raise();
 }
 
 fn readable(name: &[u8]) -> Sequence {
@@ -73,56 +79,27 @@ fn readable(name: &[u8]) -> Sequence {
     sequence
 }
 
-fn column_name(args: Args) -> String {
-    let datum = args.datum(2).unwrap_or(pg_sys::Datum::null());
-    // SAFETY: the argument is of type name, which ends with a zero byte, and not null because the function is
-    // strict.
-    unsafe { CStr::from_ptr(datum.cast_mut_ptr::<pg_sys::NameData>().cast()) }
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// The column that is searched.
-pub(super) struct Column {
-    pub relation: String,
-    pub name: String,
-    /// Whether its numbers must be compared as numeric.
-    pub numeric: bool,
-}
-
-impl Column {
-    fn find(relation: pg_sys::Oid, name: String) -> Column {
-        let found = spi::rows(
-            &format!(
-                "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), a.atttypid,
-                        pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
-                   FROM pg_catalog.pg_class c
-                   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-                   LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid
-                        AND a.attname OPERATOR(pg_catalog.=) {} AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
-                  WHERE c.oid OPERATOR(pg_catalog.=) {}::pg_catalog.oid",
-                pgrx::spi::quote_literal(&name),
-                relation.to_u32(),
-            ),
-            |row| (row.text(1), row.oid(2), row.bool(3)),
-        );
-        let Some((relation_name, type_oid, allowed)) = found.into_iter().next() else {
-            HiloError::NoSuchRelation(relation.to_u32()).raise()
-        };
-        if type_oid == pg_sys::InvalidOid {
-            HiloError::NoSuchColumn { column: name, relation: relation_name }.raise();
-        }
-        if !allowed {
-            HiloError::NoSelect { column: name, relation: relation_name }.raise();
-        }
-        // SAFETY: a catalog look-up inside a transaction.
-        let numeric = match unsafe { pg_sys::getBaseType(type_oid) } {
-            pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID => false,
-            pg_sys::NUMERICOID => true,
-            _ => HiloError::NotANumber { column: name, relation: relation_name }.raise(),
-        };
-        Column { relation: relation_name, name, numeric }
+/// The column that is searched, of numbers that the caller may read.
+fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
+    let sql = format!(
+        "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c
+           JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {}::oid",
+        relation.to_u32()
+    );
+    let Some(known) = spi::look_up(&sql, |row| row.text(1)).pop() else {
+        HiloError::NoSuchRelation(relation.to_u32()).raise()
+    };
+    let column = escape_for_message(name.to_bytes());
+    let Some(found) = ColumnRef::named(relation, name) else {
+        HiloError::NoSuchColumn { column, relation: known }.raise();
+    };
+    if !values::may_select(found) {
+        HiloError::NoSelect { column, relation: known }.raise();
     }
+    if !matches!(Kind::of(found), Kind::Numbers { .. }) {
+        HiloError::NotANumber { column, relation: known }.raise();
+    }
+    found
 }
 
 /// The places of a sequence among the numbers.
@@ -291,9 +268,9 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
 
 impl Grid {
     /// Adds the places that have a reason and that the column lacks, as values.
-    fn missing(&self, column: &Column, known: &[Known], gaps: &mut Gaps) {
+    fn missing(&self, values: &Values, known: &[Known], gaps: &mut Gaps) -> Result<(), HiloError> {
         if self.end == Index::ZERO {
-            return;
+            return Ok(());
         }
         let mut rest = known;
         let mut absent = |range: Range| {
@@ -309,92 +286,22 @@ impl Grid {
             }
         };
         let mut next = Index::ZERO;
-        spi::for_each(&self.query(column), |row| {
-            let place = Index(row.int8(1).unwrap_or(0));
-            if place > next {
-                absent(Range::new(next, place));
-            }
-            next = next.max(place.next());
-        });
+        if let (Some(first), Some(last)) =
+            (self.mapping.value(Index::ZERO), self.mapping.value(self.end - 1))
+        {
+            let ends = (first.min(last), first.max(last));
+            values.in_order(ends, Direction::of(self.mapping.increment), |value| {
+                let Some(place) = self.mapping.index_of(value) else { return };
+                if place > next {
+                    absent(Range::new(next, place));
+                }
+                next = next.max(place.next());
+            })?;
+        }
         if next < self.end {
             absent(Range::new(next, self.end));
         }
-    }
-
-    /// The query for the places that the column has, in order.
-    fn query(&self, column: &Column) -> String {
-        let Places { place, condition, order } = self.places(column);
-        format!(
-            "SELECT {place} FROM {} AS t WHERE {condition} ORDER BY t.{} {order}",
-            column.relation,
-            spi::quoted(&column.name),
-        )
-    }
-
-    /// The expressions that tell whether the column's value `t.…` is on the grid, and its place there.
-    fn places(&self, column: &Column) -> Places {
-        let mapping = &self.mapping;
-        let rising = mapping.increment > 0;
-        let (Some(first), Some(last)) = (mapping.value(Index::ZERO), mapping.value(self.end - 1))
-        else {
-            return Places { place: "0".into(), condition: "false".into(), order: "" };
-        };
-        let step = (mapping.increment as i128).unsigned_abs();
-        let (low, high) = if rising { (first, last) } else { (last, first) };
-        let reach = (last as i128 - mapping.base as i128).abs();
-        let wide = column.numeric || reach > i64::MAX as i128;
-        let kind = if wide { "numeric" } else { "int8" };
-        let number = |number: i128| format!("'{number}'::pg_catalog.{kind}");
-        let operate =
-            |a: &str, sign: &str, b: &str| format!("({a} OPERATOR(pg_catalog.{sign}) {b})");
-        let divide = |a: &str, by: i128| match wide {
-            true => format!("pg_catalog.div({a}, {})", number(by)),
-            false => operate(a, "/", &number(by)),
-        };
-        let value = format!("t.{}::pg_catalog.{kind}", spi::quoted(&column.name));
-        let distance = if rising {
-            operate(&value, "-", &number(mapping.base as i128))
-        } else {
-            operate(&number(mapping.base as i128), "-", &value)
-        };
-        // The column is compared without a cast, so that an index on it can be used.
-        let name = format!("t.{}", spi::quoted(&column.name));
-        let mut conditions = vec![
-            operate(
-                &name,
-                ">=",
-                &format!("'{low}'::pg_catalog.{}", if column.numeric { "numeric" } else { "int8" }),
-            ),
-            operate(
-                &name,
-                "<=",
-                &format!(
-                    "'{high}'::pg_catalog.{}",
-                    if column.numeric { "numeric" } else { "int8" }
-                ),
-            ),
-        ];
-        if step != 1 || column.numeric {
-            let rest = operate(&distance, "%", &number(step as i128));
-            conditions.push(operate(&rest, "=", &number(0)));
-        }
-        let global = if step == 1 { distance } else { divide(&distance, step as i128) };
-        let stripes = mapping.stripes;
-        let place = if stripes.nodes > 1 {
-            let size = stripes.size.max(1) as i128;
-            let round = (size * stripes.nodes as i128).min(i64::MAX as i128);
-            let turn = operate(&divide(&global, size), "%", &number(stripes.nodes as i128));
-            conditions.push(operate(&turn, "=", &number(stripes.node as i128)));
-            let whole = operate(&divide(&global, round), "*", &number(size));
-            operate(&whole, "+", &operate(&global, "%", &number(size)))
-        } else {
-            global
-        };
-        Places {
-            place: format!("{place}::pg_catalog.int8"),
-            condition: conditions.join(" AND "),
-            order: if rising { "" } else { "DESC" },
-        }
+        Ok(())
     }
 
     /// Its first and its last value among those examined.
@@ -406,10 +313,4 @@ impl Grid {
     pub fn covers(&self, value: i64) -> bool {
         self.mapping.index_of(value).is_some_and(|place| place < self.end)
     }
-}
-
-struct Places {
-    place: String,
-    condition: String,
-    order: &'static str,
 }

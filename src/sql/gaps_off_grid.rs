@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 
 use pgrx::check_for_interrupts;
 
-use super::find_gaps::{Column, Gaps, Grid};
+use hilo_core::direction::Direction;
+
+use super::find_gaps::{Gaps, Grid};
 use super::missing_because::Why;
-use super::spi;
+use super::values::Values;
 use crate::catalog::gaps::GapRow;
 use crate::errors::HiloError;
 use crate::memory;
@@ -136,7 +138,7 @@ impl Missing<'_> {
 /// Adds the values of these gaps that the column lacks, each once, without those that the grid
 /// covers.
 pub fn missing(
-    column: &Column,
+    values: &Values,
     grid: &Grid,
     strange: &[GapRow],
     gaps: &mut Gaps,
@@ -159,39 +161,24 @@ pub fn missing(
         let near = near.into();
         let rank = Why::recorded(&gap.reason).rank();
         let missing = Missing { series, rank, grid, earlier, near, run: None, gaps: &mut *gaps };
-        look_up(column, missing);
+        look_up(values, missing)?;
     }
     Ok(())
 }
 
 /// Reads what the column has of a gap, in order.
-fn look_up(column: &Column, mut missing: Missing) {
+fn look_up(values: &Values, mut missing: Missing) -> Result<(), HiloError> {
     let series = missing.series;
-    let name = format!("t.{}", spi::quoted(&column.name));
-    let kind = if column.numeric { "numeric" } else { "int8" };
     let (one, other) = (series.value(0), series.value(series.count - 1));
-    let whole = match column.numeric {
-        true => format!(
-            " AND ({name} OPERATOR(pg_catalog.%) '1'::pg_catalog.numeric) OPERATOR(pg_catalog.=) '0'::pg_catalog.numeric"
-        ),
-        false => String::new(),
-    };
-    let sql = format!(
-        "SELECT {name}::pg_catalog.int8 FROM {} AS t
-          WHERE {name} OPERATOR(pg_catalog.>=) '{}'::pg_catalog.{kind} AND {name} OPERATOR(pg_catalog.<=) '{}'::pg_catalog.{kind}{whole}
-          ORDER BY {name} {}",
-        column.relation,
-        one.min(other),
-        one.max(other),
-        if series.step > 0 { "" } else { "DESC" },
-    );
+    let direction = if series.step > 0 { Direction::Rising } else { Direction::Falling };
     let mut next = 0;
-    spi::for_each(&sql, |row| {
-        if let Some(at) = row.int8(1).and_then(|value| series.index_of(value)) {
+    values.in_order((one.min(other), one.max(other)), direction, |value| {
+        if let Some(at) = series.index_of(value) {
             missing.absent(next, at);
             next = next.max(at + 1);
         }
-    });
+    })?;
     missing.absent(next, series.count);
     missing.flush();
+    Ok(())
 }

@@ -1,4 +1,6 @@
-//! Leases: ranges that leave the server. Taking one and ending one are parts of the caller's transaction.
+//! Leases: ranges that leave the server. Taking one and ending one are parts of the caller's
+//! transaction. An end is written when the transaction commits (`session::lease_news`): until then
+//! it locks nothing, so nobody who revokes a lease waits for its holder.
 
 use pgrx::pg_sys;
 
@@ -8,13 +10,14 @@ use hilo_core::numbers::Timestamp;
 use super::args::{Args, sql_functions};
 use super::definer::{begin_write, required, required_name};
 use super::nextval::record;
-use crate::catalog::leases::{self, Ended, LeaseId, LockedLease, New, uuid_datum};
-use crate::catalog::table::{LockWait, RowLock, text_datum};
+use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::leases::{self, Ended, Lease, LeaseId, New, uuid_datum};
+use crate::catalog::table::text_datum;
 use crate::catalog::{CatalogOids, catalog_oids, definitions, positions, privileges};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::ffi;
 use crate::gucs;
-use crate::session::{lease, memo};
+use crate::session::{lease, lease_news, memo};
 
 sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);
 
@@ -66,7 +69,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         expires_at,
     };
     let id = leases::insert(&ids, &new).or_raise();
-    lease::expires(expires_at).or_raise();
+    lease_news::expires(expires_at).or_raise();
     let definition = definitions::by_id(&ids, taken.id).or_raise().map(|found| found.definition);
     let format = definition.and_then(|definition| definition.key_format);
     let format = format.as_deref().unwrap_or(key_format::DEFAULT);
@@ -121,43 +124,35 @@ fn lease_id(args: Args) -> LeaseId {
     id
 }
 
-fn display(id: &LeaseId) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    [&id[..4], &id[4..6], &id[6..8], &id[8..10], &id[10..]].map(hex).join("-")
-}
-
-/// A time as SQL prints it.
-fn printed(at: Timestamp) -> String {
-    // SAFETY: it returns a C string in static memory, for any timestamp.
-    unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(at.0)) }
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// Locks an open lease that the current user may end.
+/// An open lease that the current user may end, and whether nobody has locked it, for sure.
 ///
 /// # Errors
 /// `LeaseNotOpen`, `LeaseDenied`.
-fn lock_open(ids: &CatalogOids, id: &LeaseId) -> Result<LockedLease, HiloError> {
-    let not_open = |since| HiloError::LeaseNotOpen { lease: display(id), since };
-    let RowLock::Locked(locked) = leases::lock(ids, id, LockWait::Block)? else {
-        return Err(not_open(Closed::Unknown));
+fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
+    let Some((lease, is_untouched)) = leases::find(ids, id)? else {
+        return Err(leases::not_open(id, Closed::Unknown));
     };
-    if !may_end(ids, &locked.lease)? {
-        return Err(HiloError::LeaseDenied(display(id)));
+    if !may_end(ids, &lease)? {
+        return Err(HiloError::LeaseDenied(leases::display(id)));
     }
-    let lease = &locked.lease;
-    let at = |at: Option<Timestamp>| at.map_or_else(String::new, printed);
-    Err(not_open(match lease.ended {
-        Some(Ended::Returned) => Closed::Returned(at(lease.ended_at)),
-        Some(Ended::Revoked) => Closed::Revoked(at(lease.ended_at)),
-        None if lease.is_expired(ffi::now()) => Closed::Expired(at(lease.expires_at)),
-        None => return Ok(locked),
-    }))
+    let now = ffi::now();
+    let own = lease_news::ended(id).map(|how| match how {
+        Ended::Returned => Closed::Returned(leases::printed(now)),
+        Ended::Revoked => Closed::Revoked(leases::printed(now)),
+    });
+    match own.or_else(|| lease.closed(now)) {
+        Some(since) => Err(leases::not_open(id, since)),
+        None => Ok((lease, is_untouched)),
+    }
+}
+
+/// Notes what becomes of a lease when this transaction commits.
+fn change(lease: &Lease, change: Change) {
+    lease_news::change(lease, memo::key_of(lease.sequence).or_raise(), change).or_raise();
 }
 
 /// Whether the current user took the lease, owns its sequence, or is a superuser.
-fn may_end(ids: &CatalogOids, lease: &leases::Lease) -> Result<bool, HiloError> {
+fn may_end(ids: &CatalogOids, lease: &Lease) -> Result<bool, HiloError> {
     let user = ffi::current_user();
     if privileges::acts_as(user, lease.role) {
         return Ok(true);
@@ -172,14 +167,17 @@ fn hilo_lease_return(args: Args) -> i64 {
     begin_write(c"hilo_lease_return()");
     let id = lease_id(args);
     let ids = catalog_oids().or_raise();
-    let locked = lock_open(&ids, &id).or_raise();
-    let lease = locked.lease;
+    let (mut lease, is_untouched) = open(&ids, &id).or_raise();
+    if !is_untouched {
+        lease_changes::wait_for_keepers(&ids, &id);
+        (lease, _) = open(&ids, &id).or_raise();
+    }
     let next = match args.int8(1) {
         None => lease.range.start,
         Some(next) => lease
             .index_of(next)
             .ok_or_else(|| HiloError::LeaseValue {
-                lease: display(&id),
+                lease: leases::display(&id),
                 next,
                 first: lease.first_value,
                 last: lease.value(lease.range.last()) as i64,
@@ -187,8 +185,7 @@ fn hilo_lease_return(args: Args) -> i64 {
             })
             .or_raise(),
     };
-    locked.end(Ended::Returned, next);
-    lease::ended(memo::key_of(lease.sequence).or_raise()).or_raise();
+    change(&lease, Change::Return(next));
     let position = positions::find(&ids, lease.sequence, lease.node).or_raise();
     let sequence = definitions::by_id(&ids, lease.sequence).or_raise();
     match lease.lost(sequence.as_ref().zip(position.as_ref())) {
@@ -202,9 +199,8 @@ fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
-    let locked = lock_open(&catalog_oids().or_raise(), &id).or_raise();
-    locked.renew(expires_at);
-    lease::expires(expires_at).or_raise();
+    let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
+    change(&lease, Change::Renew(expires_at));
     match expires_at {
         Some(at) => at.0.into(),
         None => args.null(),
@@ -217,10 +213,6 @@ fn hilo_lease_revoke(args: Args) -> i64 {
     begin_write(c"hilo_lease_revoke()");
     let ids = catalog_oids().or_raise();
     let holder = args.datum(1).map(|_| args.bytes(1));
-    let revoke = |locked: &LockedLease| {
-        locked.end(Ended::Revoked, locked.lease.range.start);
-        lease::ended(memo::key_of(locked.lease.sequence).or_raise()).or_raise();
-    };
     match (args.datum(0), holder) {
         (None, None) => HiloError::Argument(
             "either a lease or a holder is required".into(),
@@ -228,26 +220,22 @@ fn hilo_lease_revoke(args: Args) -> i64 {
         )
         .raise(),
         (Some(_), _) => {
-            let locked = lock_open(&ids, &lease_id(args)).or_raise();
-            if holder.is_some_and(|holder| locked.holder() != Some(holder)) {
+            let (lease, _) = open(&ids, &lease_id(args)).or_raise();
+            if let Some(holder) = holder
+                && !leases::of_holder(&ids, holder).or_raise().iter().any(|one| one.id == lease.id)
+            {
                 return 0;
             }
-            revoke(&locked);
+            change(&lease, Change::Revoke);
             1
         }
         (None, Some(holder)) => {
             let mut count = 0;
+            let ended = lease_news::leases(|change| change.ends().is_some()).or_raise();
             for found in leases::of_holder(&ids, holder).or_raise() {
                 pgrx::check_for_interrupts!();
-                if !may_end(&ids, &found).or_raise() {
-                    continue;
-                }
-                // It may have ended meanwhile.
-                if let RowLock::Locked(locked) =
-                    leases::lock(&ids, &found.id, LockWait::Block).or_raise()
-                    && locked.lease.is_open(ffi::now())
-                {
-                    revoke(&locked);
+                if !ended.contains(&found.id) && may_end(&ids, &found).or_raise() {
+                    change(&found, Change::Revoke);
                     count += 1;
                 }
             }

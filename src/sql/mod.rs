@@ -42,3 +42,4 @@ pub mod stored_rows;
 mod trigger;
 mod unserved;
 pub mod value_at;
+mod values;

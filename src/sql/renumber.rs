@@ -8,6 +8,7 @@ use super::args::{Args, sql_functions};
 use super::ddl::{check_key_format, options};
 use super::definer::{By, begin_write, lock_named, lock_owned, required_name};
 use super::ended::{Continuation, Restart, numbered};
+use super::owned_by::Purpose;
 use super::unserved::index_space;
 use super::{ended, nextval, owned_by};
 use crate::catalog::catalog_oids;
@@ -40,7 +41,8 @@ fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
     let name = required_name(args);
     let (options, restart) = (options(args), args.int8(11));
-    let owned_by = args.optional(13).map(|_| owned_by::parse(args.bytes(13)).or_raise());
+    let owned_by =
+        args.optional(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
     let owned = lock_owned(name);
     alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart, false);
 }

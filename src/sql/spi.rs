@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 impl Row {
-    fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
+    pub fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
         let mut null = false;
         // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a column that
         // does not exist is NULL.
@@ -178,21 +178,11 @@ pub fn execute(sql: &[u8]) {
 /// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
 /// After an error the transaction's end restores both.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
-    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION, work)
-}
-
-/// The same as the owner of a table, whose own row security does not apply to it, as where core checks a
-/// foreign key.
-pub fn as_owner_of_rows<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
-    within(role, pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_NOFORCE_RLS, work)
-}
-
-fn within<T>(role: pg_sys::Oid, flags: u32, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
     let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | flags;
+        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
         pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
         let level = pg_sys::NewGUCNestLevel();
         // A query from which a policy hides rows is an error.

@@ -78,8 +78,10 @@ fn locked_leases_do_not_keep_others_from_going_back() {
     let mut other = cluster.connect("postgres");
     other.run("BEGIN");
     // Every second one.
-    let revoke = "SELECT count(hilo_lease_revoke(lease)) FROM hilo_leases WHERE substr(name, 2)::int % 2 = 0";
-    assert_eq!(other.one::<i64>(revoke), EACH);
+    let lock =
+        "SELECT count(*) FROM (SELECT FROM hilo.lease l JOIN hilo.sequence s ON s.id = l.sequence
+                 WHERE substr(s.name, 2)::int % 2 = 0 FOR UPDATE OF l) locked";
+    assert_eq!(other.one::<i64>(lock), EACH);
     let closing = runtime.spawn({
         let client = client.clone();
         async move { client.shutdown().await }

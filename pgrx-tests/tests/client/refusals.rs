@@ -5,6 +5,10 @@ use hilo_tests::{ClientExt, Cluster, LONG};
 
 use super::{builder, config, draw, lost, open_leases, runtime, wait_until_filed};
 
+/// Locks the leases of a holder.
+const LOCK: &str =
+    "SELECT count(*) FROM (SELECT FROM hilo.lease WHERE holder = $1 FOR UPDATE) locked";
+
 /// Among others in one statement.
 #[test]
 fn one_that_is_refused_does_not_fail_the_others() {
@@ -153,9 +157,8 @@ fn a_lease_that_is_locked_holds_up_nobody() {
     let client = runtime.block_on(builder(&cluster).name("shop").connect()).expect("a client");
     let (s, t) = (client.sequence("s"), client.sequence("t"));
     let mut seen = runtime.block_on(draw(&s, 10));
-    let revoke = "SELECT hilo_lease_revoke(holder => $1)";
     other.run("BEGIN");
-    let locked: i64 = other.query_one(revoke, &[&client.holder()]).expect("it may").get(0);
+    let locked: i64 = other.query_one(LOCK, &[&client.holder()]).expect("it may").get(0);
     assert!(locked > 0);
     // The locked leases are used up, and so on their way back.
     seen.extend(runtime.block_on(draw(&s, 2_000)));
@@ -184,9 +187,7 @@ fn a_shutdown_ends_in_time() {
         runtime.block_on(builder(&cluster).patience(patience).connect()).expect("a client");
     let mut seen = runtime.block_on(draw(&client.sequence("s"), 10));
     connection.run("BEGIN");
-    connection
-        .execute("SELECT hilo_lease_revoke(holder => $1)", &[&client.holder()])
-        .expect("it may");
+    connection.execute(LOCK, &[&client.holder()]).expect("it may");
     let error = runtime.block_on(client.shutdown()).expect_err("it is locked");
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     connection.run("ROLLBACK");

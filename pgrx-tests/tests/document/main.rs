@@ -4,6 +4,7 @@
 mod bad_documents;
 mod changes;
 mod concurrency;
+mod rights;
 mod round_trip;
 
 use std::fs;

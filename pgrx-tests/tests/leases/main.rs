@@ -11,6 +11,7 @@ mod definitions;
 mod expiry;
 mod filing;
 mod privileges;
+mod revocation;
 mod rollback;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};

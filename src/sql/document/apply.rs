@@ -1,11 +1,13 @@
 //! `hilo_apply`: makes the sequences those that a document describes.
 //!
 //! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`, `hilo_revoke` and
-//! `hilo_drop`. A sequence that is already as described is neither locked nor changed.
+//! `hilo_drop`. A sequence that is already as described is neither locked nor changed. Whoever may not change one of
+//! them learns nothing of it.
 //!
-//! Locking: first the tables that `owned_by` names, which stay as they are until the transaction ends; then, if
-//! anything is to be changed, the extension, so that one call waits for another instead of colliding with it over
-//! a name; then the sequences that differ, in the order of their names.
+//! Locking, if anything is to be changed: first the tables that `owned_by` names, which stay as
+//! they are until the transaction ends; then the extension, so that one call waits for another
+//! instead of colliding with it over a name; then the sequences that differ, in the order of their
+//! names.
 
 use std::collections::HashSet;
 
@@ -13,7 +15,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-use hilo_core::document::{changes, difference};
+use hilo_core::document::{Document, changes, difference};
 use hilo_core::options::Options;
 use hilo_core::summary::{Node, Numbering};
 
@@ -34,6 +36,7 @@ use crate::session::uncommitted::{self, Origin};
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::ddl::{self, Duplicate};
 use crate::sql::definer;
+use crate::sql::owned_by::Purpose;
 use crate::sql::stored_rows::StoredRows;
 use crate::sql::{owners, renumber};
 use crate::subtransaction;
@@ -45,11 +48,10 @@ fn hilo_apply(args: Args) {
     definer::begin_write(c"hilo_apply()");
     let document = read(definer::required(args, 0, "document")).or_raise();
     let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
-    let wanted = wanted(&document).or_raise();
     if let Some(node) = &document.node {
         check_other(node).or_raise();
     }
-    let work = || apply(&wanted, prune, dry_run).or_raise();
+    let work = || apply(&document, prune, dry_run).or_raise();
     let done = match dry_run {
         true => subtransaction::tried(work).unwrap_or_else(|error| error.rethrow()),
         false => work(),
@@ -103,11 +105,14 @@ impl Task<'_> {
 
 /// A `dry_run` is rolled back. It drops nothing and renumbers nothing, so that it is in nobody's
 /// way.
-fn apply(wanted: &[Wanted], prune: bool, dry_run: bool) -> Result<All, HiloError> {
+fn apply(document: &Document, prune: bool, dry_run: bool) -> Result<All, HiloError> {
     let mut done = Vec::new();
-    if !differs(wanted, prune)? {
+    let seen = wanted(document, Purpose::Look)?;
+    check_rights(&seen);
+    if !differs(&seen, prune)? {
         return Ok(done);
     }
+    let wanted = &wanted(document, Purpose::Own)?[..];
     lock_out_others()?;
     let unwanted = if prune { unwanted(wanted)? } else { Vec::new() };
     let dropped: HashSet<Name> = unwanted.iter().map(|sequence| sequence.name.clone()).collect();
@@ -127,17 +132,24 @@ fn apply(wanted: &[Wanted], prune: bool, dry_run: bool) -> Result<All, HiloError
     Ok(done)
 }
 
-/// Whether anything is to be done. An error, if the caller may not do the first of it.
+/// Checks that the caller may change or create each of these, before it learns whether that is
+/// needed.
+fn check_rights(wanted: &[Wanted]) {
+    for one in wanted {
+        at_path(&one.path, || {
+            if definer::find_owned(&one.name).or_raise().is_none() {
+                privileges::may_create().or_raise();
+            }
+        });
+    }
+}
+
+/// Whether anything is to be done.
 fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
     for one in wanted {
         let met = at_path(&one.path, || match definitions::by_name(&one.name).or_raise() {
-            Some(found) if one.is_met_by(&found).or_raise() => true,
-            Some(found) if privileges::acts_as(ffi::current_user(), found.owner) => false,
-            Some(found) => HiloError::NotOwner(found.name.to_string()).raise(),
-            None => {
-                privileges::may_create().or_raise();
-                false
-            }
+            Some(found) => one.is_met_by(&found).or_raise(),
+            None => false,
         });
         if !met {
             return Ok(true);

@@ -21,7 +21,8 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::{catalog_oids, numbering, positions};
 use crate::errors::{HiloError, OrRaise, located};
 use crate::memory::Grow;
-use crate::sql::{ddl, grants, owned_by};
+use crate::sql::owned_by::{self, Purpose};
+use crate::sql::{ddl, grants};
 use crate::subtransaction;
 
 /// A sequence as the document wants it, with what its names stand for in this database.
@@ -41,16 +42,22 @@ pub struct Wanted {
     pub is_of_server: bool,
 }
 
-/// What a document wants, checked as far as that needs no look at the sequences that exist.
-pub fn wanted(document: &Document) -> Result<Vec<Wanted>, HiloError> {
+/// What a document wants, checked as far as that needs no look at the sequences that exist;
+/// `purpose` says what becomes of the tables that own them.
+pub fn wanted(document: &Document, purpose: Purpose) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
-        all.grow(resolved(described, format!("sequences[{at}]"), document.node.is_some())?)?;
+        all.grow(resolved(described, format!("sequences[{at}]"), document, purpose)?)?;
     }
     Ok(all)
 }
 
-fn resolved(described: &Described, path: String, is_of_server: bool) -> Result<Wanted, HiloError> {
+fn resolved(
+    described: &Described,
+    path: String,
+    document: &Document,
+    purpose: Purpose,
+) -> Result<Wanted, HiloError> {
     let at = |field: &str, error: HiloError| HiloError::At {
         path: format!("{path}{field}"),
         error: Box::new(error),
@@ -64,7 +71,7 @@ fn resolved(described: &Described, path: String, is_of_server: bool) -> Result<W
     }
     let owned_by = described.owned_by.as_deref().and_then(|column| {
         let path = format!("{path}.owned_by");
-        at_path(&path, || owned_by::parse(&in_encoding(column)).or_raise())
+        at_path(&path, || owned_by::parse(&in_encoding(column), purpose).or_raise())
     });
     let owner = described.owner.as_deref().map(|owner| grants::existing_role(&in_encoding(owner)));
     let owner = owner.transpose().map_err(|error| at(".owner", error))?;
@@ -95,7 +102,7 @@ fn resolved(described: &Described, path: String, is_of_server: bool) -> Result<W
         privileges,
         numbering,
         highest_node,
-        is_of_server,
+        is_of_server: document.node.is_some(),
     })
 }
 

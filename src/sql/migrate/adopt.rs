@@ -75,7 +75,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
 }
 
 /// The argument that names a column.
-pub(super) fn column_name(args: Args, at: usize) -> &'static CStr {
+pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
     let datum = definer::required(args, at, "column name");
     // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the call.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }

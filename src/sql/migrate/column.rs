@@ -12,10 +12,9 @@ use crate::catalog::column_defaults;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
-use crate::citus;
-use crate::errors::HiloError;
+use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
-use crate::memory;
+use crate::sql::values::{self, Values};
 use crate::sql::{generated_always, owners, spi};
 
 /// A column of a table that the current user owns.
@@ -75,12 +74,9 @@ impl Column {
             "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
                     format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
                     coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
-                    a.attnum IS NOT NULL AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
-                    c.relname::text,
-                    CASE WHEN EXISTS (
-                        SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
-                         WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid AND i.indpred IS NULL
-                           AND m.amname = 'btree') THEN c.reltuples::bigint ELSE 0 END
+                    a.attnum IS NOT NULL AND has_schema_privilege({user}::oid, n.oid, 'USAGE')
+                    AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
+                    c.relname::text
                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
                LEFT JOIN pg_type t ON t.oid = a.atttypid
@@ -147,7 +143,7 @@ impl Column {
         if !privileges::acts_as(ffi::current_user(), self.table_owner) {
             return Err(HiloError::NotTableOwner(relation.into()));
         }
-        if citus::is_here() && is_distributed(self.relid) {
+        if values::is_distributed(self.relid) {
             return Err(HiloError::Distributed(relation.into()));
         }
         Ok(())
@@ -216,81 +212,25 @@ impl Column {
     /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it serves nothing
     /// beyond. Every committed row counts, and no row is hidden from this.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
-        // A numeric may lie between two bigints.
-        let (value, within) = match direction {
-            Direction::Rising => ("floor(max(n))", "<="),
-            Direction::Falling => ("ceil(min(n))", ">="),
-        };
-        let value = match self.data_type {
-            Some(_) => value.replace("floor", "").replace("ceil", ""),
-            None => value.to_owned(),
-        };
-        let sql = [
-            format!("SELECT {value}::bigint FROM (SELECT ").as_bytes(),
-            &self.column_sql,
-            b" AS n FROM ",
-            &self.table_sql,
-            format!(") AS t WHERE n {within} {bound}").as_bytes(),
-        ]
-        .concat();
-        self.read(&sql, |row| row.int8(1)).into_iter().next().flatten()
+        self.values().furthest(direction, bound).or_raise()
     }
 
     /// Those values of the column that lie within spans, each from its lowest to its highest value;
-    /// sorted. However many spans there are, this reads each row once at most, or looks each span
-    /// up in an index if the rows are many more.
+    /// sorted. However many spans there are, this reads each row once at most.
     ///
     /// # Errors
-    /// `OutOfMemory`
+    /// `OutOfMemory`, `NotStored`, `RowSecurity`.
     pub fn values_within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
-        /// How many rows are read in the time of one look-up in an index.
-        const ROWS: i64 = 16;
-        /// The bytes that a span takes in the query, and in its copies.
-        const BYTES: usize = 256;
-        let spans = joined(spans);
-        let (Some((low, _)), Some((_, high))) = (spans.first(), spans.last()) else {
+        if spans.is_empty() {
             return Ok(Vec::new());
-        };
-        memory::room(spans.len() * BYTES)?;
-        let condition = if self.indexed_rows / ROWS > spans.len() as i64 {
-            let each = spans.iter().map(|(low, high)| format!("({low}::bigint,{high}::bigint)"));
-            let list = each.collect::<Vec<_>>().join(",");
-            format!("JOIN (VALUES {list}) AS s (low, high) ON v BETWEEN s.low AND s.high")
-        } else {
-            let each = spans.iter().map(|(low, high)| match *high {
-                i64::MAX => format!("[{low},)"),
-                _ => format!("[{low},{high}]"),
-            });
-            let list = each.collect::<Vec<_>>().join(",");
-            let (cast, kind) = match self.data_type {
-                Some(_) => ("::bigint", "int8multirange"),
-                None => ("", "nummultirange"),
-            };
-            format!("WHERE v BETWEEN {low} AND {high} AND v{cast} <@ '{{{list}}}'::{kind}")
-        };
-        let sql = [
-            b"SELECT v::bigint FROM (SELECT ".as_slice(),
-            &self.column_sql,
-            b" AS v FROM ",
-            &self.table_sql,
-            b") AS t ",
-            condition.as_bytes(),
-        ]
-        .concat();
-        let mut found = self.read(&sql, |row| row.int8(1).unwrap_or(0));
+        }
+        let mut found = self.values().within(spans)?;
         found.sort_unstable();
         Ok(found)
     }
 
-    /// Runs a query that reads the table, of which it sees all rows: those that a policy hides from the current
-    /// user are an error, unless the user has the rights of the table's owner.
-    fn read<T>(&self, sql: &[u8], each: impl FnMut(spi::Row) -> T) -> Vec<T> {
-        let user = ffi::current_user();
-        if privileges::acts_as(user, self.table_owner) {
-            spi::as_owner_of_rows(self.table_owner, || spi::latest(sql, each))
-        } else {
-            spi::with_rights_of(user, || spi::latest(sql, each))
-        }
+    fn values(&self) -> Values {
+        Values::all(ColumnRef { relid: self.relid, attnum: self.attnum }).or_raise()
     }
 
     /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables
@@ -350,28 +290,6 @@ impl Column {
         );
         !spi::look_up(&sql, |_| ()).is_empty()
     }
-}
-
-/// The same values as spans that are sorted and apart.
-fn joined(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    spans.sort_unstable();
-    spans.dedup_by(|next, last| {
-        let touches = next.0 <= last.1.saturating_add(1);
-        if touches {
-            last.1 = last.1.max(next.1);
-        }
-        touches
-    });
-    spans
-}
-
-/// Whether Citus distributes a table among its nodes.
-fn is_distributed(relid: pg_sys::Oid) -> bool {
-    let sql = format!(
-        "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = {}::oid::regclass",
-        relid.to_u32()
-    );
-    !spi::look_up(&sql, |_| ()).is_empty()
 }
 
 /// The functions of the extension that draw a value for a column.

@@ -3,7 +3,7 @@
 //! `column` says what feeds a column, `core_sequence` what a sequence of core's is and stands at. `lock` takes
 //! the locks, `alter_table` changes the column's default under them.
 
-mod adopt;
+pub mod adopt;
 mod column;
 mod core_sequence;
 pub mod lock;

@@ -19,6 +19,7 @@ use crate::catalog::name::Name;
 use crate::catalog::privileges;
 use crate::catalog::roles::PUBLIC;
 use crate::errors::{HiloError, OrRaise};
+use crate::session::lease_news;
 use crate::sql::args::{Args, sql_functions};
 use crate::sql::{definer, ended, renumber, spi};
 
@@ -64,6 +65,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     grant(oid, &sequence);
     let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     let ids = catalog_oids().or_raise();
+    lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
     gaps::keep(&ids, &sequence, its_column).or_raise();
     definer::remove(locked);

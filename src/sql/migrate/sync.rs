@@ -93,7 +93,7 @@ fn pass_leases(
         let mut within = suspects[first..].iter().take_while(|value| **value <= high);
         within.any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
     };
-    open_leases::pass(&open, holds_any)?;
+    open_leases::pass(sequence, &open, holds_any)?;
     let mut seen = memory::collected(open.iter().map(|lease| lease.id))?;
     seen.sort_unstable();
     Ok(seen)

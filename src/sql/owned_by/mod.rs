@@ -13,16 +13,25 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
 use crate::errors::{HiloError, OrRaise};
+use crate::ffi;
 use crate::shared;
 
 /// The kinds of relations whose columns may own a sequence.
 const OWNERS: [u8; 3] =
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE, pg_sys::RELKIND_FOREIGN_TABLE];
 
+/// What is done with the table that owns a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its name is looked up.
+    Look,
+    /// It is locked, so that it stays as it is until the transaction ends. Nobody but its owner may
+    /// do that. Tables are locked before sequences.
+    Own,
+}
+
 /// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the inner `None`).
-/// Locks the table, so that it stays as it is until the transaction ends. Called before the sequence is
-/// locked: tables come first.
-pub(super) fn parse(text: &[u8]) -> Result<Option<ColumnRef>, HiloError> {
+pub(super) fn parse(text: &[u8], purpose: Purpose) -> Result<Option<ColumnRef>, HiloError> {
     let malformed = || {
         HiloError::Argument(
             format!("invalid value for owned_by: \"{}\"", escape_for_message(text)),
@@ -39,7 +48,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<ColumnRef>, HiloError> {
         [schema, table, column] => (Some(*schema), *table, *column),
         _ => return Err(malformed()),
     };
-    let relid = lock_table(schema, table);
+    let relid = find_table(schema, table, purpose);
     let missing = || HiloError::NoSuchColumn {
         column: escape_for_message(column.to_bytes()),
         relation: format!("\"{}\"", escape_for_message(table.to_bytes())),
@@ -47,20 +56,19 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<ColumnRef>, HiloError> {
     ColumnRef::named(relid, column).ok_or_else(missing).map(Some)
 }
 
-/// Looks up a table as a statement does, and locks it. A table that does not exist is core's error.
-fn lock_table(schema: Option<&CStr>, table: &CStr) -> pg_sys::Oid {
-    // SAFETY: the names are C strings that outlive the call, which copies none of them. The lock is released at
-    // the end of the transaction.
+/// Looks up a table as a statement does. A table that does not exist, or may not be locked, is
+/// core's error.
+fn find_table(schema: Option<&CStr>, table: &CStr, purpose: Purpose) -> pg_sys::Oid {
+    let (lock, check): (_, pg_sys::RangeVarGetRelidCallback) = match purpose {
+        Purpose::Look => (pg_sys::NoLock, None),
+        Purpose::Own => (pg_sys::AccessShareLock, Some(ffi::RangeVarCallbackOwnsRelation)),
+    };
+    // SAFETY: the names are C strings that outlive the call, which copies none of them. The check
+    // is core's, and needs no argument. The lock is released at the end of the transaction.
     unsafe {
         let schema = schema.map_or(std::ptr::null(), CStr::as_ptr);
         let range = pg_sys::makeRangeVar(schema.cast_mut(), table.as_ptr().cast_mut(), -1);
-        pg_sys::RangeVarGetRelidExtended(
-            range,
-            pg_sys::AccessShareLock as _,
-            0,
-            None,
-            std::ptr::null_mut(),
-        )
+        pg_sys::RangeVarGetRelidExtended(range, lock as _, 0, check, std::ptr::null_mut())
     }
 }
 

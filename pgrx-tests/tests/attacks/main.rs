@@ -1,6 +1,10 @@
-//! One attack per test: what a role that owns a schema, and can create any object in it, must not achieve.
+//! One attack per test: what a role that owns a schema, and can create any object in it, must not
+//! achieve.
 //!
-//! Its traps are functions that fail for every role but itself: a statement that succeeds has not called one.
+//! Its traps are functions that fail for every role but itself: a statement that succeeds has not
+//! called one.
+
+mod columns;
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
@@ -69,8 +73,8 @@ const VIEWS: [&str; 6] = [
     "hilo_gaps",
 ];
 
-/// Operators and functions that lie in the extension's schema before it is created, with better matching
-/// arguments than Postgres's own, are not taken up by it.
+/// Operators and functions that lie in the extension's schema before it is created, with better
+/// matching arguments than Postgres's own, are not taken up by it.
 #[test]
 fn traps_laid_before_the_extension_is_created() {
     let cluster = Cluster::builder().preload(true).start();
@@ -187,8 +191,8 @@ fn a_search_path_full_of_traps() {
     cluster.finish();
 }
 
-/// Casts from and to the type of names are its owner's to make; a domain over it, and a function behind
-/// a default, are not run by who renames or drops the sequence.
+/// Casts from and to the type of names are its owner's to make; a domain over it, and a function
+/// behind a default, are not run by who renames or drops the sequence.
 #[test]
 fn casts_domains_and_defaults() {
     let cluster = Cluster::with_hilo();
@@ -224,8 +228,9 @@ fn casts_domains_and_defaults() {
     cluster.finish();
 }
 
-/// Of whatever kind a relation is, who may not read its column does not by hilo_find_gaps, drawn from or
-/// not; who may, reads a view with its owner's rights and its functions with the caller's, as by SELECT.
+/// Of whatever kind a relation is, who may not read its column does not by hilo_find_gaps, drawn
+/// from or not; who may, reads a view with its owner's rights and its functions with the caller's,
+/// as by SELECT.
 #[test]
 fn relations_that_one_may_not_read() {
     let cluster = Cluster::with_hilo();
@@ -269,8 +274,8 @@ fn relations_that_one_may_not_read() {
     cluster.finish();
 }
 
-/// What lies in wait around a table, its index's functions, checks, policies, rules and triggers, hilo_check
-/// does not meet; nor does it read a table that has policies.
+/// What lies in wait around a table, its index's functions, checks, policies, rules and triggers,
+/// hilo_check does not meet; nor does it read a table that has policies.
 #[test]
 fn tables_that_hilo_check_reads() {
     let cluster = Cluster::with_hilo();
@@ -315,8 +320,9 @@ fn tables_that_hilo_check_reads() {
     cluster.finish();
 }
 
-/// A table that cannot be read keeps hilo_check from nothing but that table, as another session's temporary
-/// one does; and of what a table's owner has put into its indexes nothing runs, whoever calls.
+/// A table that cannot be read keeps hilo_check from nothing but that table, as another session's
+/// temporary one does; and of what a table's owner has put into its indexes nothing runs, whoever
+/// calls.
 #[test]
 fn code_that_hilo_check_does_not_run() {
     let cluster = Cluster::with_hilo();

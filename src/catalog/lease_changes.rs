@@ -1,0 +1,104 @@
+//! What transactions do to leases. It is written just before they commit, so that no transaction
+//! that is open keeps another one from revoking a lease.
+
+use hilo_core::numbers::{Index, SequenceId, Timestamp};
+
+use super::CatalogOids;
+use super::columns::lease as column;
+use super::definitions;
+use super::leases::{AT_ONCE, Ended, LeaseId, LockedLease, lock, lock_as, not_open};
+use super::table::{LockWait, RowLock, Strength, text_datum};
+use crate::errors::{Closed, HiloError, OrRaise};
+use crate::ffi;
+use crate::subtransaction;
+
+/// What a transaction does to a lease when it commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its holder has used the indexes before this one.
+    Return(Index),
+    Revoke,
+    /// It expires at another time, or not.
+    Renew(Option<Timestamp>),
+    /// The sequence was moved beyond values of its range.
+    Pass,
+}
+
+impl Change {
+    /// How the lease ends by it.
+    pub fn ends(self) -> Option<Ended> {
+        match self {
+            Change::Return(_) => Some(Ended::Returned),
+            Change::Revoke => Some(Ended::Revoked),
+            Change::Renew(_) | Change::Pass => None,
+        }
+    }
+}
+
+impl LockedLease {
+    /// Writes a change of an open lease. One that has ended is left for the worker to file.
+    fn change(&self, change: Change) {
+        let end = |how: Ended, next: Index| {
+            self.update(&[
+                (column::NEXT_INDEX, Some(next.0.into())),
+                (column::ENDED, Some(text_datum(how.name().as_bytes()))),
+                (column::ENDED_AT, Some(ffi::now().0.into())),
+                (column::DUE_AT, Some(AT_ONCE.0.into())),
+            ]);
+        };
+        match change {
+            Change::Return(next) => end(Ended::Returned, next),
+            Change::Revoke => end(Ended::Revoked, self.lease.range.start),
+            Change::Renew(expires_at) => {
+                let at = expires_at.map(|at| at.0.into());
+                self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
+            }
+            Change::Pass => self.update(&[(column::PASSED, Some(true.into()))]),
+        }
+    }
+}
+
+/// Keeps the others from returning an open lease, and the worker from filing it, until this
+/// transaction ends; but nobody from revoking it. `false`: it is not open.
+pub fn keep(ids: &CatalogOids, id: &LeaseId) -> Result<bool, HiloError> {
+    let locked = lock_as(ids, id, LockWait::Block, Strength::Shared)?;
+    Ok(matches!(locked, RowLock::Locked(locked) if locked.lease.ended.is_none()))
+}
+
+/// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
+/// commits. Locks nothing.
+pub fn wait_for_keepers(ids: &CatalogOids, id: &LeaseId) {
+    let locked = subtransaction::tried(|| lock(ids, id, LockWait::Block).map(drop).or_raise());
+    locked.unwrap_or_else(|error| error.rethrow())
+}
+
+/// Writes what the transaction that is about to commit does to a lease of a sequence. Only a return
+/// waits for those that [`keep`] it.
+///
+/// # Errors
+/// `LeaseNotOpen` if it has ended meanwhile, so that it cannot be returned or renewed.
+pub fn write(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    id: &LeaseId,
+    change: Change,
+) -> Result<(), HiloError> {
+    let strength = match change {
+        Change::Return(_) => Strength::Alone,
+        _ => Strength::Changing,
+    };
+    let since = match lock_as(ids, id, LockWait::Block, strength)? {
+        RowLock::Locked(locked) => match locked.lease.ended {
+            None => {
+                locked.change(change);
+                return Ok(());
+            }
+            Some(_) => locked.lease.closed(ffi::now()).unwrap_or(Closed::Unknown),
+        },
+        _ => Closed::Unknown,
+    };
+    // It comes to the same if it has ended for good, or with its sequence.
+    let is_moot = matches!(change, Change::Revoke | Change::Pass)
+        || definitions::by_id(ids, sequence)?.is_none();
+    if is_moot { Ok(()) } else { Err(not_open(id, since)) }
+}
