@@ -179,8 +179,9 @@ fn what_cannot_own_a_sequence() {
         }
     }
     client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; SET ROLE seller");
-    client.refusal("SELECT hilo_create('new', owned_by => 't.id')").is("55000");
-    client.run("RESET ROLE");
+    client.refusal("SELECT hilo_create('new', owned_by => 't.id')").is("42501");
+    client.run("CREATE TABLE hers (id bigint); RESET ROLE");
+    client.refusal("SELECT hilo_create('new', owned_by => 'hers.id')").is("55000");
     assert_eq!(names(&mut client), ["s"]);
     assert_eq!(owner_column(&mut client, "s"), None);
     cluster.finish();

@@ -31,9 +31,6 @@ pub struct Column {
     pub data_type: Option<DataType>,
     pub not_null: bool,
     pub is_partitioned: bool,
-    /// How many rows the table has by its statistics, if an index finds values of the column; else
-    /// 0 or less.
-    pub indexed_rows: i64,
 }
 
 /// Whether an identity column refuses values of the caller's.
@@ -97,7 +94,6 @@ impl Column {
                 data_type,
                 not_null: row.bool(9),
                 is_partitioned: row.text(2) == "p",
-                indexed_rows: row.int8(12).unwrap_or(0),
             };
             (column, row.text(2), row.text(3), row.bool(4), type_oid, row.bool(10))
         });
