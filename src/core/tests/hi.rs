@@ -63,8 +63,10 @@ fn search(mapping: &Mapping, start_value: i64, size: i64, from: Index) -> Option
             return None;
         }
         let last = *values.last().unwrap();
-        let there = mapping.first_index_beyond(last - sign);
-        let next = mapping.value(there);
+        // At the bounds the next index may have no value, but it would have one in the same stripe.
+        let unbounded = Mapping { min_value: -9_999, max_value: 9_999, ..*mapping };
+        let there = unbounded.first_index_beyond(last - sign);
+        let next = unbounded.value(there);
         let same = mapping.stripes.nodes <= 1
             || next.is_some_and(|next| in_own_stripe(mapping, &[last, next]));
         let end = if same { there.next() } else { mapping.first_index_beyond(last) };
