@@ -168,7 +168,7 @@ fn settings_are_the_superusers() {
     let cluster = Cluster::with_hilo();
     let mut admin = shop(&cluster);
     let mut mallory = cluster.connect_as("mallory", "shop");
-    let own = ["hilo.auto_create", "hilo.reserve_timeout"];
+    let own = ["hilo.auto_create", "hilo.on_every_node", "hilo.reserve_timeout"];
     for (name, value) in admin
         .query("SELECT name, setting FROM pg_settings WHERE name LIKE 'hilo.%'", &[])
         .unwrap()

@@ -119,7 +119,7 @@ fn several_nodes() {
     ] {
         client.refusal(sql).is("0A000").says("hilo.node_count = 2").helps();
     }
-    client.run("SELECT hilo_create('striped')");
+    client.run("SET hilo.on_every_node = on; SELECT hilo_create('striped')");
     client.refusal("SELECT hilo_alter('striped', gapless => true)").is("0A000").helps();
     // It goes on where it is; only this node serves it.
     client.run(INSERT);
