@@ -50,12 +50,13 @@ fn thousands_of_rests_and_losses_are_few_rows() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(&format!(
-        "SELECT hilo_create('s');
+        "SELECT hilo_create('s', increment => -3);
          CREATE TABLE leased AS
-             SELECT n, l.lease, l.first FROM generate_series(1, {LEASES}) n, LATERAL hilo_lease('s', 2 + n * 0) l"
+             SELECT n, l.lease, l.first FROM generate_series(1, {LEASES}) n, LATERAL hilo_lease('s', 2 + n * 0) l;
+         CREATE TABLE used AS SELECT first AS id FROM leased WHERE n % 2 = 0"
     ));
     let of_each = |rest: i64, end: &str| format!("SELECT {end} FROM leased WHERE n % 2 = {rest}");
-    client.run(&of_each(0, "hilo_lease_return(lease, first + 1)"));
+    client.run(&of_each(0, "hilo_lease_return(lease, first - 3)"));
     client.run(&of_each(1, "hilo_lease_revoke(lease)"));
     let left = "SELECT count(*) FROM hilo.lease";
     wait_until("the worker has filed them", LONG, || client.one::<i64>(left) == 0);
@@ -73,6 +74,10 @@ fn thousands_of_rests_and_losses_are_few_rows() {
     assert_eq!(client.one::<i64>("SELECT next_index FROM hilo.position"), known);
     let revoked = "SELECT sum(count)::bigint FROM hilo_gaps WHERE reason = 'revoked'";
     assert_eq!(client.one::<i64>(revoked), LEASES, "each is lost for its own reason");
+    let found = "SELECT sum(count)::bigint FROM hilo_find_gaps('s', 'used', 'id')";
+    assert_eq!(client.one::<i64>(found), known - LEASES / 2, "each that the column lacks, once");
+    let wrong = format!("{found} WHERE reason ~ 'unknown' OR (first + 1) % 3 <> 0");
+    assert!(client.one::<bool>(&format!("SELECT ({wrong}) IS NULL")), "{wrong}");
     cluster.finish();
 }
 

@@ -168,13 +168,16 @@ fn lay_out(
     let mut known = vec![(Why::Unknown.rank(), start, next.0 as i128)];
     let mut strange = Vec::new();
     for gap in gaps {
-        let steps = gap.last as i128 - gap.first as i128 == (gap.count - 1) as i128 * increment;
         let why = Why::recorded(&gap.reason);
-        let first = place(gap.first).filter(|_| steps);
-        let on_grid = match first {
-            Some(first) => Some((first, first + gap.count as i128)),
-            None => Series::of(&gap).on_grid(position.base, definition.increment),
+        let whole = match (place(gap.first), place(gap.last)) {
+            // If it is more than the gap's, gaps became one row, and lie anywhere between its ends.
+            (Some(first), Some(last)) if last - first >= (gap.count - 1) as i128 => {
+                Some((first, last + 1))
+            }
+            _ => None,
         };
+        let on_grid =
+            whole.or_else(|| Series::of(&gap)?.on_grid(position.base, definition.increment));
         // The sequence has gone back since: what comes next is yet to be served.
         let comes = matches!(why, Why::Gap(_)) && position.next_index < limit;
         let on_grid = on_grid.map(|(first, end)| match comes {
@@ -185,7 +188,7 @@ fn lay_out(
         if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
             known.grow((why.rank(), first, end))?;
         }
-        if first.is_none() || fits.is_none() {
+        if whole.is_none() || fits.is_none() {
             strange.grow(gap)?;
         }
     }
@@ -218,7 +221,7 @@ fn on_stripes(
     let mut strange = Vec::new();
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
-            (Some(first), Some(last)) if last - first == gap.count - 1 => {
+            (Some(first), Some(last)) if last - first >= gap.count - 1 => {
                 known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last.next())))?;
                 end = end.max(last.next());
             }

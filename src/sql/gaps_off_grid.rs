@@ -23,13 +23,12 @@ pub struct Series {
 }
 
 impl Series {
-    pub fn of(gap: &GapRow) -> Series {
-        let (first, last) = (gap.first as i128, gap.last as i128);
-        let step = match (last - first) / (gap.count - 1).max(1) as i128 {
-            0 => 1,
-            step => step,
-        };
-        Series { first, step, count: (last - first) / step + 1 }
+    /// `None`: gaps became one row, so its values are not evenly spaced.
+    pub fn of(gap: &GapRow) -> Option<Series> {
+        let (first, count) = (gap.first as i128, gap.count as i128);
+        let (way, steps) = (gap.last as i128 - first, (count - 1).max(1));
+        let step = if way == 0 { 1 } else { way / steps };
+        (count > 0 && way % steps == 0).then_some(Series { first, step, count })
     }
 
     fn value(&self, at: i128) -> i64 {
@@ -44,7 +43,7 @@ impl Series {
     /// The places of a grid between its ends, if it has all values that the grid has there.
     pub fn on_grid(&self, base: i64, increment: i64) -> Option<(i128, i128)> {
         let (base, increment) = (base as i128, increment as i128);
-        if self.count <= 0 || increment % self.step != 0 || (base - self.first) % self.step != 0 {
+        if increment % self.step != 0 || (base - self.first) % self.step != 0 {
             return None;
         }
         let last = self.first + (self.count - 1) * self.step;
@@ -87,7 +86,8 @@ struct Missing<'a> {
 impl Missing<'_> {
     fn is_told(&self, value: i64) -> bool {
         let mut earlier = self.earlier.iter();
-        self.grid.covers(value) || earlier.any(|gap| Series::of(gap).index_of(value).is_some())
+        let has = |gap: &GapRow| Series::of(gap).is_some_and(|one| one.index_of(value).is_some());
+        self.grid.covers(value) || earlier.any(has)
     }
 
     /// Adds these places, but for those that the grid or an earlier gap covers.
@@ -144,10 +144,8 @@ pub fn missing(
     gaps: &mut Gaps,
 ) -> Result<(), HiloError> {
     for (at, gap) in strange.iter().enumerate() {
-        let (series, earlier) = (Series::of(gap), &strange[..at]);
-        if series.count <= 0 {
-            continue;
-        }
+        let Some(series) = Series::of(gap) else { continue };
+        let earlier = &strange[..at];
         let others = earlier.iter().map(|gap| (gap.first, gap.last)).chain(grid.ends());
         let mut near = memory::collected(others.map(|ends| series.between(ends)))?;
         near.sort_unstable();
