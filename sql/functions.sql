@@ -124,7 +124,8 @@ CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name nam
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
     'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
-    'as after hilo_advance. Requires UPDATE on the sequence and SELECT on the '
+    'as after hilo_advance. Values beyond the last bound of the sequence do not count: call it again '
+    'after that bound is widened. Requires UPDATE on the sequence and SELECT on the '
     'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if '
     'several nodes share the sequence and hilo.on_every_node is off, 42501.';
 
@@ -305,7 +306,8 @@ CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
-    'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'there is none left, and wider bounds bring only what lies beyond at_least. Never moves a sequence back, and changes '
+    'nothing if the sequence is beyond at_least. '
     'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
     'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
     'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '

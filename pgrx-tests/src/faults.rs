@@ -132,16 +132,17 @@ impl Cluster {
         let mut probe = self.connect("postgres");
         let pid = probe.backend_pid();
         let mut watch = self.connect("postgres");
-        std::thread::scope(|scope| {
-            scope
-                .spawn(move || while probe.batch_execute("SELECT pg_current_xact_id()").is_ok() {});
-            wait_until("commits wait for the standby", LONG, || {
-                watch.one(&format!(
-                    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'SyncRep')"
-                ))
-            });
-            watch.run(&format!("SELECT pg_terminate_backend({pid})"));
+        // A commit waits only if its transaction has logged something: to have an id is not enough. Nobody
+        // joins the thread, which ends with its session, or else with the server.
+        let log = "SELECT pg_logical_emit_message(true, '', '')";
+        std::thread::spawn(move || while probe.batch_execute(log).is_ok() {});
+        wait_until("commits wait for the standby", LONG, || {
+            watch.one(&format!(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'SyncRep')"
+            ))
         });
+        watch.run(&format!("SELECT pg_terminate_backend({pid})"));
+        self.wait_until_gone(pid);
     }
 
     /// Waits until a worker of hilo waits for a synchronous standby.

@@ -70,3 +70,41 @@ fn a_crash_records_what_was_in_memory() {
     // The catalog cannot know how much of the block was served, so the served value may be in it.
     assert!((next - 2..next).contains(&recorded), "{recorded} recorded, next is {next}");
 }
+
+/// What a crash has lost beyond bounds that were narrowed before keeps nobody from altering the
+/// sequence, and comes back with no wider bound.
+#[test]
+fn what_is_lost_beyond_a_bound_forbids_no_alteration() {
+    let cluster = Cluster::with_hilo();
+    let changes = [
+        "block_size => 2",
+        "ordered => true",
+        "start_value => 2",
+        "max_value => 6",
+        "data_type => 'integer'",
+        "increment => 2",
+        "cycle => true",
+        "gapless => true",
+    ];
+    let mut client = cluster.connect("postgres");
+    for number in 0..changes.len() {
+        let name = format!("s{number}");
+        client.run(&format!("SELECT hilo_create('{name}', block_size => 100)"));
+        assert_eq!(client.draw(&name, 3), [1, 2, 3]);
+        client.run(&format!("SELECT hilo_alter('{name}', max_value => 5, block_size => 0)"));
+    }
+    drop(client);
+    cluster.stop(Mode::Immediate);
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    for (number, change) in changes.into_iter().enumerate() {
+        let name = format!("s{number}");
+        client.run(&format!("SELECT hilo_alter('{name}', {change})"));
+        if change != "cycle => true" {
+            client.refusal(&format!("SELECT hilo_alter('{name}', max_value => 4)")).is("22023");
+            client.run(&format!("SELECT hilo_alter('{name}', max_value => 1000)"));
+            assert!(client.draw(&name, 1)[0] > 100, "{change}");
+        }
+    }
+    cluster.finish();
+}

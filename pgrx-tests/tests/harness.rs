@@ -163,6 +163,20 @@ fn runs_tools_and_reads_errors() {
     assert!(waited.is_err());
 }
 
+/// A standby that does not exist holds up the very next commit, not one that happens to log more than
+/// others.
+#[test]
+fn commits_await_an_absent_standby_at_once() {
+    let cluster = Cluster::builder().start();
+    let mut client = cluster.connect("postgres");
+    let next_id = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+    let before: i64 = client.one(next_id);
+    cluster.await_absent_standby();
+    let used = client.one::<i64>(next_id) - before;
+    assert!(used < 1000, "{used} transactions");
+    cluster.finish();
+}
+
 /// Whether process `pid` runs, or could if it were not stopped.
 fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -112,11 +112,7 @@ pub(super) fn record_each(
     lost: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let mut mapping = *mapping;
-    if !mapping.cycle {
-        // The indexes had values when they were reserved, whatever the bounds are now.
-        (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
-    }
+    let mapping = mapping.unbounded();
     let (reason, at, mut gaps) = (reason as usize, ffi::now(), Vec::new());
     for range in lost.iter().filter(|range| !range.is_empty()) {
         let mut rest = range.until(mapping.limit());

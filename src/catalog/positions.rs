@@ -177,11 +177,7 @@ impl Position {
 
     /// The furthest value reserved; `None` before the first reservation.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
-        let mut mapping = self.mapping(definition);
-        if !mapping.cycle {
-            // The value may have been reserved before the bounds were narrowed.
-            (mapping.min_value, mapping.max_value) = (i64::MIN, i64::MAX);
-        }
+        let mapping = self.mapping(definition).unbounded();
         self.has_reserved().then(|| mapping.value(self.next_index - 1)).flatten()
     }
 }

@@ -100,8 +100,7 @@ pub fn served_again(
         return None;
     }
     let first = new.value(new_next)? as i128;
-    // A bound that was narrowed since hides no value that was served.
-    let old = Mapping { min_value: i64::MIN, max_value: i64::MAX, ..*old };
+    let old = old.unbounded();
     let reached = match old_next {
         Index::ZERO => old.base as i128 - old.increment as i128,
         next => old.value(next.min(old.limit()) - 1)? as i128,
@@ -119,6 +118,15 @@ pub fn served_again(
 }
 
 impl Mapping {
+    /// The same without bounds: what was reserved keeps its value when a bound is narrowed. With cycling they
+    /// are part of the numbering, and stay.
+    pub fn unbounded(&self) -> Mapping {
+        match self.cycle {
+            true => *self,
+            false => Mapping { min_value: i64::MIN, max_value: i64::MAX, ..*self },
+        }
+    }
+
     /// The value of `index`; `Some` exactly for 0 ≤ index < [`limit`](Self::limit).
     #[inline]
     pub fn value(&self, index: Index) -> Option<i64> {
@@ -292,7 +300,7 @@ impl Mapping {
     }
 
     /// The last possible value: the bound in the direction of the increment.
-    pub(crate) fn bound(&self) -> i64 {
+    pub fn bound(&self) -> i64 {
         if self.increment > 0 { self.max_value } else { self.min_value }
     }
 

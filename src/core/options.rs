@@ -269,8 +269,8 @@ impl Definition {
     }
 
     /// The sequence with these options changed. `last` is the last value served or, before the first, the one
-    /// to be served first (core keeps either in `last_value`). It must stay within the bounds unless
-    /// `restart` says where to continue. None: there is nothing to compare with.
+    /// to be served first (core keeps either in `last_value`). Narrower bounds must leave it within them
+    /// unless `restart` says where to continue. None: there is nothing to compare with.
     pub fn alter(
         &self,
         options: &Options,
@@ -308,7 +308,7 @@ impl Definition {
             gapless: options.gapless.unwrap_or(self.gapless),
         };
         definition.check_bounds()?;
-        definition.check_current(last, restart)?;
+        definition.check_current(self, last, restart)?;
         definition.check_sizes()?;
         Ok(definition)
     }
@@ -360,7 +360,13 @@ impl Definition {
         Ok(())
     }
 
-    fn check_current(&self, last: Option<i64>, restart: Option<i64>) -> Result<(), OptionError> {
+    /// A bound that is no narrower than in `old` is as far beyond what a crash has lost as before.
+    fn check_current(
+        &self,
+        old: &Definition,
+        last: Option<i64>,
+        restart: Option<i64>,
+    ) -> Result<(), OptionError> {
         let (min, max) = (self.min_value, self.max_value);
         match (restart, last) {
             (Some(restart), _) if restart < min => {
@@ -369,10 +375,10 @@ impl Definition {
             (Some(restart), _) if restart > max => {
                 Err(OptionError::RestartAboveMax { restart, max })
             }
-            (None, Some(current)) if current < min => {
+            (None, Some(current)) if current < min && min > old.min_value => {
                 Err(OptionError::CurrentBelowMin { current, min })
             }
-            (None, Some(current)) if current > max => {
+            (None, Some(current)) if current > max && max < old.max_value => {
                 Err(OptionError::CurrentAboveMax { current, max })
             }
             _ => Ok(()),

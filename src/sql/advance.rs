@@ -81,8 +81,9 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
     }
     let direction = Direction::of(sequence.definition.increment);
     let held = unserved.all_held()?;
-    let firsts = held.iter().filter_map(|range| unserved.mapping.value(range.start));
-    let all_beyond =
-        firsts.chain(unserved.next()).all(|value| direction.is_beyond(value, at_least));
+    let mapping = unserved.mapping.unbounded();
+    let mut firsts = held.iter().filter_map(|range| mapping.value(range.start));
+    let all_beyond = unserved.continues_beyond(at_least)
+        && firsts.all(|value| direction.is_beyond(value, at_least));
     (all_beyond && all_leased_beyond()).then(|| unserved.next())
 }

@@ -147,7 +147,7 @@ fn redefine(
 }
 
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
-/// there is none left.
+/// there is none left. Then what other bounds or another increment bring lies beyond `taken` too.
 ///
 /// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
 ///
@@ -157,15 +157,15 @@ pub(super) fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, Hi
     let old = Continuation::close(sequence, ended::restarted);
     let position = old.position();
     numbering::check_moves(sequence, position.nodes, Some(taken))?;
-    let mapping = old.mapping();
+    let mapping = old.mapping().unbounded();
     let index = mapping.first_index_beyond(taken).max(position.next_index);
     old.jump_to(index);
-    let next = mapping.value(index);
-    let last = mapping.value(mapping.limit() - 1).unwrap_or(position.base);
-    let (numbering, next_index) = match next {
+    let next = old.mapping().value(index);
+    let (numbering, next_index) = match mapping.value(index) {
         _ if position.nodes > 1 => (position.numbering(), index),
-        Some(next) => with(sequence, position, next)?,
-        None => after(sequence, position, last)?,
+        Some(first) => with(sequence, position, first)?,
+        // After the last number of all nothing comes, in whatever steps.
+        None => (with(sequence, position, mapping.bound())?.0, Index(1)),
     };
     old.open(numbering, next_index);
     Ok(next)

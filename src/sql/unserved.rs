@@ -1,6 +1,7 @@
 //! What a sequence is yet to serve on this node: what comes next in order, and what lies below that in memory or
 //! in the catalog.
 
+use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
@@ -30,6 +31,20 @@ impl Unserved {
     /// The value that comes next in order; `None`: there is none left.
     pub fn next(&self) -> Option<i64> {
         self.mapping.value(self.next_index)
+    }
+
+    /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment change: of
+    /// one node's numbers, another increment continues the last one.
+    pub fn continues_beyond(&self, value: i64) -> bool {
+        let mapping = self.mapping.unbounded();
+        let direction = Direction::of(mapping.increment);
+        let last = match self.position.nodes > 1 {
+            true => None,
+            false => mapping.value(self.next_index - 1),
+        };
+        let next = mapping.value(self.next_index);
+        next.is_none_or(|next| direction.is_beyond(next, value))
+            && last.is_none_or(|last| !direction.is_beyond(value, last))
     }
 
     /// What lies before `next_index` and may yet be served; `None`: that cannot be told.

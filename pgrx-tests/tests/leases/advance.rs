@@ -197,3 +197,99 @@ fn a_sync_finds_its_values_in_many_leases() {
     }
     cluster.finish();
 }
+
+/// How a sequence is made, what it is advanced to (NULL: nothing is left), what changes then, and its next
+/// value.
+const AT_THE_END: [(&str, i64, &str, Option<i64>); 8] = [
+    (
+        "start_value => -16, increment => 2, min_value => -16, max_value => -14",
+        0,
+        "max_value => 26",
+        Some(2),
+    ),
+    (
+        "min_value => 0, max_value => 5, increment => 2",
+        5,
+        "max_value => 26, increment => 1",
+        Some(6),
+    ),
+    ("min_value => 0, max_value => 5, increment => 2", 5, "increment => 1", None),
+    ("min_value => 0, max_value => 5, increment => 2", 5, "cycle => true, max_value => 7", Some(6)),
+    ("max_value => 3", 10, "max_value => 100, ordered => true", Some(11)),
+    ("max_value => 3, gapless => true", 10, "max_value => 100", Some(11)),
+    ("increment => -1, min_value => -5", -9, "min_value => -100", Some(-10)),
+    (
+        "start_value => 9223372036854775800, increment => 5, max_value => 9223372036854775806",
+        i64::MAX,
+        "max_value => 9223372036854775807, increment => 1",
+        None,
+    ),
+];
+
+/// Nothing up to it comes with wider bounds or another increment, also where nothing was left, whether
+/// all was served or not.
+#[test]
+fn nothing_below_it_comes_at_the_end_of_a_sequence() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let all = AT_THE_END.iter().flat_map(|case| [(case, 0), (case, 2)]);
+    for (number, ((options, to, change, next), drawn)) in all.enumerate() {
+        let name = format!("s{number}");
+        client.run(&format!("SELECT hilo_create('{name}', {options})"));
+        client.draw(&name, drawn);
+        let advance = format!("SELECT hilo_advance('{name}', {to})");
+        for _ in 0..2 {
+            assert_eq!(client.one::<Option<i64>>(&advance), None, "{options}");
+        }
+        client.refusal(&format!("SELECT hilo_nextval('{name}')")).is("2200H");
+        client.run(&format!("SELECT hilo_alter('{name}', {change})"));
+        match next {
+            Some(next) => assert_eq!(client.draw(&name, 1), [*next], "{options}, {change}"),
+            None => drop(client.refusal(&format!("SELECT hilo_nextval('{name}')")).is("2200H")),
+        }
+    }
+    cluster.finish();
+}
+
+/// Nor with another increment, where it lies between two values.
+#[test]
+fn nothing_below_it_comes_with_another_increment() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE t (id bigint); INSERT INTO t VALUES (5), (1000)");
+    let moves = ["hilo_advance('{}', 5)", "hilo_sync('{}', 't', 'id')"];
+    for (number, (options, next)) in
+        [("", Some(6)), (", max_value => 5", None), (", gapless => true, max_value => 9", Some(6))]
+            .into_iter()
+            .enumerate()
+    {
+        for (at, advance) in moves.iter().enumerate() {
+            if at == 1 && options.is_empty() {
+                continue;
+            }
+            let name = format!("s{number}_{at}");
+            client.run(&format!(
+                "SELECT hilo_create('{name}', increment => 2, min_value => 0{options})"
+            ));
+            assert_eq!(client.draw(&name, 3), [0, 2, 4]);
+            let advance = format!("SELECT {}", advance.replace("{}", &name));
+            assert_eq!(client.one::<Option<i64>>(&advance), next, "{options}: {advance}");
+            client.run(&format!("SELECT hilo_alter('{name}', increment => 1, max_value => 99)"));
+            assert_eq!(client.draw(&name, 2), [6, 7], "{options}: {advance}");
+        }
+    }
+    cluster.finish();
+}
+
+/// Each node of several continues beyond it within its own stripes.
+#[test]
+fn nothing_below_it_comes_on_a_node_of_several() {
+    let cluster =
+        Cluster::builder().node(0, 2).config("hilo.on_every_node", "on").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', max_value => 3000)");
+    assert_eq!(client.one::<Option<i64>>("SELECT hilo_advance('s', 5000)"), None);
+    client.run("SELECT hilo_alter('s', max_value => 100000)");
+    assert!(client.draw("s", 3000).iter().all(|value| *value > 5000));
+    cluster.finish();
+}

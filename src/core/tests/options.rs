@@ -115,6 +115,12 @@ fn the_current_value_stays_within_bounds() {
     assert_eq!(made.alter(&lower, Some(1), Some(101)), Err(beyond));
     let below = OptionError::RestartBelowMin { restart: 0, min: 1 };
     assert_eq!(made.alter(&plain(), Some(1), Some(0)), Err(below));
+    // A crash has lost it since the bound was narrowed.
+    let narrow = made.alter(&lower, Some(100), None).unwrap();
+    let other = Options { max_value: Some(101), block_size: Some(8), ..plain() };
+    for options in [plain(), other] {
+        assert!(narrow.alter(&options, Some(200), None).is_ok());
+    }
 }
 
 #[test]
@@ -197,7 +203,8 @@ proptest! {
         assert_valid(&made);
         if let Ok(altered) = made.alter(&second, last, restart) {
             assert_valid(&altered);
-            if let Some(current) = restart.or(last) {
+            let known = last.filter(|last| (made.min_value..=made.max_value).contains(last));
+            if let Some(current) = restart.or(known) {
                 prop_assert!((altered.min_value..=altered.max_value).contains(&current));
             }
         }

@@ -7,7 +7,6 @@
 
 use pgrx::pg_sys;
 
-use hilo_core::direction::Direction;
 use hilo_core::range::Range;
 
 use super::adopt::column_name;
@@ -102,8 +101,7 @@ fn pass_leases(
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
 fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> Result<bool, HiloError> {
     let before = unserved(sequence);
-    let direction = Direction::of(sequence.definition.increment);
-    if before.next().is_some_and(|next| !direction.is_beyond(next, taken)) {
+    if !before.continues_beyond(taken) {
         return Ok(true);
     }
     let Some(held) = before.all_held() else { return Ok(true) };

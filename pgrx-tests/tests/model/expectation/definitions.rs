@@ -240,11 +240,6 @@ impl Model {
             self.apply(who, |changes| changes.alone = true);
         }
         let found = self.find(who, statement.names()[0]);
-        // What a crash has lost counts as served, beyond narrower bounds too.
-        let lost = found.as_ref().is_some_and(|found| self.lines[found.line].lost > 0);
-        if lost && is_refused(answer, &["22023"]) {
-            return Ok(());
-        }
         match (statement, found) {
             (Create(_) | Adopt { .. } | CreateMissing { .. }, Some(_)) => {
                 refused(answer, &["42710"])

@@ -81,9 +81,6 @@ impl Model {
             let due = Some(due).filter(|due| sequence.is_within(*due));
             must(next == due, format!("{next:?}, not {due:?}"))?;
         }
-        // Where nothing was left, what other bounds or steps bring begins behind the last value.
-        let end = sequence.end() - increment;
-        let value = if next.is_none() && beyond(value, end, increment) { end } else { value };
         let moved = Move { line, value, whole, surely, increment, next };
         self.apply(who, |changes| changes.moves.push(moved));
         Ok(())
@@ -104,7 +101,8 @@ impl Model {
         };
         let within = due.filter(|due| sequence.is_within(*due));
         must(said == within, format!("{said:?}, not {within:?}"))?;
-        if due == counter.next {
+        let steps_over = |last| is_in_the_way && beyond(value, last, sequence.increment);
+        if due == counter.next && !counter.last.is_some_and(steps_over) {
             return Ok(());
         }
         self.count(who, sequence, Counter { next: due, moved: true, ..counter });
