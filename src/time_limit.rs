@@ -35,14 +35,16 @@ unsafe extern "C-unwind" {
     fn disable_timeout(id: i32, keep_indicator: bool);
 }
 
-/// Cancels what is running, as statement_timeout does.
+/// Cancels what is running, as statement_timeout does, unless somebody else has just cancelled it.
 ///
 /// # Safety
 /// It may run at any moment: it only stores to flags of this process and sets its latch.
 unsafe extern "C-unwind" fn expired() {
-    LATE.store(true, Relaxed);
     // SAFETY: core's own handlers set these flags, and the latch is this process's own.
     unsafe {
+        if (&raw mut pg_sys::QueryCancelPending).read_volatile() == 0 {
+            LATE.store(true, Relaxed);
+        }
         (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
         (&raw mut pg_sys::InterruptPending).write_volatile(1);
         ffi::set_latch(pg_sys::MyLatch);

@@ -54,7 +54,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def next(self, asked: dict[str, str]) -> tuple[int, object]:
         size = size_of(int(asked.get("lastBatchSize", 0)), asked.get("lastRangeAt", ""))
-        [(low, high, prefix)] = run({"lastMax": 0, **asked, "size": size}, CREATE, USED_UP, AT_LEAST, LEASE)
+        values = {"lastMax": 0, **asked, "size": size}
+        # A transaction that has moved a sequence draws from it only after its commit.
+        run(values, CREATE, USED_UP, AT_LEAST)
+        [(low, high, prefix)] = run(values, LEASE)
         return 201, {
             "Prefix": asked["tag"] + asked.get("identityPartsSeparator", "/"),
             "Low": low,

@@ -170,6 +170,9 @@ pub(super) fn put_free(
     mapping: &Mapping,
     ranges: &[Range],
 ) -> Result<(), HiloError> {
+    if ranges.is_empty() {
+        return Ok(());
+    }
     let table = Table::write(ids.free_range)?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {

@@ -245,7 +245,10 @@ fn publish() {
 /// end. What memory has of a sequence that is gone, the worker frees.
 fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
-    while let Some(id) = NOTED.borrow().get(at).map(|noted| noted.key.sequence) {
+    loop {
+        // No borrow is held while this waits: a FATAL error runs the abort callback, which borrows `NOTED` too.
+        let id = NOTED.borrow().get(at).map(|noted| noted.key.sequence);
+        let Some(id) = id else { break };
         in_doubt::begin(id)?;
         at += 1;
     }

@@ -321,6 +321,8 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     let (shared, ids) = (shared::get()?, catalog_oids()?);
     let key = memo::key_of(position.sequence)?;
     let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
+    // What the worker has written off, while nobody else had the position's lock, is about to leave memory.
+    shared.await_worker(&key);
     for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
         gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
     }
