@@ -309,9 +309,9 @@ fn a_takeover_to_file_a_locked_lease_skips_once() {
     primary.kill9_postmaster();
     standby.promote();
     let mut client = file_what_is_locked(&standby);
-    let skipped: i64 = client.one(
-        "SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 's' AND reason = 'discarded' AND count >= 5000",
-    );
-    assert_eq!(skipped, 5_000);
+    // With what was left of the block.
+    let skipped: i64 = client
+        .one("SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 's' AND reason = 'discarded'");
+    assert!((5_000..10_000).contains(&skipped), "{skipped}");
     standby.finish();
 }

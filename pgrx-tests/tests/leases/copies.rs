@@ -75,18 +75,18 @@ fn a_lease_that_is_restored_before_its_sequence_is_filed_after_it() {
     let mut shop = cluster.connect("shop");
     shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
     let expired = lease(&mut shop, "'s', 10, 'app', '1 hour'");
-    // In the copy it is due.
-    shop.run(
-        "BEGIN; ALTER TABLE hilo.lease DISABLE TRIGGER ALL;
-         UPDATE hilo.lease SET expires_at = now() - interval '1 hour', due_at = now() - interval '1 hour';
-         ALTER TABLE hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated; COMMIT",
-    );
     let leases = cluster.pg_dump("shop", &["--data-only", "--table=hilo.lease"]);
     let tables = ["--data-only", "--table=hilo.sequence", "--table=hilo.position"];
     let sequences = cluster.pg_dump("shop", &tables);
     let mut copy = cluster.connect("copy");
     copy.run("CREATE EXTENSION hilo; SELECT hilo_create('other')");
     restore(&cluster, &leases, "ON_ERROR_STOP=1");
+    // In the copy it is due.
+    copy.run(
+        "BEGIN; ALTER TABLE hilo.lease DISABLE TRIGGER ALL;
+         UPDATE hilo.lease SET expires_at = now() - interval '1 hour', due_at = now() - interval '1 hour';
+         ALTER TABLE hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated; COMMIT",
+    );
     lease(&mut copy, "'other', 5, 'app', '1ms'");
     wait_until("the worker has filed what it can", LONG, || {
         gaps(&mut copy, "other") == [gap(1, 5, "expired")]
