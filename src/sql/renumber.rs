@@ -198,8 +198,9 @@ pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
     if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
-    ended.end_leases()?;
-    Ok(ended.mapping().value(ended.position().next_index))
+    let next = ended.mapping().value(ended.position().next_index);
+    ended.end()?;
+    Ok(next)
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
