@@ -11,6 +11,7 @@ use super::CatalogOids;
 use super::column_ref::ColumnRef;
 use super::columns::gap as column;
 use super::definitions::Sequence;
+use super::name::Name;
 use super::node;
 use super::positions::Position;
 use super::scan::{Match, Snapshot};
@@ -200,9 +201,14 @@ fn values(sequence: SequenceId, node: i32, gap: &Gap) -> [Option<pg_sys::Datum>;
 /// The sequence that gaps of released columns belong to: none.
 const RELEASED: SequenceId = SequenceId(0);
 
-/// Keeps the gaps of a sequence that is about to be dropped because `column` is released, under its name.
-pub fn keep(ids: &CatalogOids, sequence: &Sequence, column: ColumnRef) -> Result<(), HiloError> {
-    move_all(ids, sequence.id, RELEASED, |_| Some((Some(text_datum(&sequence.name)), Some(column))))
+/// Keeps the gaps of a sequence that is dropped because `column` is released, under its name.
+pub fn keep(
+    ids: &CatalogOids,
+    sequence: SequenceId,
+    name: &Name,
+    column: ColumnRef,
+) -> Result<(), HiloError> {
+    move_all(ids, sequence, RELEASED, |_| Some((Some(text_datum(name)), Some(column))))
 }
 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released.

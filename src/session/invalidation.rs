@@ -13,8 +13,10 @@ use hilo_core::numbers::SequenceId;
 
 use super::{in_doubt, lease, memo, uncommitted};
 use crate::backend::{Global, forget_names};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{catalog_oids, leases};
+use crate::catalog::{catalog_oids, gaps, leases};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::key::Key;
@@ -22,19 +24,21 @@ use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
 
 /// What the other sessions must learn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Change {
     /// The sequence was renumbered on a node, where the old numbering ended at this position.
     Renumbered { old: Position, mapping: Mapping },
     /// The sequence was dropped.
     Dropped,
+    /// The same, and a column keeps its gaps under its name.
+    Released { name: Name, column: ColumnRef },
     /// Its name, its owner, its key format or its privileges have changed.
     Outdated,
     /// Its bounds, its order or its sizes have changed; each index keeps its value.
     Terms,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Noted {
     key: Key,
     change: Change,
@@ -105,7 +109,7 @@ fn define() {
 /// Notes a change that the other sessions learn of at commit.
 pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     match change {
-        Change::Dropped | Change::Outdated => define(),
+        Change::Dropped | Change::Released { .. } | Change::Outdated => define(),
         Change::Renumbered { .. } | Change::Terms => begin(),
     }
     // SAFETY: reads a static of xact.c.
@@ -153,10 +157,10 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
 fn end_leases() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
-        let noted = NOTED.borrow().get(at).copied();
+        let noted = NOTED.borrow().get(at).cloned();
         let Some(Noted { key, change, .. }) = noted else { return Ok(()) };
         at += 1;
-        if !matches!(change, Change::Renumbered { .. } | Change::Dropped) {
+        if matches!(change, Change::Outdated | Change::Terms) {
             continue;
         }
         let ids = match catalog_oids() {
@@ -168,6 +172,11 @@ fn end_leases() -> Result<(), HiloError> {
         }
         match change {
             Change::Renumbered { old, mapping } => lease::end_pending(&old, &mapping)?,
+            // Its numbering has ended before. A lease may have been committed since then.
+            Change::Released { name, column } => {
+                leases::write_off(&ids, key.sequence)?;
+                gaps::keep(&ids, key.sequence, &name, column)?;
+            }
             _ => {
                 if let Ok(shared) = shared::get() {
                     lease::void(shared, &key)?;
@@ -232,9 +241,9 @@ fn publish() {
         drop_all(shared, &key);
     }
     for Noted { key, change, .. } in noted.iter() {
-        tell(shared, key, |locked| match *change {
+        tell(shared, key, |locked| match change {
             Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
-            Change::Dropped => locked.end(),
+            Change::Dropped | Change::Released { .. } => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),
         });

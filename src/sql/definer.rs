@@ -8,8 +8,9 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 
 use super::args::Args;
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::{CatalogOids, catalog_oids, missing, positions, privileges, ranges};
+use crate::catalog::{CatalogOids, catalog_oids, gaps, missing, positions, privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::session;
@@ -86,11 +87,22 @@ pub(super) fn required_name(args: Args) -> &'static [u8] {
 
 /// Drops a sequence that no column default uses any more, with all that is recorded of it.
 pub(super) fn remove(locked: LockedSequence) {
-    let sequence = &locked.sequence;
-    let ids = catalog_oids().or_raise();
-    forget_numbers(&ids, sequence.id).or_raise();
+    remove_as(locked, Change::Dropped);
+}
+
+/// Drops a sequence because `column` is released, which keeps its gaps: also those of leases, which
+/// end with this transaction.
+pub(super) fn release(locked: LockedSequence, column: ColumnRef) {
+    let (id, name) = (locked.sequence.id, locked.sequence.name.clone());
+    gaps::keep(&catalog_oids().or_raise(), id, &name, column).or_raise();
+    remove_as(locked, Change::Released { name, column });
+}
+
+fn remove_as(locked: LockedSequence, change: Change) {
+    let id = locked.sequence.id;
+    forget_numbers(&catalog_oids().or_raise(), id).or_raise();
     locked.delete();
-    invalidation::note(sequence.id, Change::Dropped).or_raise();
+    invalidation::note(id, change).or_raise();
 }
 
 /// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets any of them, unless this

@@ -20,7 +20,7 @@ use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{Continued, Origin};
-use crate::session::{gapless, lease, slice_table, uncommitted};
+use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
 
 /// How this node begins with a sequence of which it has no position.
@@ -198,13 +198,14 @@ impl<'a> Continuation<'a> {
         self.0.jump_to(index);
     }
 
-    /// Takes from open transactions what they have leased out, because the sequence is about to be
-    /// dropped.
+    /// Ends it without a next one, because the sequence is about to be dropped.
     ///
     /// # Errors
-    /// Those of writing to the catalog.
-    pub fn end_leases(&self) -> Result<(), HiloError> {
-        lease::end_pending(&self.0.position, &self.0.mapping())
+    /// Those of [`invalidation::note`].
+    pub fn end(self) -> Result<(), HiloError> {
+        let Ended { sequence, position, .. } = &self.0;
+        let change = Change::Renumbered { old: *position, mapping: self.mapping() };
+        invalidation::note(sequence.id, change)
     }
 
     /// Continues at index `next_index` of `numbering`.

@@ -86,9 +86,11 @@ pub(super) fn alter(
         }
         None => {
             let ended = Continuation::close(&old, numbering::joined);
-            redefined(owned, options, owned_by, ended.position(), None);
+            let new = redefined(owned, options, owned_by, ended.position(), None);
             let (numbering, next_index) = continued(ended.position(), &old).or_raise();
-            ended.open(numbering, next_index);
+            // Numbers that turn back from beyond a bound begin within the bounds.
+            let indexes = numbered(ended.position(), numbering).mapping(&new).indexes();
+            ended.open(numbering, next_index.max(indexes.start));
         }
     }
 }
@@ -198,8 +200,9 @@ pub(super) fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
     if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
-    ended.end_leases()?;
-    Ok(ended.mapping().value(ended.position().next_index))
+    let next = ended.mapping().value(ended.position().next_index);
+    ended.end()?;
+    Ok(next)
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.

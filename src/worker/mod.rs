@@ -239,8 +239,13 @@ impl Worker {
         let empty = self.adopt_leftovers(self.patience()) & self.evict_all();
         // A worker that others wait for leaves even if something stays in memory: its database gets a worker
         // again when it needs one.
-        let left =
-            (empty || crowded_out) && self.shared.leave_unless(self.place, || self.is_wanted());
+        // A session that has come meanwhile relies on this worker, and may have left numbers in memory.
+        let relied_on = || {
+            self.shared.sessions_in(self.database) > 0
+                || self.shared.departures(self.place) != departures
+        };
+        let wanted = || self.is_wanted() || (!crowded_out && relied_on());
+        let left = (empty || crowded_out) && self.shared.leave_unless(self.place, wanted);
         self.kept_at = (!left && !empty).then(Instant::now);
         left
     }

@@ -200,7 +200,7 @@ fn a_sync_finds_its_values_in_many_leases() {
 
 /// How a sequence is made, what it is advanced to (NULL: nothing is left), what changes then, and its next
 /// value.
-const AT_THE_END: [(&str, i64, &str, Option<i64>); 8] = [
+const AT_THE_END: [(&str, i64, &str, Option<i64>); 9] = [
     (
         "start_value => -16, increment => 2, min_value => -16, max_value => -14",
         0,
@@ -217,6 +217,7 @@ const AT_THE_END: [(&str, i64, &str, Option<i64>); 8] = [
     ("min_value => 0, max_value => 5, increment => 2", 5, "cycle => true, max_value => 7", Some(6)),
     ("max_value => 3", 10, "max_value => 100, ordered => true", Some(11)),
     ("max_value => 3, gapless => true", 10, "max_value => 100", Some(11)),
+    ("max_value => 3", 3_000_000, "increment => -5, min_value => -9", Some(1)),
     ("increment => -1, min_value => -5", -9, "min_value => -100", Some(-10)),
     (
         "start_value => 9223372036854775800, increment => 5, max_value => 9223372036854775806",

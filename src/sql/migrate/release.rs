@@ -13,7 +13,6 @@ use super::lock;
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::gaps;
 use crate::catalog::leases;
 use crate::catalog::name::Name;
 use crate::catalog::privileges;
@@ -67,8 +66,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
-    gaps::keep(&ids, &sequence, its_column).or_raise();
-    definer::remove(locked);
+    definer::release(locked, its_column);
     oid.into()
 }
 

@@ -53,7 +53,6 @@ impl Model {
         let gapless = before.iter().chain(&sequence).any(|sequence| sequence.gapless);
         if line(&before) != line(&sequence) || gapless {
             changes.closed.clone_from(&changes.locked);
-            self.renumbered(who, &changes.closed);
         }
         self.sessions[who].unpreparable = true;
         changes.names.insert(name, sequence);
@@ -90,14 +89,13 @@ impl Model {
         line.laps |= altered.cycle || sequence.cycle;
         line.first = line.first.filter(|_| !moved);
         line.first = line.first.map(|first| line.behind.map_or(first, |value| value + increment));
-        self.renumbered(who, &[sequence.id].into());
+        self.apply(who, |changes| changes.closed.extend([sequence.id]));
         self.bar(who, sequence, altered);
     }
 
     /// Who continues everybody's numbers in another way draws nothing until the commit.
     fn bar(&mut self, who: usize, sequence: &Sequence, altered: &Sequence) {
         let Some(transaction) = &mut self.sessions[who].transaction else { return };
-        transaction.closed.insert(sequence.id);
         let toggled = sequence.gapless != altered.gapless;
         if transaction.own.contains(&sequence.line) {
             transaction.own.insert(altered.line);
@@ -125,17 +123,17 @@ impl Model {
             false => line.furthest,
         };
         let last = furthest.or(line.first);
+        let moved = line.moved || self.has_moved(who, sequence.line);
         let out = |value: i64| value < min || value > max;
         if min >= max
             || out(sequence.start)
             || values < sequence.block.unwrap_or(1) as i128
-            || (!line.laps && furthest.is_some_and(out))
+            || (!line.laps && !moved && furthest.is_some_and(out))
         {
             return refused(answer, &["22023"]);
         }
         // What is reserved or held somewhere is not known here.
         let lost = HELD + line.lost;
-        let moved = line.moved || self.has_moved(who, sequence.line);
         let sure = !line.laps
             && !moved
             && !sequence.gapless
@@ -331,7 +329,7 @@ impl Model {
         if let Some(next) = next {
             sequence.line = self.line(next, increment);
             let line = &mut self.lines[sequence.line];
-            line.behind = last;
+            line.behind = last.filter(|_| !moved);
             line.moved = moved;
             line.floor = Some(next - increment);
         }
@@ -453,6 +451,7 @@ impl Model {
                 Ok(())
             }
             // Nothing is left for core's sequence either, or it steps otherwise.
+            _ if self.gone(who).1 && is_refused(answer, &["42704"]) => Ok(()),
             _ => refused(answer, &["2200H", "55000", "0A000", "22023"]),
         }
     }

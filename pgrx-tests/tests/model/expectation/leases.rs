@@ -63,26 +63,27 @@ impl Model {
     }
 
     pub(super) fn lease_waits(&self, others: &Changes, who: usize, statement: &Statement) -> Wait {
-        let wait = |at: &usize| {
-            let Lease { id, fate, .. } = self.leases[*at];
-            match others.leases.contains_key(at) {
-                _ if fate == Fate::Unknown => Wait::No,
-                true => Wait::Yes,
-                // It ends with its sequence, or is passed with it.
-                false if others.locked.contains(&id) || others.touched.contains(&id) => {
-                    Wait::Perhaps
-                }
-                false => Wait::No,
-            }
-        };
-        let found = self.concerned(who, statement);
-        let waits = found.iter().map(wait).max().unwrap_or(Wait::No);
-        // What has expired is not waited for, and some of them may have.
-        match waits {
-            Wait::Yes if found.iter().any(|at| self.is_brief(who, *at)) => Wait::Perhaps,
-            Wait::Yes if matches!(statement, Statement::RevokeAll { .. }) => Wait::Perhaps,
-            waits => waits,
-        }
+        self.leases_wait(others, self.concerned(who, statement).iter())
+    }
+
+    /// What a transaction does to leases is noted for its commit, and locks none of them. But a
+    /// lease ends with its sequence, or is passed with it.
+    fn leases_wait<'a>(
+        &self,
+        others: &Changes,
+        mut leases: impl Iterator<Item = &'a usize>,
+    ) -> Wait {
+        let waits = leases.any(|at| {
+            let Lease { id, fate, .. } = &self.leases[*at];
+            *fate != Fate::Unknown && (others.locked.contains(id) || others.touched.contains(id))
+        });
+        if waits { Wait::Perhaps } else { Wait::No }
+    }
+
+    /// Whether a commit has to wait, to write what the transaction does to leases.
+    pub(super) fn commit_waits(&self, others: &Changes, who: usize) -> Wait {
+        let own = self.sessions[who].transaction.iter();
+        self.leases_wait(others, own.flat_map(|own| own.leases.keys()))
     }
 
     fn is_brief(&self, who: usize, at: usize) -> bool {
@@ -131,9 +132,33 @@ impl Model {
         }
     }
 
-    /// Another session has renumbered or dropped sequences, or may have.
-    pub(super) fn renumbered(&mut self, who: usize, ids: &BTreeSet<u32>) {
-        self.sessions[1 - who].void.extend(ids);
+    /// A commit has renumbered or dropped sequences, or may have: what other transactions have
+    /// leased of them may be void.
+    pub(super) fn renumbered(&mut self, ids: &BTreeSet<u32>) {
+        for session in &mut self.sessions {
+            let open = session.transaction.iter().flat_map(|own| own.leases.keys());
+            let void = open.filter(|at| {
+                let Lease { id, fate, .. } = &self.leases[**at];
+                *fate == Fate::Unknown && ids.contains(id)
+            });
+            session.void.extend(void);
+        }
+    }
+
+    /// Whether the session cannot commit, surely and perhaps, because leases that it ends or renews
+    /// have ended since.
+    pub(super) fn gone(&self, who: usize) -> (bool, bool) {
+        let Some(own) = &self.sessions[who].transaction else { return (false, false) };
+        let gone = |at: &usize| matches!(self.leases[*at].fate, Fate::Ended { .. });
+        // To revoke it comes to the same.
+        let counts = |fate: &Fate| *fate != Fate::Ended { back: None };
+        let is_there = |id: u32| {
+            self.committed.values().any(|found| found.id == id) && !self.is_dropped(who, id)
+        };
+        let all = || own.leases.iter().filter(|(at, _)| gone(at));
+        let surely = all().any(|(at, fate)| counts(fate) && is_there(self.leases[*at].id));
+        let brief = own.leases.keys().any(|at| self.leases[*at].fate == Fate::Open { brief: true });
+        (surely, brief || all().next().is_some())
     }
 
     /// Whether the session cannot commit, surely and perhaps, because of what it leases.
@@ -141,7 +166,7 @@ impl Model {
         let session = &self.sessions[who];
         let Some(own) = &session.transaction else { return (false, false) };
         let mut pending = own.leases.keys().map(|at| &self.leases[*at]);
-        let perhaps = pending.clone().any(|lease| session.void.contains(&lease.id));
+        let perhaps = own.leases.keys().any(|at| session.void.contains(at));
         let surely = pending.any(|lease| {
             let now = self.committed.values().find(|found| found.id == lease.id);
             lease.fate == Fate::Unknown

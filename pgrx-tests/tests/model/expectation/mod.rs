@@ -107,8 +107,8 @@ struct Session {
     savepoints: Vec<Changes>,
     /// Whether the transaction has ever defined something, or done something with leases.
     unpreparable: bool,
-    /// The sequences that another session has renumbered since it began, perhaps in vain.
-    void: BTreeSet<u32>,
+    /// The leases of its transaction that a commit of another session may have made void.
+    void: BTreeSet<usize>,
     /// The gapless sequences that the transaction has counted.
     counted: BTreeSet<u32>,
     /// By sequence; `None` where it is not known what the client would see.
@@ -258,6 +258,9 @@ impl Model {
     fn waits_for(&self, others: &Changes, who: usize, statement: &Statement) -> Wait {
         use Statement::*;
         let draws = statement.draws() || matches!(statement, Currval { .. });
+        if *statement == Commit {
+            return self.commit_waits(others, who);
+        }
         if statement.is_control() {
             return Wait::No;
         }
@@ -376,34 +379,51 @@ impl Model {
         }
     }
 
-    /// A lease whose sequence was renumbered meanwhile keeps its transaction from committing.
+    /// A lease whose sequence was renumbered meanwhile keeps its transaction from committing, and so
+    /// does one that has ended.
     fn committing(&mut self, who: usize, answer: &Answer) -> Verdict {
-        let (surely, perhaps) = self.void(who);
-        if perhaps && is_refused(answer, &["40001"]) {
+        let ((void, perhaps_void), (gone, perhaps_gone)) = (self.void(who), self.gone(who));
+        let waits = self.waits(who, &Statement::Commit) != Wait::No;
+        if perhaps_void && is_refused(answer, &["40001"])
+            || perhaps_gone && is_refused(answer, &["42704"])
+            || waits && is_refused(answer, IN_THE_WAY)
+        {
             self.sessions[who].end(true);
             return Ok(());
         }
-        must(matches!(answer, Answer::Done) && !surely, format!("{answer:?}, void: {surely}"))?;
+        must(
+            matches!(answer, Answer::Done) && !void && !gone,
+            format!("{answer:?}, void: {void}, gone: {gone}"),
+        )?;
         let changes = self.sessions[who].end(false);
         self.commit(changes);
         Ok(())
     }
 
-    /// What a transaction has defined, or done with leases, is in its session's memory.
+    /// What a transaction has defined, or done with leases, is in its session's memory; but not that
+    /// it has dropped or renamed sequences.
     fn preparing(&mut self, who: usize, answer: &Answer) -> Verdict {
         let session = &mut self.sessions[who];
         let own = session.transaction.as_ref();
-        let defines = own.is_some_and(|own| !own.locked.is_empty() || !own.leases.is_empty());
+        let known = |found: &Sequence| {
+            self.committed.values().any(|known| (known.id, known.line) == (found.id, found.line))
+        };
+        let defines = own
+            .is_some_and(|own| !own.leases.is_empty() || !own.names.values().flatten().all(known));
         if is_refused(answer, &["0A000"]) && (defines || session.unpreparable) {
             session.end(true);
             return Ok(());
         }
         must(matches!(answer, Answer::Done) && !defines, format!("{answer:?}"))?;
-        self.prepared = Some(session.end(false));
+        let changes = session.end(false);
+        self.renumbered(&changes.closed);
+        self.prepared = Some(changes);
         Ok(())
     }
 
     fn commit(&mut self, changes: Changes) {
+        self.renumbered(&changes.closed);
+        self.renumbered(&changes.touched);
         for (name, sequence) in changes.names {
             match sequence {
                 Some(sequence) => {

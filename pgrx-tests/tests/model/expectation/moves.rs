@@ -56,7 +56,6 @@ impl Model {
         self.apply(who, |changes| {
             changes.touched.insert(id);
         });
-        self.renumbered(who, &[id].into());
         let Answer::Values(values) = answer else { return Err(format!("{answer:?}")) };
         let next = values.first().copied();
         // What a column holds beyond the last bound is in nobody's way.
