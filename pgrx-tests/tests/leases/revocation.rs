@@ -24,7 +24,7 @@ fn start() -> (Cluster, Client, Client) {
 #[test]
 fn a_revocation_does_not_wait_for_the_holder() {
     let (cluster, mut admin, mut app) = start();
-    let mut gone = Vec::new();
+    let mut gone = 0;
     for (action, by, fails) in [
         ("hilo_lease_renew('{}', '1h')", "holder => 'pod'", true),
         ("hilo_lease_return('{}', NULL)", "holder => 'pod'", true),
@@ -43,9 +43,9 @@ fn a_revocation_does_not_wait_for_the_holder() {
             false => app.run("COMMIT"),
         }
         wait_until_filed(&mut admin);
-        gone.push(gap(taken.first, taken.last, "revoked"));
+        gone = taken.last;
     }
-    assert_eq!(gaps(&mut admin, "s"), gone);
+    assert_eq!(gaps(&mut admin, "s"), [gap(1, gone, "revoked")], "neighbours are one row");
     let next = admin.draw("s", 1)[0];
     drop((app, admin));
     assert_explained(&cluster, "s", &[next]);
@@ -89,7 +89,9 @@ fn a_revocation_does_not_wait_for_an_advance() {
         wait_until_filed(&mut admin);
         let found = gaps(&mut admin, "s");
         assert!(found.contains(&gap(taken.first, taken.last, "revoked")), "{call}: {found:?}");
-        assert!(found.contains(&gap(kept.first, kept.last, "altered")), "{call}: {found:?}");
+        // It is one row with what was jumped over.
+        let passed = found.iter().any(|gap| gap.0 == kept.first && gap.2 == "altered");
+        assert!(passed, "{call}: {found:?}");
     }
     cluster.finish();
 }
