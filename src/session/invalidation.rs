@@ -16,7 +16,7 @@ use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{catalog_oids, gaps, leases};
+use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::Grow;
 use crate::shared::key::Key;
@@ -181,7 +181,8 @@ fn end_leases() -> Result<(), HiloError> {
                 if let Ok(shared) = shared::get() {
                     lease::void(shared, &key)?;
                 }
-                leases::forget(&ids, key.sequence)?;
+                // Also what was recorded since the drop.
+                ranges::forget(&ids, key.sequence)?;
             }
         }
     }
