@@ -80,14 +80,6 @@ pub fn ended(id: &LeaseId) -> Option<Ended> {
     })
 }
 
-/// When a lease expires that this transaction has renewed.
-pub fn renewed(id: &LeaseId) -> Option<Option<Timestamp>> {
-    NEWS.borrow().iter().rev().find_map(|noted| match &noted.news {
-        News::Change(of, _, _, Change::Renew(at)) if of == id => Some(*at),
-        _ => None,
-    })
-}
-
 /// Notes that a lease of this transaction expires at this time, or not.
 ///
 /// # Errors

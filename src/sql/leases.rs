@@ -129,14 +129,11 @@ fn lease_id(args: Args) -> LeaseId {
 /// # Errors
 /// `LeaseNotOpen`, `LeaseDenied`.
 fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
-    let Some((mut lease, is_untouched)) = leases::find(ids, id)? else {
+    let Some((lease, is_untouched)) = leases::find(ids, id)? else {
         return Err(leases::not_open(id, Closed::Unknown));
     };
     if !may_end(ids, &lease)? {
         return Err(HiloError::LeaseDenied(leases::display(id)));
-    }
-    if let Some(expires_at) = lease_news::renewed(id) {
-        lease.expires_at = expires_at;
     }
     let now = ffi::now();
     let own = lease_news::ended(id).map(|how| match how {
@@ -202,12 +199,7 @@ fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
-    let ids = catalog_oids().or_raise();
-    let (lease, _) = open(&ids, &id).or_raise();
-    // It does not expire before this transaction ends, but it can be revoked.
-    if !lease_changes::keep(&ids, &id).or_raise() {
-        open(&ids, &id).or_raise();
-    }
+    let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
     change(&lease, Change::Renew(expires_at));
     match expires_at {
         Some(at) => at.0.into(),

@@ -38,26 +38,6 @@ fn an_expired_lease_is_a_gap() {
     cluster.finish();
 }
 
-/// A lease that an open transaction has renewed does not expire before the transaction ends, which may also return it.
-#[test]
-fn a_lease_that_is_being_renewed_does_not_expire() {
-    let cluster = Cluster::with_hilo();
-    let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('s'), hilo_create('t')");
-    let mut other = cluster.connect("postgres");
-    let taken = lease(&mut client, "'s', 10, ttl => '1 s'");
-    client.run(&format!("BEGIN; SELECT hilo_lease_renew('{}', '1 hour')", taken.token));
-    // Another one that expires later is filed meanwhile.
-    lease(&mut other, "'t', 10, ttl => '1 s'");
-    expired(&mut other, "t");
-    wait_until("it is filed", LONG, || other.one::<i64>("SELECT count(*) FROM hilo.lease") == 1);
-    assert_eq!(give_back(&mut client, &taken, 4), 7);
-    client.run("COMMIT");
-    wait_until_filed(&mut client);
-    assert_eq!(gaps(&mut client, "s"), []);
-    cluster.finish();
-}
-
 /// A renewed lease lives on, and can be returned.
 #[test]
 fn a_renewed_lease_lives_on() {
