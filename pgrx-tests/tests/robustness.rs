@@ -6,7 +6,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 16] = [
+const EXTREMES: [(&str, &[&str]); 17] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -15,6 +15,7 @@ const EXTREMES: [(&str, &[&str]); 16] = [
     ("integer", &["2", "NULL", "0", "-1", "2147483647", "(-2147483648)"]),
     ("boolean", &["true", "NULL", "false"]),
     ("text", &["'USAGE'", "NULL", "''", "repeat('x', 100000)", "E'\\x01\\n'", "'{value}{value}'"]),
+    ("text[]", &["'{tried}'", "NULL", "'{}'", "'{NULL}'", "'{{a,b},{c,d}}'"]),
     ("regtype", &["'integer'", "NULL", "0", "4294967295"]),
     ("regclass", &["'filled'", "NULL", "0", "4294967295", "'pg_class'"]),
     ("name", &["'id'", "NULL", "''", "'nothing'"]),
