@@ -28,8 +28,13 @@ static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
 static PREV_PATHS: Global<Cell<pg_sys::set_rel_pathlist_hook_type>> = Global::new(Cell::new(None));
 
-/// Sets the hooks. Called once, from `_PG_init`.
+/// Sets the hooks. Called once, from `_PG_init`. A server of pg_upgrade has none: it restores our catalog piece by piece, and
+/// what statements mean for our sequences is in that catalog already.
 pub fn init() {
+    // SAFETY: a static that is set when the server starts.
+    if unsafe { pg_sys::IsBinaryUpgrade } {
+        return;
+    }
     // SAFETY: this runs once, when the library is loaded, on the process's one thread.
     unsafe {
         PREV_UTILITY.set(pg_sys::ProcessUtility_hook);

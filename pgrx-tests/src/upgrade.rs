@@ -1,5 +1,7 @@
 //! pg_upgrade and pg_dump, from an older server's cluster to one of the server under test.
 
+use std::process::Command;
+
 use crate::cluster::{Builder, Cluster};
 use crate::files::new_directory;
 use crate::server::{OLDER, SERVER, run};
@@ -45,7 +47,20 @@ impl Cluster {
             .arg(self.data_directory())
             .arg("--socketdir")
             .arg(self.socket_directory());
-        run(&mut upgrade);
+        let done = upgrade.output().expect("pg_upgrade runs");
+        assert!(
+            done.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&done.stdout),
+            self.errors_of_upgrade()
+        );
+    }
+
+    /// The errors in the logs that a failed pg_upgrade leaves.
+    fn errors_of_upgrade(&self) -> String {
+        let logs = self.data_directory().join("pg_upgrade_output.d");
+        let found = Command::new("grep").args(["-rhE", "-A3", "ERROR|FATAL|error:"]).arg(logs).output();
+        String::from_utf8_lossy(&found.expect("grep runs").stdout).into_owned()
     }
 
     /// A dump of `database` of another server, made by this server's pg_dump.
