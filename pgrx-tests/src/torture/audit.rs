@@ -13,6 +13,7 @@ use postgres::Client;
 use super::Torture;
 use super::bits::Bits;
 use super::catalog::{CatalogState, Gap, read};
+use super::condensed::Condensed;
 use super::figures::add;
 use super::gapless;
 use super::ledger::{Kind, Last, Ledger, Life, Sequence};
@@ -195,22 +196,33 @@ impl Audit<'_> {
             return 0;
         }
         let mut gaps: HashMap<i64, Vec<&Gap>> = HashMap::new();
+        let mut condensed = Condensed::default();
+        let mut reach_over = false;
         for gap in &self.catalog.gaps {
-            let key = key(gap.first);
-            if by_key.contains_key(&key) && (gap.count <= MOST || gap.reason == "altered") {
-                gaps.entry(key).or_default().push(gap);
-            } else {
+            let key_of_first = key(gap.first);
+            let Some(life) = by_key.get(&key_of_first) else {
+                self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
+                continue;
+            };
+            if self.is_condensed(life, gap) {
+                condensed.add(gap.first, gap.last, gap.count, self.sequence.increment);
+                reach_over |= key(gap.last) != key_of_first;
+            } else if gap.count > MOST && gap.reason != "altered" {
                 self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
             }
+            gaps.entry(key_of_first).or_default().push(gap);
         }
+        let mut lives: Vec<_> = lives.iter().collect();
+        lives.sort_by_key(|life| life.key * self.sequence.increment.signum());
         let mut open = 0;
-        for life in lives {
+        for &life in &lives {
             let gaps = gaps.remove(&life.key).unwrap_or_default();
             let is_current = life.key == current;
             let settled = *life.settled.lock().unwrap();
             if let Some((settled, among)) = settled {
                 let total: i64 = gaps.iter().map(|gap| gap.count).sum();
-                if life.committed.load(SeqCst) && among == lives.len() && total != settled {
+                let is_known = life.committed.load(SeqCst) && among == lives.len() && !reach_over;
+                if is_known && total != settled {
                     self.wrong(format!(
                         "the gaps of a life that is over had {settled} numbers, and now {total}"
                     ));
@@ -227,12 +239,19 @@ impl Audit<'_> {
                 .filter(|lease| key(lease.0) == life.key)
                 .copied()
                 .collect();
-            open += self.life(life, &gaps, &leases, is_current);
+            open += self.life(life, &gaps, &mut condensed, &leases, is_current);
         }
         open
     }
 
-    fn life(&self, life: &Life, gaps: &[&Gap], leases: &[(i64, i64)], is_current: bool) -> u64 {
+    fn life(
+        &self,
+        life: &Life,
+        gaps: &[&Gap],
+        condensed: &mut Condensed,
+        leases: &[(i64, i64)],
+        is_current: bool,
+    ) -> u64 {
         let figures = &self.ledger.figures;
         let seen = life.seen.lock().unwrap();
         let (mut free, mut memory, mut reserved) =
@@ -298,9 +317,7 @@ impl Audit<'_> {
         for known in [&*seen, &free, &memory, &recorded, &leased] {
             open.remove(known);
         }
-        for gap in gaps.iter().filter(|gap| self.is_condensed(life, gap)) {
-            self.explain(life, gap, &mut open);
-        }
+        condensed.explain(life, &mut open);
         closed.add(&recorded);
         closed.add(&open);
         let count = open.count();
@@ -376,25 +393,11 @@ impl Audit<'_> {
         recorded
     }
 
-    /// Whether a gap stands for several, between which other numbers lie.
+    /// Whether a gap stands for several, between which other numbers lie, perhaps of several lives.
     fn is_condensed(&self, life: &Life, gap: &Gap) -> bool {
-        let (Some(first), Some(last)) = (life.place(gap.first), life.place(gap.last)) else {
-            return false;
-        };
-        self.catalog.steps_from(first, gap.count).last().is_some_and(|part| part.1 != last + 1)
-    }
-
-    /// Takes as many of the numbers that nothing else explains as a gap says were lost between its
-    /// ends.
-    fn explain(&self, life: &Life, gap: &Gap, open: &mut Bits) {
-        let (Some(first), Some(last)) = (life.place(gap.first), life.place(gap.last)) else {
-            return self.wrong(format!("gap from {} to {}", gap.first, gap.last));
-        };
-        let end = last.min(open.highest().unwrap_or(0));
-        let lost = (first..=end).filter(|place| open.contains(*place));
-        for place in lost.take(gap.count as usize).collect::<Vec<_>>() {
-            open.remove_range(place, place + 1);
-        }
+        let Some(first) = life.place(gap.first) else { return false };
+        let end = self.catalog.steps_from(first, gap.count).last().map(|part| part.1);
+        end.is_some() && end != life.place(gap.last).map(|last| last + 1)
     }
 
     fn none(&self, life: &Life, place: Option<i64>, what: &str) {

@@ -89,6 +89,17 @@ impl Bits {
         self.chunks.values().flat_map(|words| words.iter()).map(|w| u64::from(w.count_ones())).sum()
     }
 
+    /// The numbers, rising.
+    pub fn iter(&self) -> impl Iterator<Item = i64> {
+        self.chunks.iter().flat_map(|(&chunk, words)| {
+            words.iter().enumerate().flat_map(move |(at, word)| {
+                let word = *word;
+                let has = move |bit: &i64| word & (1 << bit) != 0;
+                (0..64).filter(has).map(move |bit| chunk * WIDTH + at as i64 * 64 + bit)
+            })
+        })
+    }
+
     pub fn lowest(&self) -> Option<i64> {
         self.chunks.iter().find_map(|(&chunk, words)| first(chunk, words.iter().copied()))
     }
@@ -121,6 +132,7 @@ mod tests {
         }
         assert_eq!((bits.lowest(), bits.highest()), (Some(-16_385), Some(1 << 40)));
         assert_eq!(bits.count(), 6);
+        assert!(bits.iter().eq([-16_385, -1, 0, 63, 64, 1 << 40]));
     }
 
     #[test]

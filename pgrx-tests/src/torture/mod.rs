@@ -5,6 +5,7 @@ mod accidents;
 mod audit;
 mod bits;
 mod catalog;
+mod condensed;
 mod define;
 mod disk;
 mod figures;

@@ -1,0 +1,80 @@
+//! Gaps that stand for several: they say how many numbers between their ends are lost, not which.
+//!
+//! Such a gap may reach over several lives, if a sequence has had very many.
+
+use super::bits::Bits;
+use super::ledger::Life;
+
+/// The gaps of one sequence. Bounds are values times the sign of the increment, so that they rise
+/// in the order of serving.
+#[derive(Default)]
+pub struct Condensed(Vec<Gap>);
+
+struct Gap {
+    first: i64,
+    last: i64,
+    /// How many lost numbers are not found yet.
+    left: i64,
+}
+
+impl Condensed {
+    pub fn add(&mut self, first: i64, last: i64, count: i64, increment: i64) {
+        let sign = increment.signum();
+        self.0.push(Gap { first: first * sign, last: last * sign, left: count });
+    }
+
+    /// Removes from `open` the numbers that these gaps explain. Each is one of the gap that ends
+    /// first, of all that have room for it: then as many as possible are explained. So the lives
+    /// come in the order of their numbers.
+    pub fn explain(&mut self, life: &Life, open: &mut Bits) {
+        let places: Vec<i64> = open.iter().collect();
+        for place in places {
+            let value = life.value(place) * life.increment.signum();
+            let has_room = |gap: &&mut Gap| gap.left > 0 && gap.first <= value && value <= gap.last;
+            if let Some(gap) = self.0.iter_mut().filter(has_room).min_by_key(|gap| gap.last) {
+                gap.left -= 1;
+                open.remove_range(place, place + 1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::figures::Figures;
+    use super::super::ledger::{Kind, Ledger, Sequence};
+    use super::*;
+
+    fn bits(numbers: &[i64]) -> Bits {
+        let mut bits = Bits::default();
+        assert!(numbers.iter().all(|number| bits.insert(*number)));
+        bits
+    }
+
+    /// The first gap counts 4 numbers and reaches over both lives. Numbers that the others, which end
+    /// before, have room for are not among them.
+    #[test]
+    fn a_gap_explains_numbers_of_several_lives_and_no_more_than_it_counts() {
+        for increment in [1, -1] {
+            let sequence = Sequence::new(0, "postgres", "s", Kind::Wide, increment);
+            let ledger = Ledger::new(Vec::new(), Arc::new(Figures::default()));
+            let lives = [ledger.begin_life(&sequence), ledger.begin_life(&sequence)];
+            let (first, second) = match increment {
+                1 => (&lives[0], &lives[1]),
+                _ => (&lives[1], &lives[0]),
+            };
+            let (mut in_first, mut in_second) =
+                (bits(&[5, 6, 45, 50, 55, 90, 95]), bits(&[1, 2, 3]));
+            let mut condensed = Condensed::default();
+            condensed.add(first.value(0), second.value(2), 4, increment);
+            condensed.add(first.value(40), first.value(60), 3, increment);
+            condensed.add(first.value(60), first.value(100), 1, increment);
+            condensed.explain(first, &mut in_first);
+            condensed.explain(second, &mut in_second);
+            assert_eq!(in_first.count(), 0);
+            assert_eq!(in_second.iter().collect::<Vec<_>>(), [2, 3]);
+        }
+    }
+}
