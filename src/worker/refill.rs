@@ -286,25 +286,24 @@ impl Worker {
         })
     }
 
-    /// Tells memory what came of `plans` in a transaction that has committed. Messages come last:
-    /// an error in one ends the worker, and what was not published by then would be lost.
-    pub(super) fn settle(&mut self, plans: Vec<Plan>, outcomes: Vec<Outcome>, commit: Commit) {
-        let mut passed = Vec::with_capacity(plans.len());
-        for (plan, outcome) in plans.iter().zip(&outcomes) {
-            passed.push(match outcome {
-                Outcome::Reserved(reserved) => self.publish(plan, reserved, commit),
-                _ => None,
-            });
+    /// Tells memory what came of `plans` in a transaction that has committed. Memory and messages
+    /// are asked for last: an error there ends the worker, and what was not published by then would
+    /// be lost.
+    pub(super) fn settle(&mut self, plans: Vec<Plan>, mut outcomes: Vec<Outcome>, commit: Commit) {
+        for (plan, outcome) in plans.iter().zip(&mut outcomes) {
+            if let Outcome::Reserved(reserved) = outcome {
+                reserved.passed = self.publish(plan, reserved, commit);
+            }
         }
         let mut gone = Vec::new();
-        for ((plan, outcome), passed) in plans.iter().zip(outcomes).zip(passed) {
+        for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
                     if plan.is_first_use() {
                         self.first_uses.note(plan.index_space.key.sequence);
                     }
-                    if let Some(level) = passed {
+                    if let Some(level) = reserved.passed {
                         exhaustion_warning::warn(&reserved.name, level, &reserved.terms.mapping);
                     }
                 }

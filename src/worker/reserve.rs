@@ -91,6 +91,8 @@ pub struct Reserved {
     pub skip: i64,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
+    /// The level of exhaustion that is worth a warning, once the block is published.
+    pub passed: Option<u8>,
 }
 
 /// Reserves for one sequence.
@@ -238,5 +240,6 @@ fn decide(
         threshold: policy::threshold(size, &plan.demand, left, &settings),
         skip: policy::failover_skip(whole, plan.demand.per_second, &settings),
         left: false,
+        passed: None,
     }
 }
