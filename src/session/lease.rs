@@ -5,11 +5,9 @@
 //! transaction that has itself defined the sequence takes from its own numbers, which nobody else holds.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Epoch, Index, SequenceId};
@@ -17,6 +15,7 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
+use super::levels::Levels;
 use super::memo::Entry;
 use super::{lease_news, look_up, memo, slice_table, uncommitted, wait};
 use crate::backend::Global;
@@ -37,20 +36,14 @@ use crate::shared::{self, Shared};
 
 /// A range that this transaction has taken.
 #[derive(Clone, Copy)]
-enum What {
+enum TakenFrom {
     /// A place of `shared::pending`.
     Pending(usize),
     /// Its own numbers.
     Own(Version, Range),
 }
 
-#[derive(Clone, Copy)]
-struct Open {
-    what: What,
-    level: i32,
-}
-
-static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
+static OPEN: Global<RefCell<Levels<TakenFrom>>> = Global::new(RefCell::new(Levels::new()));
 
 /// A range for a lease.
 pub struct Taken {
@@ -62,15 +55,6 @@ pub struct Taken {
     pub increment: i64,
     /// How many values to take the next time, by the rate of the whole server.
     pub suggested: i64,
-}
-
-/// Registers the callbacks. Called once per process.
-pub fn init_process() {
-    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
-    unsafe {
-        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
-        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
-    }
 }
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
@@ -149,27 +133,17 @@ fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
     Taken { id: entry.id, node, epoch, range, run, increment, suggested }
 }
 
-pub(super) fn level() -> i32 {
-    // SAFETY: reads a static of xact.c.
-    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
-}
-
 /// A place for a range, which this transaction frees at its end.
 fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
-    make_room()?;
+    OPEN.borrow_mut().make_room()?;
     let at = wait::for_place(shared)?;
-    OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
+    OPEN.borrow_mut().push(TakenFrom::Pending(at))?;
     Ok(at)
-}
-
-/// Makes room for one more in the list of what this transaction has taken.
-fn make_room() -> Result<(), HiloError> {
-    OPEN.borrow_mut().try_reserve(1).map_err(|_| HiloError::OutOfMemory)
 }
 
 /// The same from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
-    make_room()?;
+    OPEN.borrow_mut().make_room()?;
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
     // A rollback gives up no more than this.
     uncommitted::make_room(version, OPEN.borrow().len() + 1)?;
@@ -179,7 +153,7 @@ fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>,
         false => part(&mapping, left.start, count),
     });
     let Some(range) = claimed else { return Ok(None) };
-    OPEN.borrow_mut().push(Open { what: What::Own(version, range), level: level() });
+    OPEN.borrow_mut().push(TakenFrom::Own(version, range))?;
     Ok(Some((version.epoch, range)))
 }
 
@@ -272,11 +246,15 @@ fn suggested(entry: &Entry, demand: &Demand) -> i64 {
 pub fn own(index_space: &IndexSpace) -> Vec<Range> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let open = OPEN.borrow();
-    let places = open.iter().filter_map(|open| match open.what {
-        What::Pending(at) => shared.pending_at(at),
-        What::Own(..) => None,
+    let places = open.iter().filter_map(|taken| match taken {
+        TakenFrom::Pending(at) => shared.pending_at(*at),
+        TakenFrom::Own(..) => None,
     });
     places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
+}
+
+fn has_place(open: &Levels<TakenFrom>, at: usize) -> bool {
+    open.iter().any(|taken| matches!(taken, TakenFrom::Pending(own) if *own == at))
 }
 
 /// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot
@@ -289,8 +267,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> 
     loop {
         let committing = {
             let open = OPEN.borrow();
-            let mine =
-                |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
+            let mine = |at| has_place(&open, at);
             shared.void_pending(key, mine)
         };
         let Err(shared::pending::Committing(transaction)) = committing else { break };
@@ -305,7 +282,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> 
         };
     }
     let open = OPEN.borrow();
-    let mine = |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
+    let mine = |at| has_place(&open, at);
     memory::collected(
         shared.all_pending().filter(|held| held.index_space.key == *key && !mine(held.at)),
     )
@@ -329,8 +306,7 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     Ok(())
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     if OPEN.borrow().is_empty() && lease_news::is_empty() {
@@ -349,10 +325,10 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
             begin_commit();
         }
         XACT_EVENT_COMMIT => {
-            let open = std::mem::take(&mut *OPEN.borrow_mut());
+            let open = OPEN.borrow_mut().take();
             if let Ok(shared) = shared::get() {
-                for Open { what, .. } in open {
-                    if let What::Pending(at) = what {
+                for taken in open {
+                    if let TakenFrom::Pending(at) = taken {
                         shared.settle_pending(at);
                     }
                 }
@@ -361,7 +337,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         }
         XACT_EVENT_ABORT => {
             lease_news::forget();
-            abandon(|_| true);
+            abandon(1);
         }
         _ => {}
     }
@@ -373,8 +349,8 @@ fn begin_commit() {
     // SAFETY: reads the transaction state of this backend. A transaction with a lease has written its row.
     let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
     let open = OPEN.borrow();
-    let void = open.iter().find_map(|open| match open.what {
-        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
+    let void = open.iter().find_map(|taken| match *taken {
+        TakenFrom::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
         _ => None,
     });
     drop(open);
@@ -386,15 +362,15 @@ fn begin_commit() {
     }
 }
 
-/// Leaves to the worker what was taken at the levels that `ends` picks.
-fn abandon(ends: impl Fn(i32) -> bool) {
+/// Leaves to the worker what was taken at `level`, which is rolled back, and inside it.
+fn abandon(level: i32) {
     let Ok(shared) = shared::get() else { return };
     let mut open = OPEN.borrow_mut();
     let mut any = false;
-    while let Some(Open { what, .. }) = open.pop_if(|open| ends(open.level)) {
-        match what {
-            What::Pending(at) => any |= shared.abandon_pending(at),
-            What::Own(version, range) => uncommitted::give_up(version, range),
+    while let Some(taken) = open.pop_from(level) {
+        match taken {
+            TakenFrom::Pending(at) => any |= shared.abandon_pending(at),
+            TakenFrom::Own(version, range) => uncommitted::give_up(version, range),
         }
     }
     drop(open);
@@ -403,26 +379,15 @@ fn abandon(ends: impl Fn(i32) -> bool) {
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn at_subtransaction(
-    event: pg_sys::SubXactEvent::Type,
-    _mine: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _arg: *mut c_void,
-) {
+pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     use pg_sys::SubXactEvent::*;
-    let (mut open, level) = (OPEN.borrow_mut(), level());
-    // What was taken later belongs to a deeper level, so the levels rise along the lists.
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
             lease_news::roll_back(level);
-            drop(open);
-            abandon(|at| at >= level);
+            abandon(level);
         }
         SUBXACT_EVENT_COMMIT_SUB => {
-            for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
-                open.level = level - 1;
-            }
+            OPEN.borrow_mut().commit(level);
             lease_news::keep(level);
         }
         _ => {}

@@ -14,10 +14,12 @@ pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
 pub mod lease_news;
+pub mod levels;
 pub mod look_up;
 pub mod memo;
 pub mod range;
 pub mod slice_table;
+mod transaction;
 pub mod uncommitted;
 pub mod wait;
 
@@ -49,9 +51,7 @@ fn register() {
         return;
     }
     crate::catalog::init_process();
-    invalidation::init_process();
-    gapless::init_process();
-    lease::init_process();
+    transaction::init_process();
     exit::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.
