@@ -17,7 +17,7 @@ use hilo_core::nested::Nested;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Last, Memo};
+use super::memo::{Entry, Last, Memo, Source};
 use super::{levels, slice_table};
 use crate::backend::{Global, forget_names};
 use crate::catalog::definitions::{self, Sequence};
@@ -122,8 +122,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
         // Where the numbering begins is read when the position is locked.
         entry.terms.set(Position::first(sequence, 0).terms(sequence));
     }
-    entry.slot.set(None);
-    entry.gapless.set(true);
+    entry.source.set(Source::Gapless);
     entry.epoch.set(Epoch::default());
 }
 

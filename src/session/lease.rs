@@ -16,7 +16,7 @@ use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
 use super::levels::Levels;
-use super::memo::Entry;
+use super::memo::{Entry, Source};
 use super::{lease_news, look_up, memo, slice_table, uncommitted, wait};
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
@@ -83,16 +83,16 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         let terms = entry.terms.get();
-        let refused = match (entry.gapless.get(), terms.ordered, terms.mapping.cycle) {
-            (true, ..) => Some("is gapless"),
-            (_, true, _) => Some("is ordered"),
-            (.., true) => Some("cycles"),
+        let refused = match entry.source.get() {
+            Source::Gapless => Some("is gapless"),
+            _ if terms.ordered => Some("is ordered"),
+            _ if terms.mapping.cycle => Some("cycles"),
             _ => None,
         };
         if let Some(why) = refused {
             return Err(HiloError::LeaseOf { name: memo.name(), why });
         }
-        let Some(slot) = entry.slot.get() else {
+        let Some(slot) = entry.slot() else {
             let none = || HiloError::exhausted(memo.name(), &terms.mapping);
             let demand = Demand::default();
             let (epoch, range) =
