@@ -29,6 +29,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::{self, Global};
+use crate::errors::HiloError;
 use crate::shared;
 
 static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -43,6 +44,19 @@ pub fn prepare() {
     if is_session && let Ok(shared) = shared::get() {
         slice_table::register_session(shared);
     }
+}
+
+/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is declared
+/// PARALLEL SAFE by mistake can bring it.
+///
+/// # Errors
+/// `ParallelWorker`
+pub fn refuse_parallel_worker(function: &'static str) -> Result<(), HiloError> {
+    // SAFETY: a static that is set when the process starts.
+    if unsafe { pg_sys::ParallelWorkerNumber } >= 0 {
+        return Err(HiloError::ParallelWorker(function));
+    }
+    Ok(())
 }
 
 /// Registers the callbacks of this backend, once.
