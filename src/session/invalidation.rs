@@ -10,7 +10,7 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 
 use super::levels::Levels;
-use super::{in_doubt, lease, memo, uncommitted};
+use super::{in_doubt, lease_pending, memo, uncommitted};
 use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
@@ -149,7 +149,7 @@ fn end_leases() -> Result<(), HiloError> {
             continue;
         }
         match change {
-            Change::Renumbered { old, mapping } => lease::end_pending(&old, &mapping)?,
+            Change::Renumbered { old, mapping } => lease_pending::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(&ids, key.sequence)?;
@@ -157,7 +157,7 @@ fn end_leases() -> Result<(), HiloError> {
             }
             _ => {
                 if let Ok(shared) = shared::get() {
-                    lease::void(shared, &key)?;
+                    lease_pending::void(shared, &key)?;
                 }
                 // Also what was recorded since the drop.
                 ranges::forget(&ids, key.sequence)?;

@@ -2,9 +2,11 @@
 //!
 //! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
 //! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
-//! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the current transaction has defined, and
-//! `lease` takes what leaves the server, and `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for
-//! what was prepared. `exit` returns what is left.
+//! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the
+//! current transaction has defined. `lease` takes what leaves the server, and `lease_pending` and
+//! `lease_news` follow it to the end of the transaction. `invalidation` tells the other sessions what
+//! was committed; `in_doubt` lets them wait for what was prepared. `transaction` runs all of these at
+//! its end, and `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
@@ -14,6 +16,7 @@ pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
 pub mod lease_news;
+pub mod lease_pending;
 pub mod levels;
 pub mod look_up;
 pub mod memo;

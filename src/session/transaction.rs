@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{gapless, invalidation, lease, levels};
+use super::{gapless, invalidation, lease_pending, levels};
 
 /// Registers the callbacks. Called once per process.
 pub fn init_process() {
@@ -24,7 +24,7 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
-    lease::at_transaction(event);
+    lease_pending::at_transaction(event);
     gapless::at_transaction(event);
     invalidation::at_transaction(event);
 }
@@ -38,7 +38,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
 ) {
     // The level that ends is still the open one.
     let level = levels::current();
-    lease::at_savepoint(event, level);
+    lease_pending::at_savepoint(event, level);
     gapless::at_savepoint(event, level);
     invalidation::at_savepoint(event, level);
 }
