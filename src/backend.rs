@@ -4,10 +4,6 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
-use pgrx::pg_sys;
-
-use crate::errors::HiloError;
-
 /// A static of this process. A backend has one thread.
 pub struct Global<T>(T);
 
@@ -26,19 +22,6 @@ impl<T> Deref for Global<T> {
     fn deref(&self) -> &T {
         &self.0
     }
-}
-
-/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is declared
-/// PARALLEL SAFE by mistake can bring it.
-///
-/// # Errors
-/// `ParallelWorker`
-pub fn refuse_parallel_worker(function: &'static str) -> Result<(), HiloError> {
-    // SAFETY: a static that is set when the process starts.
-    if unsafe { pg_sys::ParallelWorkerNumber } >= 0 {
-        return Err(HiloError::ParallelWorker(function));
-    }
-    Ok(())
 }
 
 /// Raised when a memo of this backend may be wrong for a reason that no slot shows: a change of roles, the

@@ -13,15 +13,13 @@ use crate::engine::{self, Engine, Figures};
 use crate::fork::{self, only_here};
 use crate::sequence::Sequence;
 use crate::server::connector;
-use crate::shared::{Life, Options, Seat, Shared};
+use crate::shared::{Handle, Life, MAX_WAIT, Options, Seat, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
 
 /// The shortest time until a lease expires: it must be longer than a round trip.
 const LEAST_TTL: Duration = Duration::from_secs(1);
-/// As long as anybody waits, and any lease lives without a renewal.
-pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// How to make a [`Client`]; see [`Client::builder`].
 #[derive(Clone, Debug)]
@@ -122,13 +120,13 @@ impl Builder {
         let identity = uuid::Uuid::new_v4();
         let options = Options {
             holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl.map(|ttl| ttl.clamp(LEAST_TTL, FAR)),
+            ttl: self.ttl.map(|ttl| ttl.clamp(LEAST_TTL, MAX_WAIT)),
             patience: self.patience,
             unavailable: self.unavailable,
             timeout: self.timeout,
         };
         let mut settings =
-            engine::Settings::new(self.buffer.min(FAR).into(), options.ttl.map(Into::into));
+            engine::Settings::new(self.buffer.min(MAX_WAIT).into(), options.ttl.map(Into::into));
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
         let mut config = self.config;
@@ -147,23 +145,6 @@ impl Builder {
         let shared = Arc::new(Shared::new(engine, options, generation));
         tokio::spawn(only_here(generation, Driver::new(shared.clone(), connector, link).run()));
         Ok(Client { handle: Arc::new(Handle { shared }) })
-    }
-}
-
-/// What the client and its sequences keep alive.
-pub(crate) struct Handle {
-    pub shared: Arc<Shared>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // In a child of the process, a thread of the parent may have held the lock.
-        if self.shared.check_process().is_ok() {
-            if self.shared.lock().life == Life::Serving {
-                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
-            }
-            self.shared.close(Life::Over);
-        }
     }
 }
 
@@ -214,12 +195,12 @@ impl Client {
         Ok(())
     }
 
-    fn register<'a>(&self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
+    fn register<'a>(&'a self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
         let mut waiters = Vec::with_capacity(sequences.len());
         let mut failed = None;
         let mut core = self.shared().lock();
         for sequence in sequences {
-            match Waiter::register(sequence, &mut core) {
+            match Waiter::register(self.shared(), &sequence.hot, &mut core) {
                 Ok(waiter) => waiters.push(waiter),
                 Err(error) => {
                     failed = Some(error);
@@ -250,7 +231,7 @@ impl Client {
             shared.close(Life::Closing);
             // The task keeps to patience itself, unless its runtime stands still.
             let options = &shared.options;
-            let bound = options.patience.saturating_add(options.timeout).min(FAR);
+            let bound = options.patience.saturating_add(options.timeout).min(MAX_WAIT);
             match timeout(bound, result.wait_for(Option::is_some)).await {
                 Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
                 Ok(Err(_)) => Err(Error::Closed),

@@ -9,11 +9,10 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tracing::Instrument;
 
 use crate::Error;
-use crate::client::FAR;
 use crate::engine::{Ask, Failure, NEVER, Parts, Plan};
 use crate::refusal::{is_gone, is_lack, is_overload, is_refusal, is_transient};
 use crate::server::{Answer, Connector, Link, Terms};
-use crate::shared::{Core, Life, Shared};
+use crate::shared::{Core, Life, MAX_WAIT, Shared};
 use crate::stats::Returned;
 
 /// How long after a statement of unknown outcome the server may still be at work on it.
@@ -82,7 +81,7 @@ impl Driver {
         let shared = self.shared.clone();
         let overdue = async {
             shared.closed.notified().await;
-            sleep(shared.options.patience.min(FAR)).await;
+            sleep(shared.options.patience.min(MAX_WAIT)).await;
         };
         let result = tokio::select! {
             result = self.work() => result,

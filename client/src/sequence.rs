@@ -10,10 +10,9 @@ use hilo_core::lane::Took;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Error;
-use crate::client::Handle;
 use crate::fork::{self, only_here};
 use crate::hot::{self, Hot, Keys};
-use crate::shared::{Life, Shared};
+use crate::shared::{Handle, Life, Shared};
 use crate::waiting::{Ticket, Waiter};
 
 /// The most values of one lease.
@@ -149,7 +148,7 @@ impl Sequence {
         if let Some(range) = self.try_next_range(n)? {
             return Ok(range);
         }
-        let ticket = Ticket::new(self, n)?;
+        let ticket = Ticket::new(self.shared(), &self.hot, n)?;
         let lease = self.until(self.shared().deadline(), || ticket.look()).await?;
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
@@ -164,7 +163,7 @@ impl Sequence {
         if let Some(key) = self.take_key()? {
             return Ok(key);
         }
-        let waiter = Waiter::new(self)?;
+        let waiter = Waiter::new(self.shared(), &self.hot)?;
         self.until(self.shared().deadline(), || waiter.look(|| self.take_key())).await
     }
 
@@ -259,7 +258,7 @@ impl Sequence {
         if let Some(value) = self.miss()? {
             return Ok(value);
         }
-        let waiter = Waiter::new(self)?;
+        let waiter = Waiter::new(self.shared(), &self.hot)?;
         let value = || Ok(self.search_lanes(1).map(|took| took.first));
         self.until(self.shared().deadline(), || waiter.look(value)).await
     }

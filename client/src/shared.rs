@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{Micros, Monotonic};
 use tokio::sync::{Notify, watch};
 
-use crate::client::FAR;
 use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::stats::Returned;
 use crate::{Error, Unavailable, fork};
+
+/// As long as anybody waits, and any lease lives without a renewal.
+pub const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
 /// How a client behaves, beyond its engine.
 #[derive(Clone, Debug)]
@@ -40,6 +42,23 @@ pub struct Shared {
     pub options: Options,
     /// What a shutdown has achieved.
     pub result: watch::Sender<Option<Result<Returned, Error>>>,
+}
+
+/// What the client and its sequences keep alive.
+pub struct Handle {
+    pub shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // In a child of the process, a thread of the parent may have held the lock.
+        if self.shared.check_process().is_ok() {
+            if self.shared.lock().life == Life::Serving {
+                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
+            }
+            self.shared.close(Life::Over);
+        }
+    }
 }
 
 pub struct Core {
@@ -121,7 +140,7 @@ impl Shared {
 
     /// When a caller who comes now loses patience.
     pub fn deadline(&self) -> tokio::time::Instant {
-        (Instant::now() + self.options.patience.min(FAR)).into()
+        (Instant::now() + self.options.patience.min(MAX_WAIT)).into()
     }
 
     /// A caller that panicked under the lock has left nothing half done that matters for uniqueness: values leave a

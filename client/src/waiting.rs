@@ -2,43 +2,42 @@
 
 use crate::Error;
 use crate::engine::Lease;
-use crate::sequence::Sequence;
-use crate::shared::{Core, Life};
+use crate::hot::Hot;
+use crate::shared::{Core, Life, Shared};
 
 /// A caller who waits for a range. If it gives up, what has come for it is for others.
 pub struct Ticket<'a> {
-    sequence: &'a Sequence,
+    shared: &'a Shared,
+    hot: &'a Hot,
     number: u64,
     refusals: u64,
 }
 
 impl<'a> Ticket<'a> {
-    pub fn new(sequence: &'a Sequence, count: i64) -> Result<Ticket<'a>, Error> {
-        let (shared, id) = (sequence.shared(), sequence.hot.id);
+    pub fn new(shared: &'a Shared, hot: &'a Hot, count: i64) -> Result<Ticket<'a>, Error> {
         let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, &sequence.hot, u64::MAX) {
+        if let Some(error) = shared.obstacle(&core, hot, u64::MAX) {
             return Err(error);
         }
-        let number = core.engine.wait_for_range(id, count, shared.now());
-        let refusals = core.seat(id).refusals;
+        let number = core.engine.wait_for_range(hot.id, count, shared.now());
+        let refusals = core.seat(hot.id).refusals;
         drop(core);
         shared.poke.notify_one();
-        Ok(Ticket { sequence, number, refusals })
+        Ok(Ticket { shared, hot, number, refusals })
     }
 
     pub fn look(&self) -> Result<Option<Lease>, Error> {
-        let shared = self.sequence.shared();
-        let mut core = shared.lock();
-        if let Some(lease) = core.engine.claim(self.number, shared.now()) {
+        let mut core = self.shared.lock();
+        if let Some(lease) = core.engine.claim(self.number, self.shared.now()) {
             return Ok(Some(lease));
         }
-        shared.obstacle(&core, &self.sequence.hot, self.refusals).map_or(Ok(None), Err)
+        self.shared.obstacle(&core, self.hot, self.refusals).map_or(Ok(None), Err)
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
+        let Ticket { shared, hot, .. } = *self;
         if shared.check_process().is_err() {
             return;
         }
@@ -53,19 +52,23 @@ impl Drop for Ticket<'_> {
 
 /// A caller who waits for a value; the engine knows of it as long as it exists.
 pub struct Waiter<'a> {
-    sequence: &'a Sequence,
+    shared: &'a Shared,
+    hot: &'a Hot,
     refusals: u64,
 }
 
 impl<'a> Waiter<'a> {
-    pub fn new(sequence: &'a Sequence) -> Result<Waiter<'a>, Error> {
-        let mut core = sequence.shared().lock();
-        Waiter::register(sequence, &mut core)
+    pub fn new(shared: &'a Shared, hot: &'a Hot) -> Result<Waiter<'a>, Error> {
+        let mut core = shared.lock();
+        Waiter::register(shared, hot, &mut core)
     }
 
     /// The same, under the lock, so that several can be registered before the task sees the first.
-    pub fn register(sequence: &'a Sequence, core: &mut Core) -> Result<Waiter<'a>, Error> {
-        let (shared, hot) = (sequence.shared(), &sequence.hot);
+    pub fn register(
+        shared: &'a Shared,
+        hot: &'a Hot,
+        core: &mut Core,
+    ) -> Result<Waiter<'a>, Error> {
         if core.left(hot, shared.now()) == 0
             && let Some(error) = shared.obstacle(core, hot, u64::MAX)
         {
@@ -74,7 +77,7 @@ impl<'a> Waiter<'a> {
         core.engine.wait(hot.id, true);
         let refusals = core.seat(hot.id).refusals;
         shared.turn(core, hot, hot.own());
-        Ok(Waiter { sequence, refusals })
+        Ok(Waiter { shared, hot, refusals })
     }
 
     /// What `take` finds, if something has come. The refusal, if the server has refused since the caller began to wait.
@@ -91,7 +94,7 @@ impl<'a> Waiter<'a> {
 
     /// Whether something is left, in a lane from now on.
     pub fn is_served(&self) -> Result<bool, Error> {
-        let (shared, hot) = (self.sequence.shared(), &self.sequence.hot);
+        let Waiter { shared, hot, .. } = *self;
         let mut core = shared.lock();
         // Others may have been faster.
         shared.turn(&mut core, hot, hot.own());
@@ -104,9 +107,8 @@ impl<'a> Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let shared = self.sequence.shared();
-        if shared.check_process().is_ok() {
-            shared.lock().engine.wait(self.sequence.hot.id, false);
+        if self.shared.check_process().is_ok() {
+            self.shared.lock().engine.wait(self.hot.id, false);
         }
     }
 }

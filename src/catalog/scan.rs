@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::table::{Row, Table, text_datum};
+use super::table::{LockWait, Row, RowLock, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
@@ -241,5 +241,10 @@ impl Table {
             false
         });
         found
+    }
+
+    /// Finds a row and locks it.
+    pub fn find_locked(&self, index: Index, keys: &[(i16, Match)], wait: LockWait) -> RowLock<Row> {
+        self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
     }
 }

@@ -3,7 +3,6 @@
 use pgrx::pg_sys;
 
 use super::name::{Name, escape_for_message};
-use super::scan::{Index, Match, Snapshot};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory;
 
@@ -308,12 +307,7 @@ impl Table {
         }
     }
 
-    /// Finds a row and locks it.
-    pub fn find_locked(&self, index: Index, keys: &[(i16, Match)], wait: LockWait) -> RowLock<Row> {
-        self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
-    }
-
-    /// The same, for a row that `find` finds.
+    /// Locks the row that `find` finds.
     pub fn lock_found(&self, find: impl Fn() -> Option<Row>, wait: LockWait) -> RowLock<Row> {
         self.lock_found_as(find, wait, Strength::Alone)
     }

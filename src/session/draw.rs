@@ -7,7 +7,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
-use super::memo::{Entry, Memo};
+use super::memo::{Entry, Memo, Source};
 use super::{gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
@@ -54,7 +54,7 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
 fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
     let terms = unsafe { &*entry.terms.as_ptr() };
-    let slot = entry.slot.get()?;
+    let slot = entry.slot()?;
     if !terms.ordered
         && (slice_table::has_slice(entry) || slice_table::is_busy(entry) || slot.has_returned())
     {
@@ -127,12 +127,19 @@ pub fn draw(
     if next_run(entry) {
         return Ok(entry.slice.get().take(entry.increment()));
     }
-    let Some(slot) = entry.slot.get() else {
-        return match entry.gapless.get() {
-            true => gapless::more(memo, entry),
-            false => uncommitted::more(memo, entry),
-        };
-    };
+    match entry.source.get() {
+        Source::Gapless => gapless::more(memo, entry),
+        Source::Own => uncommitted::more(memo, entry),
+        Source::Pool(slot) => from_pool(memo, entry, slot, least),
+    }
+}
+
+fn from_pool(
+    memo: &'static Memo,
+    entry: &'static Entry,
+    slot: &'static Slot,
+    least: i64,
+) -> Result<Option<i64>, HiloError> {
     if !entry.slice.get().rest().is_empty() {
         // The bounds have just changed, and end before the slice does.
         slice_table::return_slice(entry);
@@ -203,7 +210,7 @@ fn take_into(
 fn next_run(entry: &Entry) -> bool {
     let slice = entry.slice.get();
     let rest = slice.rest();
-    if rest.is_empty() || entry.slot.get().is_none() || !slice_table::has_slice(entry) {
+    if rest.is_empty() || entry.slot().is_none() || !slice_table::has_slice(entry) {
         return false;
     }
     slice.take_begins();

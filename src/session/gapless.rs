@@ -10,17 +10,15 @@
 //! transaction's by then.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use hilo_core::nested::Nested;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Last, Memo};
-use super::slice_table;
+use super::memo::{Entry, Last, Memo, Source};
+use super::{levels, slice_table};
 use crate::backend::{Global, forget_names};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gapless::{self, Counter, Locked};
@@ -67,11 +65,6 @@ static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     work(STATE.borrow_mut().get_or_insert_default())
-}
-
-fn level() -> i32 {
-    // SAFETY: reads a static of xact.c.
-    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
 }
 
 impl State {
@@ -129,8 +122,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
         // Where the numbering begins is read when the position is locked.
         entry.terms.set(Position::first(sequence, 0).terms(sequence));
     }
-    entry.slot.set(None);
-    entry.gapless.set(true);
+    entry.source.set(Source::Gapless);
     entry.epoch.set(Epoch::default());
 }
 
@@ -142,7 +134,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
-    let level = level();
+    let level = levels::current();
     let known = with(|state| {
         state.empty_one(entry);
         state.saved(entry, level)
@@ -238,7 +230,7 @@ pub fn reached(id: SequenceId) -> Option<Index> {
 
 /// Notes that this transaction has renumbered a sequence: its next draw reads the position again.
 pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
-    let level = level();
+    let level = levels::current();
     with(|state| {
         state.empty();
         let Some(entry) = state.held.get(&id).map(|held| held.entry) else { return Ok(()) };
@@ -281,17 +273,7 @@ fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloEr
     Ok(())
 }
 
-/// Registers the callbacks. Called once per process.
-pub fn init_process() {
-    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
-    unsafe {
-        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
-        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     // Another library's callback may be the first to draw, after this one.
     CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
@@ -309,21 +291,15 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn at_subtransaction(
-    event: pg_sys::SubXactEvent::Type,
-    _mine: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _arg: *mut c_void,
-) {
+pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     use pg_sys::SubXactEvent::*;
     if !ACTIVE.get() {
         return;
     }
     match event {
         SUBXACT_EVENT_START_SUB => with(State::empty),
-        SUBXACT_EVENT_COMMIT_SUB => with(|state| state.held.commit(level())),
-        SUBXACT_EVENT_ABORT_SUB => roll_back(level()),
+        SUBXACT_EVENT_COMMIT_SUB => with(|state| state.held.commit(level)),
+        SUBXACT_EVENT_ABORT_SUB => roll_back(level),
         _ => {}
     }
 }

@@ -2,23 +2,21 @@
 //! commit.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 
-use super::{in_doubt, lease, memo, uncommitted};
+use super::levels::Levels;
+use super::{in_doubt, lease_pending, memo, uncommitted};
 use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -38,16 +36,9 @@ pub enum Change {
     Terms,
 }
 
-#[derive(Clone)]
-struct Noted {
-    key: Key,
-    change: Change,
-    level: i32,
-}
-
-static NOTED: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
-/// The extension that this transaction has dropped, and the nesting level at which it did.
-static EXTENSION: Global<Cell<Option<(Key, i32)>>> = Global::new(Cell::new(None));
+static NOTED: Global<RefCell<Levels<(Key, Change)>>> = Global::new(RefCell::new(Levels::new()));
+/// The extensions that this transaction has dropped.
+static EXTENSIONS: Global<RefCell<Levels<Key>>> = Global::new(RefCell::new(Levels::new()));
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -67,21 +58,11 @@ pub fn extension_appears() {
 /// returns.
 pub fn extension_dropped(extension: pg_sys::Oid) {
     begin();
-    // SAFETY: both read statics of this backend, which is connected.
-    let (level, database) =
-        unsafe { (pg_sys::GetCurrentTransactionNestLevel(), pg_sys::MyDatabaseId) };
+    // SAFETY: reads a static of this backend, which is connected.
+    let database = unsafe { pg_sys::MyDatabaseId };
     let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
-    EXTENSION.set(Some((key, level)));
+    EXTENSIONS.borrow_mut().push(key).or_raise();
     SINCE_DROP.set(false);
-}
-
-/// Registers the callbacks. Called once per process.
-pub fn init_process() {
-    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
-    unsafe {
-        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
-        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
-    }
 }
 
 /// Whether this transaction has defined anything. If so, it may have to serve itself.
@@ -112,27 +93,24 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
         Change::Dropped | Change::Released { .. } | Change::Outdated => define(),
         Change::Renumbered { .. } | Change::Terms => begin(),
     }
-    // SAFETY: reads a static of xact.c.
-    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows `NOTED` too.
     let key = memo::key_of(id)?;
-    NOTED.borrow_mut().grow(Noted { key, change, level })
+    NOTED.borrow_mut().push((key, change))
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     if !DEFINED.get() && !APPEARED.get() {
         return;
     }
     if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE)
-        && (APPEARED.get() || EXTENSION.get().is_some())
+        && (APPEARED.get() || !EXTENSIONS.borrow().is_empty())
     {
         outdate_all();
     }
     match event {
         // Citus drops an extension like this. What the transaction has defined before is dropped with it.
-        XACT_EVENT_PRE_PREPARE if EXTENSION.get().is_some() && !SINCE_DROP.get() => {}
+        XACT_EVENT_PRE_PREPARE if !EXTENSIONS.borrow().is_empty() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
             end_leases().or_raise();
@@ -158,7 +136,7 @@ fn end_leases() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
         let noted = NOTED.borrow().get(at).cloned();
-        let Some(Noted { key, change, .. }) = noted else { return Ok(()) };
+        let Some((key, change)) = noted else { return Ok(()) };
         at += 1;
         if matches!(change, Change::Outdated | Change::Terms) {
             continue;
@@ -171,7 +149,7 @@ fn end_leases() -> Result<(), HiloError> {
             continue;
         }
         match change {
-            Change::Renumbered { old, mapping } => lease::end_pending(&old, &mapping)?,
+            Change::Renumbered { old, mapping } => lease_pending::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(&ids, key.sequence)?;
@@ -179,7 +157,7 @@ fn end_leases() -> Result<(), HiloError> {
             }
             _ => {
                 if let Ok(shared) = shared::get() {
-                    lease::void(shared, &key)?;
+                    lease_pending::void(shared, &key)?;
                 }
                 // Also what was recorded since the drop.
                 ranges::forget(&ids, key.sequence)?;
@@ -193,38 +171,27 @@ fn end() {
     OWN.set(false);
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
-    EXTENSION.set(None);
+    EXTENSIONS.borrow_mut().clear();
     uncommitted::forget();
     positions::forget_written();
     forget_names();
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn at_subtransaction(
-    event: pg_sys::SubXactEvent::Type,
-    _mine: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _arg: *mut c_void,
-) {
+pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     use pg_sys::SubXactEvent::*;
     if !DEFINED.get() {
         return;
     }
-    // SAFETY: reads a static of xact.c, which still has the level of the subtransaction that ends.
-    let level = unsafe { pg_sys::GetCurrentTransactionNestLevel() };
-    let mut noted = NOTED.borrow_mut();
-    // The changes are in the order of their levels, so those of the subtransaction that ends are the last.
+    let (mut noted, mut extensions) = (NOTED.borrow_mut(), EXTENSIONS.borrow_mut());
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
-            while noted.pop_if(|change| change.level >= level).is_some() {}
-            EXTENSION.set(EXTENSION.get().filter(|(_, at)| *at < level));
+            noted.roll_back(level);
+            extensions.roll_back(level);
             forget_names();
         }
         SUBXACT_EVENT_COMMIT_SUB => {
-            for change in noted.iter_mut().rev().take_while(|change| change.level >= level) {
-                change.level = level - 1;
-            }
-            EXTENSION.set(EXTENSION.get().map(|(key, at)| (key, at.min(level - 1))));
+            noted.commit(level);
+            extensions.commit(level);
         }
         _ => {}
     }
@@ -235,13 +202,12 @@ unsafe extern "C-unwind" fn at_subtransaction(
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
-    if !noted.is_empty() || EXTENSION.get().is_some() {
+    let extensions = EXTENSIONS.borrow();
+    if !noted.is_empty() || !extensions.is_empty() {
         shared.control.definitions.fetch_add(1, SeqCst);
     }
-    if let Some((key, _)) = EXTENSION.get() {
-        drop_all(shared, &key);
-    }
-    for Noted { key, change, .. } in noted.iter() {
+    extensions.iter().for_each(|key| drop_all(shared, key));
+    for (key, change) in noted.iter() {
         tell(shared, key, |locked| match change {
             Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
             Change::Dropped | Change::Released { .. } => locked.end(),
@@ -257,15 +223,15 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
         // No borrow is held while this waits: a FATAL error runs the abort callback, which borrows `NOTED` too.
-        let id = NOTED.borrow().get(at).map(|noted| noted.key.sequence);
+        let id = NOTED.borrow().get(at).map(|(key, _)| key.sequence);
         let Some(id) = id else { break };
         in_doubt::begin(id)?;
         at += 1;
     }
     let Ok(shared) = shared::get() else { return Ok(()) };
     shared.control.definitions.fetch_add(1, SeqCst);
-    for noted in NOTED.borrow().iter() {
-        tell(shared, &noted.key, |locked| locked.outdate());
+    for (key, _) in NOTED.borrow().iter() {
+        tell(shared, key, |locked| locked.outdate());
     }
     Ok(())
 }

@@ -1,15 +1,6 @@
-//! Takes the ranges that leave the server, and follows the transactions that lease them out.
-//!
-//! What a transaction has taken is pending in shared memory (`shared::pending`) until the transaction ends: after its
-//! commit the row of `hilo.lease` owns the range; after a rollback, also of a savepoint, the worker writes it off. A
-//! transaction that has itself defined the sequence takes from its own numbers, which nobody else holds.
+//! Takes the ranges that leave the server. What becomes of them then: `lease_pending`.
 
-use std::cell::RefCell;
-use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
-
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Epoch, Index, SequenceId};
@@ -17,40 +8,14 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use super::memo::Entry;
-use super::{lease_news, look_up, memo, slice_table, uncommitted, wait};
-use crate::backend::Global;
-use crate::catalog::catalog_oids;
-use crate::catalog::definitions;
-use crate::catalog::gaps::{self, Reason};
-use crate::catalog::positions::{Position, Version};
+use super::memo::{Entry, Source};
+use super::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::ffi;
 use crate::gucs;
-use crate::memory;
-use crate::shared::key::Key;
-use crate::shared::pending::Held;
-use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
-
-/// A range that this transaction has taken.
-#[derive(Clone, Copy)]
-enum What {
-    /// A place of `shared::pending`.
-    Pending(usize),
-    /// Its own numbers.
-    Own(Version, Range),
-}
-
-#[derive(Clone, Copy)]
-struct Open {
-    what: What,
-    level: i32,
-}
-
-static OPEN: Global<RefCell<Vec<Open>>> = Global::new(RefCell::new(Vec::new()));
 
 /// A range for a lease.
 pub struct Taken {
@@ -62,15 +27,6 @@ pub struct Taken {
     pub increment: i64,
     /// How many values to take the next time, by the rate of the whole server.
     pub suggested: i64,
-}
-
-/// Registers the callbacks. Called once per process.
-pub fn init_process() {
-    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the process.
-    unsafe {
-        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
-        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
-    }
 }
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
@@ -99,16 +55,16 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         let terms = entry.terms.get();
-        let refused = match (entry.gapless.get(), terms.ordered, terms.mapping.cycle) {
-            (true, ..) => Some("is gapless"),
-            (_, true, _) => Some("is ordered"),
-            (.., true) => Some("cycles"),
+        let refused = match entry.source.get() {
+            Source::Gapless => Some("is gapless"),
+            _ if terms.ordered => Some("is ordered"),
+            _ if terms.mapping.cycle => Some("cycles"),
             _ => None,
         };
         if let Some(why) = refused {
             return Err(HiloError::LeaseOf { name: memo.name(), why });
         }
-        let Some(slot) = entry.slot.get() else {
+        let Some(slot) = entry.slot() else {
             let none = || HiloError::exhausted(memo.name(), &terms.mapping);
             let demand = Demand::default();
             let (epoch, range) =
@@ -122,7 +78,7 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         let count = count.min(most(entry, &demand(shared, slot)));
         let at = match place {
             Some(at) => at,
-            None => *place.insert(allocate(shared)?),
+            None => *place.insert(lease_pending::allocate(shared)?),
         };
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
         match wait::until(shared, slot, &memo.name(), ready)? {
@@ -149,37 +105,17 @@ fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
     Taken { id: entry.id, node, epoch, range, run, increment, suggested }
 }
 
-pub(super) fn level() -> i32 {
-    // SAFETY: reads a static of xact.c.
-    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
-}
-
-/// A place for a range, which this transaction frees at its end.
-fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
-    make_room()?;
-    let at = wait::for_place(shared)?;
-    OPEN.borrow_mut().push(Open { what: What::Pending(at), level: level() });
-    Ok(at)
-}
-
-/// Makes room for one more in the list of what this transaction has taken.
-fn make_room() -> Result<(), HiloError> {
-    OPEN.borrow_mut().try_reserve(1).map_err(|_| HiloError::OutOfMemory)
-}
-
 /// The same from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
-    make_room()?;
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
-    // A rollback gives up no more than this.
-    uncommitted::make_room(version, OPEN.borrow().len() + 1)?;
+    lease_pending::make_room(version)?;
     let mapping = entry.mapping();
     let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
         true => None,
         false => part(&mapping, left.start, count),
     });
     let Some(range) = claimed else { return Ok(None) };
-    OPEN.borrow_mut().push(Open { what: What::Own(version, range), level: level() });
+    lease_pending::took_own(version, range)?;
     Ok(Some((version.epoch, range)))
 }
 
@@ -266,165 +202,4 @@ fn most(entry: &Entry, demand: &Demand) -> i64 {
 fn suggested(entry: &Entry, demand: &Demand) -> i64 {
     let whole = whole(entry);
     policy::lease_size(demand, Remaining { whole, left: whole }, &gucs::refill(None))
-}
-
-/// The ranges of an index space that this transaction has leased out.
-pub fn own(index_space: &IndexSpace) -> Vec<Range> {
-    let Ok(shared) = shared::get() else { return Vec::new() };
-    let open = OPEN.borrow();
-    let places = open.iter().filter_map(|open| match open.what {
-        What::Pending(at) => shared.pending_at(at),
-        What::Own(..) => None,
-    });
-    places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
-}
-
-/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot
-/// commit any more. Waits for those that are committing just now. Returns what nobody has then. The
-/// caller has frozen the pool, and has locked the position.
-///
-/// # Errors
-/// `OutOfMemory`
-pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> {
-    loop {
-        let committing = {
-            let open = OPEN.borrow();
-            let mine =
-                |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
-            shared.void_pending(key, mine)
-        };
-        let Err(shared::pending::Committing(transaction)) = committing else { break };
-        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
-        unsafe {
-            pg_sys::XactLockTableWait(
-                transaction,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                pg_sys::XLTW_Oper::XLTW_None,
-            )
-        };
-    }
-    let open = OPEN.borrow();
-    let mine = |at| open.iter().any(|open| matches!(open.what, What::Pending(own) if own == at));
-    memory::collected(
-        shared.all_pending().filter(|held| held.index_space.key == *key && !mine(held.at)),
-    )
-}
-
-/// Does the same at the end of a numbering, which `position` and `mapping` describe, and records
-/// what it takes back as gaps. The worker knows that such a range is of an old numbering, and
-/// leaves it alone.
-///
-/// # Errors
-/// Those of writing to the catalog.
-pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
-    let (shared, ids) = (shared::get()?, catalog_oids()?);
-    let key = memo::key_of(position.sequence)?;
-    let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
-    // What the worker has written off, while nobody else had the position's lock, is about to leave memory.
-    shared.await_worker(&key);
-    for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
-        gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
-    }
-    Ok(())
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
-    use pg_sys::XactEvent::*;
-    lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
-    if OPEN.borrow().is_empty() && lease_news::is_empty() {
-        return;
-    }
-    match event {
-        // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concern_worker() => {
-            HiloError::PrepareLease.raise()
-        }
-        XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
-        XACT_EVENT_PREPARE => lease_news::forget(),
-        XACT_EVENT_PRE_COMMIT => {
-            // These may wait for other transactions; those wait for this one from the next step on.
-            lease_news::write(None).or_raise();
-            begin_commit();
-        }
-        XACT_EVENT_COMMIT => {
-            let open = std::mem::take(&mut *OPEN.borrow_mut());
-            if let Ok(shared) = shared::get() {
-                for Open { what, .. } in open {
-                    if let What::Pending(at) = what {
-                        shared.settle_pending(at);
-                    }
-                }
-                lease_news::announce(shared);
-            }
-        }
-        XACT_EVENT_ABORT => {
-            lease_news::forget();
-            abandon(|_| true);
-        }
-        _ => {}
-    }
-}
-
-/// From here on nobody can keep this transaction from committing what it has leased out.
-fn begin_commit() {
-    let Ok(shared) = shared::get() else { return };
-    // SAFETY: reads the transaction state of this backend. A transaction with a lease has written its row.
-    let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
-    let open = OPEN.borrow();
-    let void = open.iter().find_map(|open| match open.what {
-        What::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
-        _ => None,
-    });
-    drop(open);
-    if let Some(held) = void {
-        let id = held.index_space.key.sequence;
-        let ids = crate::catalog::catalog_oids().or_raise();
-        let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
-        HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
-    }
-}
-
-/// Leaves to the worker what was taken at the levels that `ends` picks.
-fn abandon(ends: impl Fn(i32) -> bool) {
-    let Ok(shared) = shared::get() else { return };
-    let mut open = OPEN.borrow_mut();
-    let mut any = false;
-    while let Some(Open { what, .. }) = open.pop_if(|open| ends(open.level)) {
-        match what {
-            What::Pending(at) => any |= shared.abandon_pending(at),
-            What::Own(version, range) => uncommitted::give_up(version, range),
-        }
-    }
-    drop(open);
-    if any {
-        wait::wake(shared);
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_subtransaction(
-    event: pg_sys::SubXactEvent::Type,
-    _mine: pg_sys::SubTransactionId,
-    _parent: pg_sys::SubTransactionId,
-    _arg: *mut c_void,
-) {
-    use pg_sys::SubXactEvent::*;
-    let (mut open, level) = (OPEN.borrow_mut(), level());
-    // What was taken later belongs to a deeper level, so the levels rise along the lists.
-    match event {
-        SUBXACT_EVENT_ABORT_SUB => {
-            lease_news::roll_back(level);
-            drop(open);
-            abandon(|at| at >= level);
-        }
-        SUBXACT_EVENT_COMMIT_SUB => {
-            for open in open.iter_mut().rev().take_while(|open| open.level >= level) {
-                open.level = level - 1;
-            }
-            lease_news::keep(level);
-        }
-        _ => {}
-    }
 }

@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
-use super::lease::level;
+use super::levels::Levels;
 use super::wait;
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
@@ -34,14 +34,7 @@ enum News {
     Due(Option<Timestamp>),
 }
 
-/// News, and the nesting level at which they came up.
-#[derive(Clone, Copy)]
-struct Noted {
-    news: News,
-    level: i32,
-}
-
-static NEWS: Global<RefCell<Vec<Noted>>> = Global::new(RefCell::new(Vec::new()));
+static NEWS: Global<RefCell<Levels<News>>> = Global::new(RefCell::new(Levels::new()));
 
 /// Whether the rows are written. What a callback notes from then on is written at once.
 static WRITTEN: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -54,15 +47,14 @@ pub fn change(lease: &Lease, key: Key, change: Change) -> Result<(), HiloError> 
     if WRITTEN.get() {
         lease_changes::write(&catalog_oids()?, key.sequence, &lease.id, change)?;
     }
-    let news = News::Change(lease.id, lease.range.start, key, change);
-    NEWS.borrow_mut().grow(Noted { news, level: level() })
+    NEWS.borrow_mut().push(News::Change(lease.id, lease.range.start, key, change))
 }
 
 /// The leases to which this transaction does what `picks` picks.
 pub fn leases(picks: impl Fn(Change) -> bool) -> Result<HashSet<LeaseId>, HiloError> {
     let mut found = HashSet::new();
-    for noted in NEWS.borrow().iter() {
-        if let News::Change(id, _, _, change) = noted.news
+    for news in NEWS.borrow().iter() {
+        if let News::Change(id, _, _, change) = *news
             && picks(change)
         {
             found.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
@@ -74,7 +66,7 @@ pub fn leases(picks: impl Fn(Change) -> bool) -> Result<HashSet<LeaseId>, HiloEr
 
 /// How this transaction ends a lease when it commits, if it does.
 pub fn ended(id: &LeaseId) -> Option<Ended> {
-    NEWS.borrow().iter().find_map(|noted| match &noted.news {
+    NEWS.borrow().iter().find_map(|news| match news {
         News::Change(of, _, _, change) if of == id => change.ends(),
         _ => None,
     })
@@ -85,14 +77,14 @@ pub fn ended(id: &LeaseId) -> Option<Ended> {
 /// # Errors
 /// `OutOfMemory`
 pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
-    let (mut noted, level) = (NEWS.borrow_mut(), level());
-    for known in noted.iter_mut().rev().take_while(|known| known.level == level) {
-        if let News::Due(first) = &mut known.news {
+    let mut news = NEWS.borrow_mut();
+    for known in news.of_current() {
+        if let News::Due(first) = known {
             *first = [*first, at].into_iter().flatten().min();
             return Ok(());
         }
     }
-    noted.grow(Noted { news: News::Due(at), level })
+    news.push(News::Due(at))
 }
 
 /// Called when the rows are about to be written, and after the end of the transaction.
@@ -108,31 +100,27 @@ pub fn forget() {
     NEWS.borrow_mut().clear();
 }
 
-/// Forgets what came up at this level, which is rolled back. What came up later belongs to a deeper
-/// level, so the levels rise along the list.
+/// Forgets what came up at this level, which is rolled back.
 pub fn roll_back(level: i32) {
-    let mut noted = NEWS.borrow_mut();
-    while noted.pop_if(|noted| noted.level >= level).is_some() {}
+    NEWS.borrow_mut().roll_back(level);
 }
 
 /// Hands what came up at this level, which commits, on to the one around it.
 pub fn keep(level: i32) {
-    for noted in NEWS.borrow_mut().iter_mut().rev().take_while(|noted| noted.level >= level) {
-        noted.level = level - 1;
-    }
+    NEWS.borrow_mut().commit(level);
 }
 
 /// Whether the worker is to learn of any of it.
 pub fn concern_worker() -> bool {
-    let passes = |noted: &Noted| matches!(noted.news, News::Change(_, _, _, Change::Pass));
+    let passes = |news: &News| matches!(news, News::Change(_, _, _, Change::Pass));
     !NEWS.borrow().iter().all(passes)
 }
 
 /// Writes what this transaction does to leases: to those of one sequence that it drops, or to all.
 pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
     let mut changes = Vec::new();
-    for noted in NEWS.borrow().iter() {
-        if let News::Change(id, start, key, change) = noted.news
+    for news in NEWS.borrow().iter() {
+        if let News::Change(id, start, key, change) = *news
             && of.is_none_or(|of| of == key.sequence)
         {
             // What this transaction returns itself is passed before. Transactions that change the
@@ -159,12 +147,11 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
 
 /// Tells the worker after the commit.
 pub fn announce(shared: &'static Shared) {
-    let noted = std::mem::take(&mut *NEWS.borrow_mut());
-    let due = noted.iter().filter_map(|noted| match &noted.news {
-        News::Due(at) | News::Change(_, _, _, Change::Renew(at)) => *at,
+    let due = NEWS.borrow_mut().take().filter_map(|news| match news {
+        News::Due(at) | News::Change(_, _, _, Change::Renew(at)) => at,
         News::Change(_, _, _, Change::Pass) => None,
         News::Change(_, _, key, Change::Return(_) | Change::Revoke) => {
-            shared.expect_free(key);
+            shared.expect_free(&key);
             Some(ffi::now())
         }
     });

@@ -10,10 +10,10 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
-use super::memo::{Entry, Meaning, Memo, OWN_VERSION, entry_for, find, key_of, remember};
+use super::memo::{Entry, Meaning, Memo, OWN_VERSION, Source, entry_for, find, key_of, remember};
 use super::wait::{Learned, Pin};
 use super::{auto_create, gapless, in_doubt, invalidation, slice_table, uncommitted, wait};
-use crate::backend::{names_version, refuse_parallel_worker};
+use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
@@ -68,7 +68,7 @@ fn resolve(
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
-    refuse_parallel_worker("hilo_nextval")?;
+    super::refuse_parallel_worker("hilo_nextval")?;
     super::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
@@ -276,8 +276,7 @@ fn settle(
         entry.floor.set(Index::ZERO);
         entry.grown.set(0);
     }
-    entry.slot.set(Some(slot));
-    entry.gapless.set(false);
+    entry.source.set(Source::Pool(slot));
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);

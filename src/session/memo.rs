@@ -21,6 +21,17 @@ use crate::shared::key::Key;
 use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
 
+/// Where a sequence is served from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// The pool of a slot, which all sessions share.
+    Pool(&'static Slot),
+    /// The count of this transaction, which locks the position of a gapless sequence.
+    Gapless,
+    /// The numbers of this transaction, which has defined the sequence; before the first look-up, none.
+    Own,
+}
+
 /// A sequence that this backend has used. An entry is made once and never freed: like core, hilo remembers
 /// the value that a session was given last for as long as the session lasts.
 ///
@@ -28,8 +39,7 @@ use crate::shared::slot::{Slot, Terms};
 /// is in the first two lines of an entry and of a slot, and in the one line of a memo.
 #[repr(C, align(64))]
 pub struct Entry {
-    /// Where the sequence is served from; `None` while the transaction that defined it serves itself.
-    pub slot: Cell<Option<&'static Slot>>,
+    pub source: Cell<Source>,
     pub serial: Cell<Serial>,
     /// Where the next value comes from: an empty slice while this backend holds none.
     pub slice: Cell<&'static Slice>,
@@ -40,8 +50,6 @@ pub struct Entry {
     pub drawn_at: Cell<u64>,
     /// The size of the last slice.
     pub grown: Cell<i32>,
-    /// Whether the sequence is gapless: it has no slot, and the current transaction counts it.
-    pub gapless: Cell<bool>,
     pub terms: Cell<Terms>,
     extension: pg_sys::Oid,
     pub epoch: Cell<Epoch>,
@@ -345,7 +353,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
     entries.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
     let entry = kept(Entry {
         id: key.1,
-        slot: Cell::new(None),
+        source: Cell::new(Source::Own),
         serial: Cell::default(),
         terms: Cell::new(Terms::UNKNOWN),
         slice: Cell::new(Slice::empty()),
@@ -355,7 +363,6 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         extension: key.0,
         epoch: Cell::default(),
         last: Cell::new(None),
-        gapless: Cell::new(false),
         own_slice: Cell::new(None),
         root: Cell::new(None),
         rests: Cell::new(0),
@@ -397,13 +404,22 @@ impl Entry {
         Ok(slice)
     }
 
+    /// The slot whose pool serves it.
+    #[inline(always)]
+    pub fn slot(&self) -> Option<&'static Slot> {
+        match self.source.get() {
+            Source::Pool(slot) => Some(slot),
+            Source::Gapless | Source::Own => None,
+        }
+    }
+
     pub fn mapping(&self) -> Mapping {
         self.terms.get().mapping
     }
 
     /// The index space of what the entry's slot serves; `None` while it has no slot.
     pub fn index_space(&self) -> Option<IndexSpace> {
-        self.slot.get()?;
+        self.slot()?;
         // SAFETY: this static is set when the backend connects.
         let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
         Some(IndexSpace {

@@ -2,9 +2,11 @@
 //!
 //! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
 //! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
-//! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the current transaction has defined, and
-//! `lease` takes what leaves the server, and `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for
-//! what was prepared. `exit` returns what is left.
+//! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the
+//! current transaction has defined. `lease` takes what leaves the server, and `lease_pending` and
+//! `lease_news` follow it to the end of the transaction. `invalidation` tells the other sessions what
+//! was committed; `in_doubt` lets them wait for what was prepared. `transaction` runs all of these at
+//! its end, and `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
@@ -14,10 +16,13 @@ pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
 pub mod lease_news;
+pub mod lease_pending;
+pub mod levels;
 pub mod look_up;
 pub mod memo;
 pub mod range;
 pub mod slice_table;
+mod transaction;
 pub mod uncommitted;
 pub mod wait;
 
@@ -27,6 +32,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::{self, Global};
+use crate::errors::HiloError;
 use crate::shared;
 
 static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -43,15 +49,26 @@ pub fn prepare() {
     }
 }
 
+/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is declared
+/// PARALLEL SAFE by mistake can bring it.
+///
+/// # Errors
+/// `ParallelWorker`
+pub fn refuse_parallel_worker(function: &'static str) -> Result<(), HiloError> {
+    // SAFETY: a static that is set when the process starts.
+    if unsafe { pg_sys::ParallelWorkerNumber } >= 0 {
+        return Err(HiloError::ParallelWorker(function));
+    }
+    Ok(())
+}
+
 /// Registers the callbacks of this backend, once.
 fn register() {
     if REGISTERED.replace(true) {
         return;
     }
     crate::catalog::init_process();
-    invalidation::init_process();
-    gapless::init_process();
-    lease::init_process();
+    transaction::init_process();
     exit::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.

@@ -8,13 +8,13 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Memo};
+use super::memo::{Entry, Memo, Source};
 use super::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::shared;
-use crate::shared::slot::{Locked, Terms};
+use crate::shared::slot::{Locked, Slot, Terms};
 
 /// What a run of consecutive indexes offers.
 enum Fit {
@@ -41,7 +41,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
         |name| HiloError::RangeTooLarge { name, count },
     )?;
     // A transaction that serves itself counts in an epoch that other sessions may never see.
-    if entry.slot.get().is_some() {
+    if entry.slot().is_some() {
         entry.floor.set(range.end);
     }
     let increment = entry.increment();
@@ -54,7 +54,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
 /// The first of `count` values from this session's slice if they fit there, or else straight from
 /// the pool, so that nothing of a slice is left over. Handles the usual case only.
 fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
-    let slot = entry.slot.get()?;
+    let slot = entry.slot()?;
     let mapping = entry.mapping();
     if !memo.is_good() || entry.terms.get().ordered {
         return None;
@@ -112,7 +112,7 @@ fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
 /// `NeedsBlockSize`, `Exhausted`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     let (_, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    if entry.gapless.get() {
+    if let Source::Gapless = entry.source.get() {
         return Err(HiloError::GaplessHi(escape_for_message(name)));
     }
     let mut hi = 0;
@@ -150,42 +150,12 @@ fn claim(
     loop {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-        if entry.gapless.get() {
-            let Some((terms, left)) = gapless::left(memo, entry)? else { continue };
-            return match fit(&terms, left) {
-                Fit::Here(range) => {
-                    gapless::take(entry, range)?;
-                    Ok((memo, entry, range))
-                }
-                _ if left.is_empty() => Err(HiloError::exhausted(memo.name(), &terms.mapping)),
-                _ => Err(never(memo.name())),
-            };
-        }
-        let Some(slot) = entry.slot.get() else {
-            let terms = entry.terms.get();
-            let mut error = HiloError::exhausted(memo.name(), &terms.mapping);
-            let claimed = uncommitted::claim(entry, |run| match fit(&terms, run) {
-                Fit::Here(range) => Some(range),
-                _ => {
-                    if !run.is_empty() {
-                        error = never(memo.name());
-                    }
-                    None
-                }
-            });
-            let range = claimed.ok_or(error)?;
-            return Ok((memo, entry, range));
+        let claim = match entry.source.get() {
+            Source::Gapless => from_count(memo, entry, &mut fit)?,
+            Source::Own => from_own(entry, &mut fit),
+            Source::Pool(slot) => from_pool(memo, entry, slot, &mut fit)?,
         };
-        // What this session still holds lies before the range, and is returned for the other sessions.
-        slice_table::return_for_range(entry);
-        let shared = shared::get()?;
-        let Some(_pin) = wait::Pin::of(slot, memo) else {
-            memo.forget();
-            continue;
-        };
-        let mut floor = entry.floor.get();
-        let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, &mut fit);
-        match wait::until(shared, slot, &memo.name(), ready)? {
+        match claim {
             Claim::Here(range) => return Ok((memo, entry, range)),
             Claim::Outdated => memo.forget(),
             Claim::Never => return Err(never(memo.name())),
@@ -203,6 +173,55 @@ enum Claim {
     Never,
     /// Nothing is left.
     Exhausted,
+}
+
+/// Claims what is left of a gapless sequence.
+fn from_count(
+    memo: &'static Memo,
+    entry: &'static Entry,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+) -> Result<Claim, HiloError> {
+    let Some((terms, left)) = gapless::left(memo, entry)? else { return Ok(Claim::Outdated) };
+    match fit(&terms, left) {
+        Fit::Here(range) => {
+            gapless::take(entry, range)?;
+            Ok(Claim::Here(range))
+        }
+        _ if left.is_empty() => Ok(Claim::Exhausted),
+        _ => Ok(Claim::Never),
+    }
+}
+
+/// Claims numbers that this transaction has defined itself.
+fn from_own(entry: &'static Entry, fit: &mut impl FnMut(&Terms, Range) -> Fit) -> Claim {
+    let terms = entry.terms.get();
+    let mut none = Claim::Exhausted;
+    let claimed = uncommitted::claim(entry, |run| match fit(&terms, run) {
+        Fit::Here(range) => Some(range),
+        _ => {
+            if !run.is_empty() {
+                none = Claim::Never;
+            }
+            None
+        }
+    });
+    claimed.map_or(none, Claim::Here)
+}
+
+/// Claims from the pool, and waits for more if something that fits can still come.
+fn from_pool(
+    memo: &'static Memo,
+    entry: &'static Entry,
+    slot: &'static Slot,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+) -> Result<Claim, HiloError> {
+    // What this session still holds lies before the range, and is returned for the other sessions.
+    slice_table::return_for_range(entry);
+    let shared = shared::get()?;
+    let Some(_pin) = wait::Pin::of(slot, memo) else { return Ok(Claim::Outdated) };
+    let mut floor = entry.floor.get();
+    let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
+    wait::until(shared, slot, &memo.name(), ready)
 }
 
 /// `None`: the caller waits for more.

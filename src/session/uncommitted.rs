@@ -20,7 +20,7 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Memo};
+use super::memo::{Entry, Memo, Source};
 use super::slice_table;
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
@@ -164,7 +164,7 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
     let found = positions::find_written(sequence.id, node::id()?)?;
     let Some((position, version)) = found else {
-        if entry.slot.get().is_none() {
+        if entry.slot().is_none() {
             entry.slice.set(Slice::empty());
         }
         return Ok(false);
@@ -195,8 +195,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     // The bounds may have changed since it was loaded.
     own.limit = limit;
     own.slice.move_to(own.next().max(floor));
-    entry.slot.set(None);
-    entry.gapless.set(false);
+    entry.source.set(Source::Own);
     entry.serial.set(Serial::default());
     entry.terms.set(terms);
     entry.slice.set(own.slice);
@@ -349,7 +348,7 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
 pub fn forget() {
     let Some(state) = STATE.borrow_mut().take() else { return };
     for own in state.served.into_values() {
-        if own.entry.slot.get().is_none() {
+        if own.entry.slot().is_none() {
             own.entry.slice.set(Slice::empty());
             own.entry.serial.set(Serial::default());
         }

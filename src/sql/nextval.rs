@@ -4,7 +4,6 @@ use pgrx::pg_sys;
 
 use super::args::{Args, sql_functions};
 use super::raw_function::raw_functions;
-use crate::backend::refuse_parallel_worker;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, missing, privileges};
@@ -12,7 +11,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
 use crate::memory;
 use crate::session::memo::{self, Memo};
-use crate::session::{draw, range};
+use crate::session::{draw, range, refuse_parallel_worker};
 
 sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
 

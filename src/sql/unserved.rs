@@ -12,7 +12,7 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::memory::{self, Grow};
-use crate::session::{gapless, lease, memo, uncommitted};
+use crate::session::{gapless, lease_pending, memo, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
@@ -101,7 +101,7 @@ pub(super) fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
     let unserved = in_memory.chain(free).map(|range| range.until(next_index));
     let held = Some(unserved.filter(|range| !range.is_empty()).collect());
-    let own = Range::union(lease::own(&index_space(&position)));
+    let own = Range::union(lease_pending::own(&index_space(&position)));
     let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
     Unserved { pending, ..of(position, next_index, held) }
 }

@@ -1,0 +1,215 @@
+//! What this transaction has leased out, until it ends.
+//!
+//! A range that it has taken is pending in shared memory (`shared::pending`): after the commit the
+//! row of `hilo.lease` owns it; after a rollback, also of a savepoint, the worker writes it off. A
+//! transaction that has itself defined the sequence takes from its own numbers, which nobody else
+//! holds.
+
+use std::cell::RefCell;
+
+use pgrx::pg_sys;
+
+use hilo_core::mapping::Mapping;
+use hilo_core::range::Range;
+
+use super::levels::Levels;
+use super::{lease_news, memo, uncommitted, wait};
+use crate::backend::Global;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::positions::{Position, Version};
+use crate::catalog::{catalog_oids, definitions};
+use crate::errors::{HiloError, OrRaise};
+use crate::memory;
+use crate::shared::key::Key;
+use crate::shared::pending::{Committing, Held};
+use crate::shared::slices::IndexSpace;
+use crate::shared::{self, Shared};
+
+/// A range that this transaction has taken.
+#[derive(Clone, Copy)]
+enum TakenFrom {
+    /// A place of `shared::pending`.
+    Pending(usize),
+    /// Its own numbers.
+    Own(Version, Range),
+}
+
+static OPEN: Global<RefCell<Levels<TakenFrom>>> = Global::new(RefCell::new(Levels::new()));
+
+/// A place for a range, which this transaction frees at its end.
+pub fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
+    OPEN.borrow_mut().make_room()?;
+    let at = wait::for_place(shared)?;
+    OPEN.borrow_mut().push(TakenFrom::Pending(at))?;
+    Ok(at)
+}
+
+/// Makes room to take from the own numbers of a version. A rollback gives up no more than this.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn make_room(version: Version) -> Result<(), HiloError> {
+    let mut open = OPEN.borrow_mut();
+    open.make_room()?;
+    uncommitted::make_room(version, open.len() + 1)
+}
+
+/// Notes a range that was taken from the own numbers of a version.
+///
+/// # Errors
+/// `OutOfMemory`, unless [`make_room`] has been called.
+pub fn took_own(version: Version, range: Range) -> Result<(), HiloError> {
+    OPEN.borrow_mut().push(TakenFrom::Own(version, range))
+}
+
+/// The ranges of an index space that this transaction has leased out.
+pub fn own(index_space: &IndexSpace) -> Vec<Range> {
+    let Ok(shared) = shared::get() else { return Vec::new() };
+    let open = OPEN.borrow();
+    let places = open.iter().filter_map(|taken| match taken {
+        TakenFrom::Pending(at) => shared.pending_at(*at),
+        TakenFrom::Own(..) => None,
+    });
+    places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
+}
+
+fn has_place(open: &Levels<TakenFrom>, at: usize) -> bool {
+    open.iter().any(|taken| matches!(taken, TakenFrom::Pending(own) if *own == at))
+}
+
+/// Ends the leases of a sequence whose transactions are open, except for this one's: they cannot
+/// commit any more. Waits for those that are committing just now. Returns what nobody has then. The
+/// caller has frozen the pool, and has locked the position.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> {
+    loop {
+        let committing = {
+            let open = OPEN.borrow();
+            let mine = |at| has_place(&open, at);
+            shared.void_pending(key, mine)
+        };
+        let Err(Committing(transaction)) = committing else { break };
+        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
+        unsafe {
+            pg_sys::XactLockTableWait(
+                transaction,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                pg_sys::XLTW_Oper::XLTW_None,
+            )
+        };
+    }
+    let open = OPEN.borrow();
+    let mine = |at| has_place(&open, at);
+    memory::collected(
+        shared.all_pending().filter(|held| held.index_space.key == *key && !mine(held.at)),
+    )
+}
+
+/// Does the same at the end of a numbering, which `position` and `mapping` describe, and records
+/// what it takes back as gaps. The worker knows that such a range is of an old numbering, and
+/// leaves it alone.
+///
+/// # Errors
+/// Those of writing to the catalog.
+pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
+    let (shared, ids) = (shared::get()?, catalog_oids()?);
+    let key = memo::key_of(position.sequence)?;
+    let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
+    // What the worker has written off, while nobody else had the position's lock, is about to leave memory.
+    shared.await_worker(&key);
+    for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
+        gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
+    }
+    Ok(())
+}
+
+pub fn at_transaction(event: pg_sys::XactEvent::Type) {
+    use pg_sys::XactEvent::*;
+    lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
+    if OPEN.borrow().is_empty() && lease_news::is_empty() {
+        return;
+    }
+    match event {
+        // Any session could commit it, even after a restart, and the worker would not learn of it.
+        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concern_worker() => {
+            HiloError::PrepareLease.raise()
+        }
+        XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
+        XACT_EVENT_PREPARE => lease_news::forget(),
+        XACT_EVENT_PRE_COMMIT => {
+            // These may wait for other transactions; those wait for this one from the next step on.
+            lease_news::write(None).or_raise();
+            begin_commit();
+        }
+        XACT_EVENT_COMMIT => {
+            let open = OPEN.borrow_mut().take();
+            if let Ok(shared) = shared::get() {
+                for taken in open {
+                    if let TakenFrom::Pending(at) = taken {
+                        shared.settle_pending(at);
+                    }
+                }
+                lease_news::announce(shared);
+            }
+        }
+        XACT_EVENT_ABORT => {
+            lease_news::forget();
+            abandon(1);
+        }
+        _ => {}
+    }
+}
+
+/// From here on nobody can keep this transaction from committing what it has leased out.
+fn begin_commit() {
+    let Ok(shared) = shared::get() else { return };
+    // SAFETY: reads the transaction state of this backend. A transaction with a lease has written its row.
+    let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
+    let open = OPEN.borrow();
+    let void = open.iter().find_map(|taken| match *taken {
+        TakenFrom::Pending(at) if !shared.pending[at].commit(transaction) => shared.pending_at(at),
+        _ => None,
+    });
+    drop(open);
+    if let Some(held) = void {
+        let id = held.index_space.key.sequence;
+        let ids = catalog_oids().or_raise();
+        let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
+        HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
+    }
+}
+
+/// Leaves to the worker what was taken at `level`, which is rolled back, and inside it.
+fn abandon(level: i32) {
+    let Ok(shared) = shared::get() else { return };
+    let mut open = OPEN.borrow_mut();
+    let mut any = false;
+    while let Some(taken) = open.pop_from(level) {
+        match taken {
+            TakenFrom::Pending(at) => any |= shared.abandon_pending(at),
+            TakenFrom::Own(version, range) => uncommitted::give_up(version, range),
+        }
+    }
+    drop(open);
+    if any {
+        wait::wake(shared);
+    }
+}
+
+pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
+    use pg_sys::SubXactEvent::*;
+    match event {
+        SUBXACT_EVENT_ABORT_SUB => {
+            lease_news::roll_back(level);
+            abandon(level);
+        }
+        SUBXACT_EVENT_COMMIT_SUB => {
+            OPEN.borrow_mut().commit(level);
+            lease_news::keep(level);
+        }
+        _ => {}
+    }
+}

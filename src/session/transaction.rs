@@ -1,0 +1,44 @@
+//! The end of this session's transactions and savepoints, in the order in which the parts of the
+//! session learn of it.
+//!
+//! Leases come first: writing their rows may wait for other transactions, which must not wait for
+//! this one. Then gapless counts are written. Definitions come last, since their commit tells the
+//! other sessions.
+
+use std::ffi::c_void;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use super::{gapless, invalidation, lease_pending, levels};
+
+/// Registers the callbacks. Called once per process.
+pub fn init_process() {
+    // SAFETY: both callbacks are functions of this library, which stays loaded for the life of the
+    // process.
+    unsafe {
+        pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut());
+        pg_sys::RegisterSubXactCallback(Some(at_subtransaction), std::ptr::null_mut());
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    lease_pending::at_transaction(event);
+    gapless::at_transaction(event);
+    invalidation::at_transaction(event);
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_subtransaction(
+    event: pg_sys::SubXactEvent::Type,
+    _mine: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut c_void,
+) {
+    // The level that ends is still the open one.
+    let level = levels::current();
+    lease_pending::at_savepoint(event, level);
+    gapless::at_savepoint(event, level);
+    invalidation::at_savepoint(event, level);
+}
