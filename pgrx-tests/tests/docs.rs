@@ -121,9 +121,10 @@ fn what_is_named_exists() {
 fn the_reference_is_complete() {
     let cluster = Cluster::with_hilo();
     let objects: Vec<String> = cluster.connect("postgres").all(
-        "SELECT p.proname || '(' || coalesce(array_to_string(p.proargnames[1:p.pronargs], ', '), '') || ')'
-           FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-          WHERE p.proname LIKE 'hilo%' AND p.pronamespace = 'public'::regnamespace
+        "SELECT format('%s(%s)', p.proname, array_to_string(p.proargnames[1:p.pronargs], ', '))
+           FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
+          WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'hilo%'
+            AND p.pronamespace = 'public'::regnamespace
             AND (p.proargnames IS NOT NULL OR p.pronargs = 0)
           UNION ALL
          SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace
