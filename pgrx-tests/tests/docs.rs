@@ -116,6 +116,32 @@ fn what_is_named_exists() {
     cluster.finish();
 }
 
+/// docs/reference.md has an entry for every function with its arguments, view and setting.
+#[test]
+fn the_reference_is_complete() {
+    let cluster = Cluster::with_hilo();
+    let objects: Vec<String> = cluster.connect("postgres").all(
+        "SELECT format('%s(%s)', p.proname, array_to_string(p.proargnames[1:p.pronargs], ', '))
+           FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
+          WHERE d.classid = 'pg_proc'::regclass AND p.proname LIKE 'hilo%'
+            AND p.pronamespace = 'public'::regnamespace
+            AND (p.proargnames IS NOT NULL OR p.pronargs = 0)
+          UNION ALL
+         SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace
+          UNION ALL
+         SELECT name FROM pg_settings WHERE name LIKE 'hilo.%'",
+    );
+    assert!(objects.len() > 60, "{objects:?}");
+    // Square brackets stand around arguments that may be left out.
+    let page = read(&root().join("docs/reference.md")).replace(['[', ']'], "").replace(" ,", ",");
+    let entries = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let entries = entries.collect::<Vec<&str>>().join("\n");
+    let lacks = |object: &&String| !entries.contains(&format!("`{object}`"));
+    let missing: Vec<&String> = objects.iter().filter(lacks).collect();
+    assert!(missing.is_empty(), "docs/reference.md lacks {missing:#?}");
+    cluster.finish();
+}
+
 /// Where a page's links lead: a file or folder, and a heading, or nothing, in it. Links to other sites are left out.
 fn targets(page: &Path) -> Vec<(PathBuf, String)> {
     let text = read(page);

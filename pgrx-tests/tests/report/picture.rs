@@ -1,4 +1,4 @@
-//! The picture of the report in the README.
+//! The picture of the report in docs/reference.md.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,10 +12,10 @@ use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::drawn::{open, pixels};
 
-/// The README shows a picture of it, which a page can afford. With UPDATE_PICTURE it is drawn again, from a cluster that has been
+/// The reference shows a picture of it, which a page can afford. With UPDATE_PICTURE it is drawn again, from a cluster that has been
 /// under load for longer than the window.
 #[test]
-fn the_picture_of_the_readme() {
+fn the_picture_of_the_reference() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images/report.png");
     if std::env::var("UPDATE_PICTURE").is_ok() {
         let program = Browser::program().expect("a picture needs a browser");
