@@ -44,7 +44,7 @@ fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
 /// skips.
 ///
 /// # Errors
-/// `LeaseOf` for a sequence that cycles, is ordered or gapless, `TooManyLeases`, `Exhausted`, and those of
+/// `LeaseUnsupported` for a sequence that cycles, is ordered or gapless, `TooManyLeases`, `Exhausted`, and those of
 /// [`look_up::look_up`] and of waiting.
 pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
     let shared = shared::get()?;
@@ -62,7 +62,7 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             _ => None,
         };
         if let Some(why) = refused {
-            return Err(HiloError::LeaseOf { name: memo.name(), why });
+            return Err(HiloError::LeaseUnsupported { name: memo.name(), why });
         }
         let Some(slot) = entry.slot() else {
             let none = || HiloError::exhausted(memo.name(), &terms.mapping);

@@ -43,7 +43,7 @@ fn hilo_advance(args: Args) -> pg_sys::Datum {
 fn check(sequence: &Sequence) {
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
     if sequence.definition.cycle {
-        HiloError::AdvanceOf(sequence.name.to_string()).raise();
+        HiloError::AdvanceCycling(sequence.name.to_string()).raise();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Severity, finding};
 use crate::catalog::{catalog_oids, privileges};
-use crate::errors::{OrRaise, left_out, load_in_sessions};
+use crate::errors::{OrRaise, load_in_sessions, preload_excluded_by};
 use crate::sql::generated_always;
 use crate::sql::owned_by::sessions::{LoadedBy, loaded_by};
 use crate::sql::spi;
@@ -24,7 +24,7 @@ pub(super) fn all() -> Option<Finding> {
         _ => at_risk(),
     };
     let who = match &loaded_by {
-        LoadedBy::AllBut(whose) => left_out(whose),
+        LoadedBy::AllBut(whose) => preload_excluded_by(whose),
         LoadedBy::Unknown => {
             "a setting of its own hides from this session whether all others load hilo".into()
         }

@@ -177,7 +177,7 @@ impl Wanted {
             None => {
                 // That server does not know it, so this one would begin as nobody did.
                 if self.is_of_server && self.numbering.is_none() {
-                    return Err(HiloError::Unnumbered(name.to_string()));
+                    return Err(HiloError::NumberingUnknown(name.to_string()));
                 }
                 numbering::check_not_had(name, &node::Here::read()?, self.highest_node)?;
                 let (name, definition) = (name.clone(), self.definition.clone());

@@ -19,7 +19,7 @@ use crate::catalog::name::Name;
 use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::{catalog_oids, numbering, positions};
-use crate::errors::{HiloError, OrRaise, located};
+use crate::errors::{HiloError, OrRaise, with_path};
 use crate::memory::Grow;
 use crate::sql::owned_by::{self, Purpose};
 use crate::sql::{ddl, grants};
@@ -58,7 +58,7 @@ fn resolved(
     document: &Document,
     purpose: Purpose,
 ) -> Result<Wanted, HiloError> {
-    let at = |field: &str, error: HiloError| HiloError::At {
+    let at = |field: &str, error: HiloError| HiloError::InDocument {
         path: format!("{path}{field}"),
         error: Box::new(error),
     };
@@ -112,7 +112,7 @@ impl Wanted {
     /// could serve the same values.
     ///
     /// # Errors
-    /// `Numbered`
+    /// `NumberingDiffers`
     pub fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
         let Some(there) = self.numbering else { return Ok(None) };
         let (ids, id) = (catalog_oids()?, node::id()?);
@@ -121,7 +121,7 @@ impl Wanted {
             return Ok(None);
         }
         match (here, positions::find(&ids, found.id, id)?) {
-            (Some(here), Some(_)) => Err(HiloError::Numbered {
+            (Some(here), Some(_)) => Err(HiloError::NumberingDiffers {
                 name: found.name.to_string(),
                 here: here.to_string(),
                 there: there.to_string(),
@@ -133,7 +133,7 @@ impl Wanted {
     /// Whether a sequence is already as wanted.
     ///
     /// # Errors
-    /// `Numbered` if it is but for its numbering.
+    /// `NumberingDiffers` if it is but for its numbering.
     pub fn is_met_by(&self, found: &Sequence) -> Result<bool, HiloError> {
         let met = difference(&found.definition, &self.definition).is_none()
             && self.owned_by == found.owned_by
@@ -165,14 +165,14 @@ pub fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
         .catch_others(|error| match error {
             error if subtransaction::sqlstate(&error) == CANCELED => error.rethrow(),
             CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
-                let detail = located(report.detail().map(str::to_owned), path);
-                let mut located =
+                let detail = with_path(report.detail().map(str::to_owned), path);
+                let mut placed =
                     ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "hilo")
                         .set_detail(detail);
                 if let Some(hint) = report.hint() {
-                    located = located.set_hint(hint);
+                    placed = placed.set_hint(hint);
                 }
-                located.report(PgLogLevel::ERROR);
+                placed.report(PgLogLevel::ERROR);
                 unreachable!("an ERROR does not return")
             }
             error => error.rethrow(),

@@ -1,0 +1,210 @@
+//! The errors that hilo raises, and the one place that turns them into Postgres reports.
+
+#[macro_use]
+mod macros;
+pub mod code;
+mod table;
+mod text;
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use hilo_core::document::DocumentError;
+use hilo_core::mapping::Mapping;
+use hilo_core::name::NameError;
+use hilo_core::options::OptionError;
+
+pub use table::HiloError;
+pub use text::{load_in_sessions, preload_excluded_by, with_path};
+
+/// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer
+/// piece of a
+/// memory context comes from a block that is there already.
+pub const LONGEST: usize = 8000;
+
+/// What kind of error the worker has met, for the hint of the session that it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FaultKind {
+    #[default]
+    Other,
+    NotAmongNodes,
+    NoPosition,
+    NodeUnset,
+    NotTheGroup,
+    NoGroup,
+    NotNumbered,
+}
+
+/// What is known of a lease that is not open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closed {
+    Unknown,
+    Returned(String),
+    Revoked(String),
+    Expired(String),
+}
+
+/// Why Citus does not say which node this server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGroup {
+    /// The database has no Citus.
+    NoCitus,
+    /// `pg_dist_local_group` is empty.
+    Unknown,
+    /// The group is not among those of the cluster.
+    NoMember(i32),
+}
+
+/// What the caller may have meant by a name that no sequence has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// A hilo sequence with a similar name.
+    Similar(String),
+    /// One of core's sequences, by its schema and name.
+    Core(String),
+    /// A sequence that is yet to be created.
+    New,
+    Unknown,
+}
+
+/// A privilege that the user lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pub name: String,
+    pub user: String,
+    /// What the operation requires.
+    pub needs: &'static str,
+    /// What the user has: empty for nothing.
+    pub held: String,
+    /// The privilege that the owner should grant.
+    pub wanted: &'static str,
+}
+
+/// Why a caller waited without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// No background worker could be registered or started.
+    NoWorker,
+    /// The worker is running and has not answered.
+    Slow,
+    /// There is no worker, and processes have loaded another version of the library: a worker may
+    /// do so, too.
+    OtherLibrary { version: String },
+    /// The worker got this error and keeps trying.
+    Fault { sqlstate: i32, message: String },
+}
+
+impl HiloError {
+    /// The last value that `mapping` allows has been drawn.
+    pub fn exhausted(name: String, mapping: &Mapping) -> HiloError {
+        let falling = mapping.increment < 0;
+        let bound = if falling { mapping.min_value } else { mapping.max_value };
+        HiloError::Exhausted { name, bound, falling }
+    }
+
+    /// The SQLSTATE, packed into a number as Postgres packs it.
+    pub fn sqlstate(&self) -> i32 {
+        self.code() as i32
+    }
+
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Self::NotAmongNodes { .. } => FaultKind::NotAmongNodes,
+            Self::NoPosition(_) => FaultKind::NoPosition,
+            Self::NodeUnset(_) => FaultKind::NodeUnset,
+            Self::NotTheGroup { .. } => FaultKind::NotTheGroup,
+            Self::NoGroup(_) => FaultKind::NoGroup,
+            Self::NotNumbered { .. } => FaultKind::NotNumbered,
+            _ => FaultKind::Other,
+        }
+    }
+
+    /// Raises it as a Postgres ERROR.
+    pub fn raise(self) -> ! {
+        self.report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+
+    /// Tells the client and the log, as a WARNING.
+    pub fn warn(self) {
+        self.report(PgLogLevel::WARNING);
+    }
+
+    fn report(self, level: PgLogLevel) {
+        let mut report = ErrorReport::new(self.code(), shortened(self.to_string()), "hilo");
+        if let Some(detail) = self.detail() {
+            report = report.set_detail(shortened(detail));
+        }
+        if let Some(hint) = self.hint() {
+            report = report.set_hint(shortened(hint));
+        }
+        report.report(level);
+    }
+}
+
+impl From<OptionError> for HiloError {
+    fn from(error: OptionError) -> HiloError {
+        HiloError::Option(error)
+    }
+}
+
+impl From<NameError> for HiloError {
+    fn from(error: NameError) -> HiloError {
+        HiloError::Name(error)
+    }
+}
+
+impl From<DocumentError> for HiloError {
+    fn from(error: DocumentError) -> HiloError {
+        match error.is_out_of_memory() {
+            true => HiloError::OutOfMemory,
+            false => HiloError::Document(error),
+        }
+    }
+}
+
+/// A text of a report, as long as one may be.
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST {
+        let fits = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(fits.unwrap_or_default());
+    }
+    text
+}
+
+/// `?` for functions that Postgres calls.
+pub trait OrRaise<T> {
+    /// Returns the value, or raises its error as a Postgres ERROR.
+    fn or_raise(self) -> T;
+}
+
+impl<T, E: Into<HiloError>> OrRaise<T> for Result<T, E> {
+    fn or_raise(self) -> T {
+        self.unwrap_or_else(|error| error.into().raise())
+    }
+}
+
+/// What a block of the table of errors may say.
+trait Optional {
+    fn text(self) -> Option<String>;
+}
+
+impl Optional for String {
+    fn text(self) -> Option<String> {
+        Some(self)
+    }
+}
+
+impl Optional for &str {
+    fn text(self) -> Option<String> {
+        Some(self.into())
+    }
+}
+
+impl<T: Optional> Optional for Option<T> {
+    fn text(self) -> Option<String> {
+        self.and_then(T::text)
+    }
+}

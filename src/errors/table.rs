@@ -1,0 +1,438 @@
+//! Every error that hilo raises: its SQLSTATE, its message, its detail and its hint.
+//!
+//! Messages are lower case without a full stop; details and hints are sentences. A text takes the
+//! error's fields, by their names.
+
+use hilo_core::document::DocumentError;
+use hilo_core::name::NameError;
+use hilo_core::options::OptionError;
+
+use super::code::*;
+use super::text::*;
+use super::{Cause, Closed, Code, Denied, FaultKind, Meant, NoGroup};
+use crate::advice::{self, FOLLOW_CITUS, RESTART};
+use crate::citus;
+
+const OURS: &str = env!("CARGO_PKG_VERSION");
+
+errors! {
+    OutOfMemory = OUT_OF_MEMORY, "out of memory"
+        => detail "The operating system does not give this process more memory.";
+    NotPreloaded = OBJECT_NOT_IN_PREREQUISITE_STATE, "hilo must be loaded when the server starts"
+        => detail "The shared memory of hilo can be set up only at server start."
+        => hint "Set shared_preload_libraries = 'hilo' in postgresql.conf (append it after a \
+                 comma if other libraries are listed) and restart the server.";
+    #[cfg_attr(any(feature = "pg15", feature = "pg16"), expect(dead_code))]
+    OtherMemory { maker: String } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "the shared memory of hilo was made by version {maker} of the library, but this session \
+         has loaded version {OURS}"
+        => detail "Nothing is served unless both have the same version."
+        => hint "Restart the server: the shared memory lasts as long as it runs.";
+    NotInAllSessions { except: Option<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo must be loaded in all sessions before a column can depend on it"
+        => detail { without_hilo(except.as_deref()) }
+        => hint { load_in_all_sessions(except.as_deref()) };
+    NotInstalled = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "extension \"hilo\" is not installed in this database"
+        => hint "Run CREATE EXTENSION hilo.";
+    Replaced = T_R_SERIALIZATION_FAILURE,
+        "extension \"hilo\" was dropped and created at the same time"
+        => hint "Repeat the transaction.";
+    CatalogMismatch(what: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "the catalog of extension \"hilo\" lacks {what}"
+        => detail "The objects in schema hilo are not as this version of the extension created \
+                   them."
+        => hint "Undo the change that was made to them. Only hilo's library writes to its tables.";
+    Version { installed: String, newer: bool } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "extension \"hilo\" is version {installed} in this database, but the library that the \
+         server has loaded is version {OURS}"
+        => detail "Nothing is served unless both have the same version."
+        => hint { if *newer { RESTART_WITH_IT } else { "Run ALTER EXTENSION hilo UPDATE." } };
+    NoSuchSequence { name: String, meant: Meant } = UNDEFINED_OBJECT,
+        "hilo sequence \"{name}\" does not exist"
+        => detail { meant.detail(name) }
+        => hint { meant.hint() };
+    RestoreInUse(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" is in use and cannot be restored"
+        => detail "A range that was free when the dump was made may have been served since."
+        => hint "Restore the data of schema hilo into a database where these sequences do not \
+                 exist, or exclude that data from the restore.";
+    Duplicate(name: String) = DUPLICATE_OBJECT, "hilo sequence \"{name}\" already exists"
+        => hint "Choose another name, or keep the existing sequence with if_not_exists => true in \
+                 hilo_create.";
+    Permission(denied: Box<Denied>) = INSUFFICIENT_PRIVILEGE,
+        { format!("permission denied for hilo sequence \"{}\"", denied.name) }
+        => detail { denied.detail() }
+        => hint { denied.hint() };
+    NotMember(role: String) = INSUFFICIENT_PRIVILEGE,
+        "permission denied to change the privileges on hilo sequences of role \"{role}\""
+        => detail "Only role \"{role}\" and the roles that have its privileges may do so.";
+    ResetAll = INSUFFICIENT_PRIVILEGE,
+        "permission denied to reset the counters of all hilo sequences"
+        => detail "Without a name, hilo_stat_reset requires superuser rights."
+        => hint "Name a sequence that you own.";
+    NotOwner(name: String) = INSUFFICIENT_PRIVILEGE, "must be owner of hilo sequence \"{name}\"";
+    NoCreate { schema: String, user: String } = INSUFFICIENT_PRIVILEGE,
+        "permission denied for schema {schema}"
+        => detail "To own a hilo sequence, role \"{user}\" needs CREATE on the schema that \
+                   extension \"hilo\" was created in, whatever schema the tables are in."
+        => hint "The owner of the schema grants it with: GRANT CREATE ON SCHEMA {schema} TO \
+                 {user};";
+    Exhausted { name: String, bound: i64, falling: bool } = SEQUENCE_GENERATOR_LIMIT_EXCEEDED, {
+            let end = if *falling { "minimum" } else { "maximum" };
+            format!("reached {end} value of hilo sequence \"{name}\" ({bound})")
+        }
+        => hint "Use hilo_alter to give the sequence a wider data type or wider bounds, which \
+                 take effect at commit, or to let it cycle.";
+    SingleUser = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot serve hilo sequences in single-user mode"
+        => detail "A background worker reserves the numbers, and this mode has none."
+        => hint "Start the server as usual.";
+    Recovery(function: &'static str) = READ_ONLY_SQL_TRANSACTION,
+        "cannot execute {function}() during recovery"
+        => hint "Only the primary serves sequences.";
+    InParallelMode(what: &'static str) = INVALID_TRANSACTION_STATE,
+        "cannot execute {what} during a parallel operation"
+        => detail "A transaction cannot write while a parallel query runs."
+        => hint "Declare the function that calls it PARALLEL UNSAFE, which is the default.";
+    GaplessInParallelMode(name: String) = INVALID_TRANSACTION_STATE,
+        "cannot draw from gapless hilo sequence \"{name}\" during a parallel operation"
+        => detail "The first draw of a transaction locks the sequence, and a transaction cannot \
+                   lock a row while a parallel query runs."
+        => hint "Let the query run without workers: SET LOCAL max_parallel_workers_per_gather = \
+                 0.";
+    ParallelWorker(function: &'static str) = INVALID_TRANSACTION_STATE,
+        "cannot execute {function}() in a parallel worker"
+        => detail "The values of a session rise, and currval and lastval know them, because only \
+                   the session's own process draws."
+        => hint "Declare the function that calls it PARALLEL RESTRICTED, or UNSAFE, which is the \
+                 default.";
+    NoCurrval(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "currval of hilo sequence \"{name}\" is not yet defined in this session"
+        => hint "Call hilo_nextval first.";
+    NoLastval = OBJECT_NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session"
+        => hint "Call hilo_nextval first.";
+    SetvalBounds { name: String, value: i64, min: i64, max: i64 } = NUMERIC_VALUE_OUT_OF_RANGE,
+        "setval: value {value} is out of bounds for hilo sequence \"{name}\" ({min}..{max})";
+    Option(error: OptionError)
+        = { if error.is_unsupported() { FEATURE_NOT_SUPPORTED } else { INVALID_PARAMETER_VALUE } },
+        { error }
+        => detail { error.detail() }
+        => hint { error.hint() };
+    Name(error: NameError) = INVALID_PARAMETER_VALUE, { error }
+        => detail { error.detail() }
+        => hint { error.hint() };
+    Argument(message: String, advice: &'static str) = INVALID_PARAMETER_VALUE, { message }
+        => hint { *advice };
+    InUse(table: String) = LOCK_NOT_AVAILABLE, "could not lock table {table} within lock_timeout"
+        => hint "See in pg_locks who uses the table, and call again when they have ended, or \
+                 raise lock_timeout.";
+    Timeout { name: String, cause: Cause } = { cause.code() },
+
+        "timed out waiting for a block of hilo sequence \"{name}\""
+        => detail { cause.detail() }
+        => hint { cause.hint() };
+    Fault { name: String, sqlstate: i32, kind: FaultKind, message: String }
+        = { Code::from(*sqlstate) },
+        "could not reserve a block of hilo sequence \"{name}\": {message}"
+        => detail { kind.detail() }
+        => hint { kind.hint(name) };
+    DirectoryFull(slots: usize) = CONFIGURATION_LIMIT_EXCEEDED,
+        "all {slots} slots for active hilo sequences are taken"
+        => detail "Each slot is in use or waits to be flushed to the catalog."
+        => hint "Raise hilo.max_sequences.";
+    Prepare = FEATURE_NOT_SUPPORTED,
+        "cannot prepare a transaction that has created, altered, or set a hilo sequence"
+        => detail "What the transaction has reserved for itself is kept in this session's memory \
+                   until the transaction commits."
+        => hint "Commit the change to the sequence before preparing a transaction.";
+    NumberingDiffers { name: String, here: String, there: String }
+        = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" is numbered differently on this node"
+        => detail "Here it is numbered {here}, there {there}."
+        => hint { RESTART };
+    SameNode(node: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE, "node {node} is another server"
+        => detail "The summary is of a server that has the hilo.node_id of this one."
+        => hint "Give each server its own hilo.node_id.";
+    NotOnAllNodes { name: String, others: usize, failures: Vec<String>, hint: Option<String> }
+        = OBJECT_NOT_IN_PREREQUISITE_STATE, {
+            format!("could not create hilo sequence \"{name}\"{} on all nodes", and_others(*others))
+        }
+        => detail { first_lines(failures) }
+        => hint { hint.as_deref().unwrap_or(CALL_AGAIN) };
+    NeedsCitus = FEATURE_NOT_SUPPORTED, "Citus is not in this database"
+        => detail "It says which nodes there are."
+        => hint "On each of the other servers, pass what hilo_node_summary() returns here to \
+                 hilo_apply().";
+    HasDependents { name: String, dependents: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop hilo sequence \"{name}\" because other objects depend on it"
+        => detail { depend_on(name, dependents) }
+        => hint "Use cascade => true to drop these defaults too.";
+    RoleHasDependents { role: String, dependents: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
+        "role \"{role}\" cannot be dropped because some objects depend on it"
+        => detail { first_lines(dependents) }
+        => hint "First use REASSIGN OWNED and DROP OWNED in each database.";
+    OwnedHasDependents(dependents: Vec<String>) = DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop desired object(s) because other objects depend on them"
+        => detail { first_lines(dependents) }
+        => hint "Use DROP OWNED ... CASCADE to drop these defaults too.";
+    RangeTooLarge { name: String, count: i64 } = SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+        "no contiguous range of {count} values is left in hilo sequence \"{name}\""
+        => detail "A range cannot cross the bounds of the sequence or run from one stripe into \
+                   another."
+        => hint "Ask for fewer values at once.";
+    NeedsBlockSize(name: String) = INVALID_PARAMETER_VALUE,
+        "hilo sequence \"{name}\" has no fixed block_size"
+        => hint "Set a block_size with hilo_alter(name, block_size => ...).";
+    NodeId { id: i32, count: i32 } = CONFIG_FILE_ERROR,
+        "hilo.node_id = {id} must be less than hilo.node_count = {count}"
+        => hint {
+            match citus::is_here() {
+                true => FOLLOW_CITUS,
+                false => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.",
+            }
+        };
+    NodeUnset(nodes: i32) = CONFIG_FILE_ERROR, "hilo.node_id is not set"
+        => detail "Each of the {nodes} nodes that share a sequence needs an id of its own."
+        => hint { SET_NODE_ID };
+    NoGroup(why: NoGroup) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "it is not known which node this server is"
+        => detail { why.detail() }
+        => hint { JOIN_CITUS };
+    NotTheGroup { id: i32, group: i32 } = CONFIG_FILE_ERROR,
+        "hilo.node_id = {id} is not the group of this node in Citus, which is {group}"
+        => detail "Another node may have this id and serve the same values."
+        => hint { FOLLOW_CITUS };
+    NotAmongNodes { name: String, id: i32, count: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" is numbered for hilo.node_count = {count}, which does not \
+         include hilo.node_id = {id}"
+        => hint { raise_node_count() };
+    NoPosition(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "no position of hilo sequence \"{name}\" has arrived from the server that created it"
+        => detail "It is not known which values that server has served."
+        => hint { NOT_ARRIVED };
+    NotNumbered { name: String, node: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" is not numbered for node {node}, which this server is now"
+        => detail { NUMBERED_ELSEWHERE }
+        => hint { number_here(name) };
+    NodeHad { name: String, node: i32, highest: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot number hilo sequence \"{name}\" for node {node}, since a node has had the id \
+         {highest}"
+        => detail "Citus gives new nodes higher groups, unless it has lost count: another server \
+                   may have served the numbers of node {node}."
+        => hint "{RESTART} On a node that lacks the sequence, first run hilo_create(name) in the \
+                 same transaction.";
+    NumberingUnknown(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "it is not known how hilo sequence \"{name}\" is numbered"
+        => detail "The server that the summary is of refuses to serve it."
+        => hint "Pass the summary of a server that serves it.";
+    BeginsAlone(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot begin hilo sequence \"{name}\" on one node of several: hilo.on_every_node is off"
+        => detail "If another node has it already, both could serve the same values."
+        => hint { advice::create() };
+    MovesAlone { name: String, taken: Option<i64> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot move hilo sequence \"{name}\" on one node of several: hilo.on_every_node is off"
+        => detail "The other nodes would stay where they are, and serve the values that this one \
+                   has been moved past or to."
+        => hint { move_all(name, *taken) };
+    NodesRestart(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "restart_with is required because hilo sequence \"{name}\" is shared by several nodes"
+        => detail "Each node is at a different place in the sequence; all of them must renumber \
+                   it from the same value."
+        => hint "Use restart_with too. {RESTART}";
+    Reserved { name: String, node: i32, base: i64, value: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot number hilo sequence \"{name}\" starting at {base}: node {node} has reserved up \
+         to {value}"
+        => detail "With this numbering, another node could serve values that have already been \
+                   served."
+        => hint "Choose a first value beyond that, the same on every node. To begin below it, \
+                 drop the sequence on every node and create it again.";
+    Renumbered(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot draw from hilo sequence \"{name}\" in the transaction that has advanced it, \
+         changed its increment, cycle, or gapless, or numbered it for this node"
+        => detail "The sequence continues the values of all sessions, and values drawn now would \
+                   be served again after a rollback."
+        => hint "Commit the change first, or specify with restart_with where the values of this \
+                 transaction begin.";
+    GaplessHi(name: String) = FEATURE_NOT_SUPPORTED,
+        "cannot reserve a block number of gapless hilo sequence \"{name}\""
+        => detail "Which of a block's values are used is up to the caller, so the others would be \
+                   missing."
+        => hint "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.";
+    GaplessNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
+        "hilo sequence \"{name}\" cannot be gapless while hilo.node_count = {nodes}"
+        => detail "Each node would serve values of its own, and no node knows which of them are \
+                   committed on the others."
+        => hint "Let one node serve the sequence alone: set hilo.node_count = 1.";
+    Cycles(name: String) = FEATURE_NOT_SUPPORTED,
+        "cannot find the gaps of hilo sequence \"{name}\" because it cycles"
+        => detail "Every value is served again in a later cycle, so none is missing permanently.";
+    NoSuchRelation(oid: u32) = UNDEFINED_TABLE, "relation with OID {oid} does not exist"
+        => hint "Specify a table that exists, by its name.";
+    NoSuchColumn { column: String, relation: String } = UNDEFINED_COLUMN,
+        "column \"{column}\" of relation {relation} does not exist"
+        => hint "Specify one of its columns, by its name.";
+    NoSelect { column: String, relation: String } = INSUFFICIENT_PRIVILEGE,
+        "permission denied for column \"{column}\" of relation {relation}"
+        => detail "The operation requires SELECT.";
+    NotANumber { column: String, relation: String } = DATATYPE_MISMATCH,
+        "column \"{column}\" of relation {relation} cannot hold values of a sequence"
+        => hint "Specify a column of type smallint, integer, bigint, or numeric.";
+    NotATable { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,
+        "\"{relation}\" cannot be moved from one kind of sequence to the other"
+        => detail { *why }
+        => hint "Specify an ordinary or a partitioned table.";
+    NotStored { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,
+        "rows of \"{relation}\" cannot be read where they are stored"
+        => detail { *why }
+        => hint "Specify the table that stores the rows. For a role that is no superuser, \
+                 hilo_find_gaps reads other relations, too.";
+    RowSecurity(column: String) = INSUFFICIENT_PRIVILEGE,
+        "row security hides rows of column {column} from the current role"
+        => detail "A value that the role cannot see could be served again."
+        => hint "Do it as the owner of the table, or as a superuser.";
+    NotTableOwner(table: String) = INSUFFICIENT_PRIVILEGE, "must be owner of table {table}"
+        => detail "The operation changes a default of the table."
+        => hint "Do it as the owner of the table, or as a superuser.";
+    NoCoreSequence { column: String, default: Option<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "column {column} has no sequence of Postgres"
+        => detail { default_is(default.as_deref()) }
+        => hint "hilo_adopt takes over serial and identity columns, and those whose default is \
+                 nextval(...). For any other column, create a sequence with hilo_create and set \
+                 the default to hilo_nextval.";
+    CannotDraw(column: String) = INSUFFICIENT_PRIVILEGE,
+        "the owner of the table may not draw from what column {column} draws from"
+        => detail "Its default names no sequence on which that role has USAGE or UPDATE."
+        => hint "Grant the role USAGE on the sequence, or give the column another default.";
+    NotTheTables(name: String) = INSUFFICIENT_PRIVILEGE,
+        "hilo sequence \"{name}\" does not belong to the owner of the table"
+        => detail "Its numbers may be in use elsewhere."
+        => hint "Give the sequence to that role with hilo_set_owner.";
+    Distributed(table: String) = FEATURE_NOT_SUPPORTED, "table {table} is distributed by Citus"
+        => detail "The other nodes would keep the old default."
+        => hint "Create the sequence with hilo_create_on_all_nodes and set the default with ALTER \
+                 TABLE: docs/citus.md says how.";
+    NoIdentityBelow(column: String) = FEATURE_NOT_SUPPORTED,
+        "column {column} cannot become an identity column of its partitions or children"
+        => detail "What is inserted directly into one of them would get no number: tables that \
+                   inherit have no identity of their parent, nor have partitions before \
+                   PostgreSQL 17."
+        => hint "Use identity => NULL for a column with a default.";
+    IdentityInUse { sequence: String, others: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop identity sequence {sequence} because other objects depend on it"
+        => detail { first_lines(others) }
+        => hint "Drop these objects, or let them draw from elsewhere.";
+    UsesHilo { column: String, name: String } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "column {column} uses hilo sequence \"{name}\" already"
+        => detail "Its default calls hilo_nextval."
+        => hint "There is nothing to take over. hilo_sync moves the sequence beyond the values of \
+                 the column.";
+    NoHiloSequence { column: String, default: Option<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "column {column} does not use a hilo sequence"
+        => detail { default_is(default.as_deref()) }
+        => hint "hilo_release takes columns whose default is hilo_nextval of a constant name.";
+    UsedTwice { sequence: String, others: Vec<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "sequence {sequence} is used by another column too"
+        => detail { first_lines(others) }
+        => hint "Give each column a sequence of its own first.";
+    NodesShare(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" is shared by several nodes"
+        => detail "A sequence of Postgres knows nothing of the values that other nodes serve."
+        => hint "Let one node serve it alone: drop it on the others, and on this one set \
+                 hilo.node_count = 1, SET hilo.on_every_node = on and run hilo_alter(name, \
+                 restart_with => ...), with a value beyond all that any node has reserved.";
+    Nullable(column: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "column {column} must be NOT NULL to become an identity column"
+        => detail "Postgres requires it of every identity column."
+        => hint "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for \
+                 a column with a default.";
+    CannotOwn(column: String) = WRONG_OBJECT_TYPE, "column {column} cannot own a hilo sequence"
+        => detail "Only a permanent, unlogged, partitioned or foreign table can own a hilo \
+                   sequence."
+        => hint "Leave out owned_by.";
+    OwnersDiffer(column: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence must have same owner as the table of column {column}"
+        => hint "Give the sequence to the owner of the table with hilo_set_owner first.";
+    LinkedToTable { name: String, column: String } = FEATURE_NOT_SUPPORTED,
+        "cannot change owner of hilo sequence \"{name}\""
+        => detail "The sequence is owned by column {column}, and has the owner of its table."
+        => hint "Use ALTER TABLE ... OWNER TO, or first hilo_alter(name, owned_by => 'none').";
+    OwnedColumnHasDependents { name: String, dependents: Vec<String> }
+        = DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop the column that owns hilo sequence \"{name}\" because other objects depend \
+         on the sequence"
+        => detail { depend_on(name, dependents) }
+        => hint "Use DROP ... CASCADE to drop these defaults too, or keep the sequence with \
+                 hilo_alter(name, owned_by => 'none').";
+    NoSuchRole(role: String) = UNDEFINED_OBJECT, "role \"{role}\" does not exist";
+    NoSuchPrivilege(privilege: String) = INVALID_PARAMETER_VALUE,
+        "unrecognized privilege type for a hilo sequence: \"{privilege}\""
+        => hint "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.";
+    Key { key: String, name: String, reason: String } = INVALID_PARAMETER_VALUE,
+        "\"{key}\" is not a key of hilo sequence \"{name}\""
+        => detail "The {reason}.";
+    Document(error: DocumentError) = INVALID_PARAMETER_VALUE,
+        "invalid document of hilo sequences: {error}"
+        => detail { with_path(None, &error.path) }
+        => hint "Compare the document with what hilo_export() returns, or check it against \
+                 docs/hilo.schema.json.";
+    /// An error that belongs to one place of a document.
+    InDocument { path: String, error: Box<HiloError> } = { error.code() }, { error }
+        => detail { with_path(error.detail(), path) }
+        => hint { error.hint() };
+    PruneHasDependents(dependents: Vec<String>) = DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop hilo sequences that the document does not contain because other objects \
+         depend on them"
+        => detail { first_lines(dependents) }
+        => hint "Add these sequences to the document, change the defaults, or drop the sequences \
+                 with hilo_drop(name, cascade => true).";
+    AdvanceCycling(name: String) = FEATURE_NOT_SUPPORTED,
+        "cannot advance hilo sequence \"{name}\" because it cycles"
+        => detail "A sequence that cycles serves every value again."
+        => hint "Set where it continues with hilo_setval.";
+    LeaseUnsupported { name: String, why: &'static str } = FEATURE_NOT_SUPPORTED,
+        "cannot lease values of hilo sequence \"{name}\" because it {why}"
+        => detail "What is leased is served outside of the server, in no order with other values, \
+                   and its rest is served later or is lost."
+        => hint "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.";
+    TooManyLeases { most: usize, dead: usize } = PROGRAM_LIMIT_EXCEEDED,
+        "too many leases in open transactions"
+        => detail { leases_taken(*most, *dead) }
+        => hint {
+            match dead {
+                0 => "Commit before you take more leases, and end transactions that are idle.",
+                _ => "End the transactions that keep rows or tables of hilo locked.",
+            }
+        };
+    PrepareLease = FEATURE_NOT_SUPPORTED,
+        "cannot prepare a transaction that has taken, returned, renewed or revoked a lease of a \
+         hilo sequence"
+        => detail "What a transaction has done with leases is kept in this session's memory until \
+                   the transaction ends."
+        => hint "Take and end leases in a transaction of their own, and commit it.";
+    LeaseVoid(name: String) = T_R_SERIALIZATION_FAILURE,
+        "could not lease values of hilo sequence \"{name}\" because it was renumbered or dropped \
+         at the same time"
+        => detail "The lease would be one of values that the sequence no longer has."
+        => hint "Take the lease again.";
+    LeaseNotOpen { lease: String, since: Closed } = UNDEFINED_OBJECT,
+        "lease \"{lease}\" is not open"
+        => detail { since.detail() }
+        => hint "hilo_leases shows the leases that are open. Take another one with hilo_lease.";
+    LeaseDenied(lease: String) = INSUFFICIENT_PRIVILEGE,
+        "permission denied for lease \"{lease}\""
+        => detail "Only the role that took a lease, the owner of its sequence, and superusers may \
+                   return, renew or revoke it."
+        => hint "Return it as the role that took it.";
+    LeaseValue { lease: String, next: i64, first: i64, last: i64, increment: i64 }
+        = INVALID_PARAMETER_VALUE,
+        "value {next} cannot follow the used values of lease \"{lease}\""
+        => detail "The lease has the values {first} to {last} in steps of {increment}."
+        => hint "Pass the first value that was not used, the one behind the last if all were \
+                 used, or null if none was.";
+    Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> }
+        = INVALID_PARAMETER_VALUE,
+        "server prefix \"{prefix}\" cannot be used: {message}"
+        => detail { detail.clone() }
+        => hint { hint.clone() };
+}

@@ -1,0 +1,238 @@
+//! Texts that an error makes of its fields.
+
+use super::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
+use crate::advice::{self, FOLLOW_CITUS, RESTART, literal};
+
+pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, and \
+     reload.";
+pub const JOIN_CITUS: &str = "Let this server join the cluster: SELECT citus_set_coordinator_host(...) on the coordinator, \
+     then SELECT citus_add_node(...) there for this server. A server without Citus needs a number \
+     in hilo.node_id.";
+pub const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until it has been copied. If \
+     that server is lost, SET hilo.on_every_node = on and use hilo_alter(name, restart_with => \
+     ...) with a value beyond all that it can have served.";
+pub const NUMBERED_ELSEWHERE: &str = "The other nodes may have renumbered the sequence while this server was none of them, or \
+     another one.";
+pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version installed. A server keeps the \
+     library that it loaded when it started.";
+pub const CALL_AGAIN: &str =
+    "Remove the cause and call it again: nodes that have the sequence keep it as it is.";
+const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
+
+impl Cause {
+    pub fn code(&self) -> Code {
+        match self {
+            Cause::NoWorker => code::CONFIGURATION_LIMIT_EXCEEDED,
+            Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
+            Cause::Slow | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
+        }
+    }
+
+    pub fn detail(&self) -> String {
+        match self {
+            Cause::NoWorker => "No background worker was free to reserve a block.".into(),
+            Cause::Slow => "The worker has not yet committed the reservation.".into(),
+            Cause::OtherLibrary { version } => format!(
+                "There is no worker. Processes have loaded version {version} of the library, which \
+                 cannot use the shared memory: if that is the version that is installed, none can \
+                 start."
+            ),
+            Cause::Fault { message, .. } => {
+                format!("The worker could not reserve a block: {message}.")
+            }
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Cause::NoWorker => "Raise max_worker_processes.",
+            Cause::Slow => {
+                "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With \
+                 synchronous replication, a reservation waits for the standby."
+            }
+            Cause::OtherLibrary { .. } => {
+                "Restart the server with the version that is to be used: the shared memory lasts as \
+                 long as it runs."
+            }
+            Cause::Fault { .. } => SEE_LOG,
+        }
+    }
+}
+
+impl FaultKind {
+    pub fn detail(self) -> Option<&'static str> {
+        (self == FaultKind::NotNumbered).then_some(NUMBERED_ELSEWHERE)
+    }
+
+    pub fn hint(self, name: &str) -> String {
+        match self {
+            FaultKind::Other => SEE_LOG.into(),
+            FaultKind::NotAmongNodes => raise_node_count(),
+            FaultKind::NoPosition => NOT_ARRIVED.into(),
+            FaultKind::NodeUnset => SET_NODE_ID.into(),
+            FaultKind::NotTheGroup => FOLLOW_CITUS.into(),
+            FaultKind::NoGroup => JOIN_CITUS.into(),
+            FaultKind::NotNumbered => number_here(name),
+        }
+    }
+}
+
+impl Meant {
+    pub fn detail(&self, name: &str) -> Option<String> {
+        match self {
+            Meant::Core(found) => Some(format!("\"{name}\" is a sequence of Postgres: {found}.")),
+            _ => None,
+        }
+    }
+
+    pub fn hint(&self) -> String {
+        match self {
+            Meant::Similar(name) => format!("Did you mean \"{name}\"?"),
+            Meant::Core(_) => {
+                "Use nextval and the other commands of Postgres for it, or take over \
+                               the column that it feeds with hilo_adopt."
+                    .into()
+            }
+            Meant::New => advice::create().into(),
+            Meant::Unknown => {
+                "The view hilo_sequences lists the sequences that you may see.".into()
+            }
+        }
+    }
+}
+
+impl Denied {
+    pub fn detail(&self) -> String {
+        let Denied { user, needs, held, .. } = self;
+        let held = if held.is_empty() { "no privilege" } else { held };
+        format!("The operation requires {needs}. Role \"{user}\" has {held} on the sequence.")
+    }
+
+    pub fn hint(&self) -> String {
+        let (name, user, wanted) = (literal(&self.name), literal(&self.user), self.wanted);
+        format!(
+            "The owner of the sequence grants it with: SELECT hilo_grant({name}, {user}, \
+             '{wanted}');"
+        )
+    }
+}
+
+impl NoGroup {
+    pub fn detail(&self) -> String {
+        match self {
+            NoGroup::NoCitus => "hilo.node_id is citus, and this database has no Citus.".into(),
+            NoGroup::Unknown => "The table pg_dist_local_group of Citus is empty.".into(),
+            NoGroup::NoMember(group) => format!(
+                "Its group is {group}, which is not in the table pg_dist_node of Citus: it has not \
+                 joined a cluster, or has left it."
+            ),
+        }
+    }
+}
+
+impl Closed {
+    pub fn detail(&self) -> String {
+        let lost = "Its values are a gap and are not served again.";
+        match self {
+            Closed::Unknown => {
+                "It was never taken, or it has been returned, was revoked, or has expired.".into()
+            }
+            Closed::Returned(at) => format!("It was returned at {at}."),
+            Closed::Revoked(at) => format!("It was revoked at {at}. {lost}"),
+            Closed::Expired(at) => format!("It expired at {at}. {lost}"),
+        }
+    }
+}
+
+/// That a setting leaves hilo out of the libraries of sessions. `whose`: as in ALTER.
+pub fn preload_excluded_by(whose: &str) -> String {
+    format!("ALTER {whose} SET session_preload_libraries has left hilo out")
+}
+
+/// How to let sessions load hilo: those whose setting it is, as in ALTER, or else all.
+pub fn load_in_sessions(whose: Option<&str>) -> String {
+    let whose = whose.unwrap_or("DATABASE …");
+    format!(
+        "Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are \
+         listed there already)"
+    )
+}
+
+pub fn load_in_all_sessions(whose: Option<&str>) -> String {
+    format!("{}, and connect again, in all sessions.", load_in_sessions(whose))
+}
+
+pub fn without_hilo(whose: Option<&str>) -> String {
+    let without = "A session that has not loaded hilo drops and truncates the table without regard \
+                   to the sequence, and does not protect GENERATED ALWAYS.";
+    match whose {
+        Some(whose) => format!("{}. {without}", preload_excluded_by(whose)),
+        None => without.into(),
+    }
+}
+
+pub fn raise_node_count() -> String {
+    format!("Set hilo.node_count higher than every hilo.node_id. {RESTART}")
+}
+
+pub fn number_here(name: &str) -> String {
+    let name = literal(name);
+    format!(
+        "Run hilo_create_on_all_nodes({name}): it gives this node the numbering that the others \
+         have."
+    )
+}
+
+pub fn move_all(name: &str, taken: Option<i64>) -> String {
+    let pass = advice::pass(name, taken);
+    format!("To serve nothing up to there any more: {pass}. To restart it from there: {RESTART}")
+}
+
+pub fn and_others(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} others") }
+}
+
+pub fn default_is(default: Option<&str>) -> String {
+    default.map_or("It has no default.".into(), |default| format!("Its default is {default}."))
+}
+
+pub fn leases_taken(most: usize, dead: usize) -> String {
+    let taken = "Transactions that have not ended yet have taken";
+    match dead {
+        0 => format!("{taken} {most} leases."),
+        _ => format!(
+            "{taken} {} leases, and {dead} that were rolled back are yet to be written off.",
+            most - dead
+        ),
+    }
+}
+
+pub fn depend_on(name: &str, dependents: &[String]) -> String {
+    let lines = dependents.iter().map(|one| format!("{one} depends on hilo sequence \"{name}\""));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A DETAIL that ends with the place in a document that an error belongs to.
+pub fn with_path(detail: Option<String>, path: &str) -> String {
+    let place = match path {
+        "." => "The error is at the top level of the document.".to_owned(),
+        _ => format!("The error is at {path} of the document."),
+    };
+    detail.map_or(place.clone(), |detail| format!("{detail} {place}"))
+}
+
+/// A DETAIL with one line for each object, and no longer than core makes it.
+pub fn first_lines(lines: &[String]) -> String {
+    const MOST: usize = 100;
+    let mut size = 0;
+    let fits = |line: &&String| {
+        size += line.len() + 1;
+        size < LONGEST - 100
+    };
+    let some: Vec<&str> = lines.iter().take(MOST).take_while(fits).map(String::as_str).collect();
+    let mut text = some.join("\n");
+    if lines.len() > some.len() {
+        text += &format!("\nand {} other objects", lines.len() - some.len());
+    }
+    text
+}
