@@ -820,9 +820,21 @@ COMMENT ON FUNCTION hilo_compare(jsonb) IS
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';
 
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'Creates many sequences with the same options on all nodes of Citus, as this function does '
+    'with one name, a hundred at a time. Returns a row for each sequence and node. If it fails, '
+    'some of the hundreds may be done; it can be called again.';
+
 CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
     RETURNS TABLE (node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_on_all_nodes_wrapper';
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
+END;
 COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'Creates a sequence on all nodes of Citus, and returns what was done on each: create, number or exists. options: the '
     'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
@@ -831,13 +843,6 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
     'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
     'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
-
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
-    'The same for many sequences with the same options, a hundred at a time: a row for each sequence and node. If it fails, '
-    'some of the hundreds may be done; it can be called again.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

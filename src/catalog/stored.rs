@@ -24,6 +24,13 @@ pub enum Fraction {
     Nothing,
 }
 
+/// The type of a column, below all domains.
+pub fn base_type(column: ColumnRef) -> pg_sys::Oid {
+    // SAFETY: look-ups in system caches, inside a transaction; a type that does not exist is
+    // itself.
+    unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) }
+}
+
 /// How the values of a column of an integer type, or of numeric, are read.
 #[derive(Clone, Copy)]
 pub struct Numbers {
@@ -33,9 +40,13 @@ pub struct Numbers {
 
 impl Numbers {
     pub fn of(column: ColumnRef, fraction: Fraction) -> Numbers {
-        // SAFETY: look-ups in system caches, inside a transaction.
-        let base = unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) };
-        Numbers { integers: Kind::of(base), fraction }
+        Numbers { integers: Kind::of(base_type(column)), fraction }
+    }
+
+    /// Whether a column is of such a type.
+    pub fn are_in(column: ColumnRef) -> bool {
+        let base = base_type(column);
+        base == pg_sys::NUMERICOID || Kind::of(base).is_some()
     }
 
     /// A value as a number; `None` if there is no bigint for it.

@@ -18,6 +18,8 @@ use crate::summary::{Node, Numbering};
 /// The only version of the form.
 pub const VERSION: u32 = 1;
 
+const PRIVILEGES: [&str; 3] = ["USAGE", "SELECT", "UPDATE"];
+
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
@@ -82,47 +84,15 @@ pub struct Described {
     pub highest_node: Option<i32>,
 }
 
-/// The privileges of one role, or of `public`.
+/// The privileges of one role, or of `public`, each once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     pub grantee: String,
-    pub privileges: Vec<Privilege>,
+    pub privileges: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE", try_from = "String")]
-pub enum Privilege {
-    Usage,
-    Select,
-    Update,
-}
-
-impl Privilege {
-    /// As SQL and the catalog have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Privilege::Usage => "USAGE",
-            Privilege::Select => "SELECT",
-            Privilege::Update => "UPDATE",
-        }
-    }
-}
-
-// Serde reads an enum from more than a string, so both are read from a string here.
-
-impl TryFrom<String> for Privilege {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Privilege, String> {
-        [Privilege::Usage, Privilege::Select, Privilege::Update]
-            .into_iter()
-            .find(|privilege| privilege.name() == name)
-            .ok_or_else(|| {
-                format!("unknown privilege \"{name}\", expected USAGE, SELECT or UPDATE")
-            })
-    }
-}
+// Serde reads an enum from more than a string, so it is read from a string here.
 
 impl TryFrom<String> for DataType {
     type Error = String;
@@ -181,7 +151,7 @@ impl Document {
                 });
             }
             let path = format!("sequences[{at}]");
-            described.check_duplicates(&path)?;
+            described.check_grants(&path)?;
             described.numbering.map_or(Ok(()), |numbering| numbering.check(&path))?;
         }
         Ok(())
@@ -241,7 +211,7 @@ impl Described {
         }
     }
 
-    fn check_duplicates(&self, path: &str) -> Result<(), DocumentError> {
+    fn check_grants(&self, path: &str) -> Result<(), DocumentError> {
         let mut grantees = HashSet::new();
         for (at, grant) in self.privileges.iter().flatten().enumerate() {
             let path = format!("{path}.privileges[{at}]");
@@ -249,12 +219,16 @@ impl Described {
                 let what = format!("the grantee \"{}\" appears twice", grant.grantee);
                 return Err(DocumentError { what, path: format!("{path}.grantee") });
             }
-            let mut privileges = HashSet::new();
             for (at, privilege) in grant.privileges.iter().enumerate() {
-                if !privileges.insert(privilege) {
-                    let what = format!("the privilege {} appears twice", privilege.name());
-                    return Err(DocumentError { what, path: format!("{path}.privileges[{at}]") });
-                }
+                let known = PRIVILEGES.contains(&privilege.as_str());
+                let what = match (known, grant.privileges[..at].contains(privilege)) {
+                    (true, false) => continue,
+                    (true, true) => format!("the privilege {privilege} appears twice"),
+                    _ => format!(
+                        "unknown privilege \"{privilege}\", expected USAGE, SELECT or UPDATE"
+                    ),
+                };
+                return Err(DocumentError { what, path: format!("{path}.privileges[{at}]") });
             }
         }
         Ok(())

@@ -1,18 +1,17 @@
-//! `hilo.auto_create`: at the first use of an unknown name, the worker creates the sequence. It does so in
-//! its own transaction, so the sequence stays if the caller rolls back.
+//! `hilo.auto_create`: at the first use of an unknown name, the worker creates the sequence. It
+//! does so in its own transaction: the sequence stays if the caller rolls back, and nobody waits
+//! for the caller's end.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::wait;
+use super::wait::{self, Patience};
 use crate::backend::Global;
 use crate::catalog::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::ffi;
-use crate::gucs;
-use crate::shared::auto_create::Answer;
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::{self, Condition};
 
@@ -30,7 +29,7 @@ impl Drop for Asked {
 /// Gives up the pending request, if there is one.
 pub fn give_up() {
     if let (Some(at), Ok(shared)) = (ASKED.take(), shared::get()) {
-        shared.abandon(at);
+        shared.give_up(at);
     }
 }
 
@@ -41,6 +40,7 @@ pub fn give_up() {
 /// `Timeout`, and `Fault` with the worker's error.
 pub fn create(name: &[u8]) -> Result<(), HiloError> {
     const AGAIN: Duration = Duration::from_millis(200);
+    /// A session that has not committed yet is creating it: wait, as for a row lock.
     const PASSING: [i32; 2] = [
         PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32,
         PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION as i32,
@@ -49,47 +49,30 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
     // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
     let shown = escape_for_message(name);
-    let began = Instant::now();
     let answered = &shared.control.answered;
     answered.prepare();
     let guard = Asked;
-    let mut ask_at = began;
+    let mut patience = Patience::new();
+    let mut ask_at = Instant::now();
     let result = loop {
         if ASKED.get().is_none() && Instant::now() >= ask_at {
             ASKED.set(shared.ask(database, ffi::current_user(), name));
         }
-        let registered = wait::wake(shared);
-        if let Some(at) = ASKED.get() {
-            match shared.answer(at) {
-                Answer::Pending => {}
-                Answer::Done => {
-                    ASKED.set(None);
-                    break Ok(());
+        patience.wake(shared);
+        if let Some(answer) = ASKED.get().and_then(|at| shared.take_answer(at)) {
+            ASKED.set(None);
+            match answer {
+                Err(fault) if PASSING.contains(&fault.sqlstate) && !patience.is_over() => {
+                    ask_at = Instant::now() + AGAIN;
                 }
-                Answer::Failed(fault) => {
-                    ASKED.set(None);
-                    // A session that has not committed yet is creating it: wait, as for a row lock.
-                    if PASSING.contains(&fault.sqlstate)
-                        && began.elapsed() < gucs::reserve_timeout()
-                    {
-                        ask_at = Instant::now() + AGAIN;
-                        continue;
-                    }
-                    let message = fault.message().to_string();
-                    break Err(HiloError::Fault {
-                        name: shown,
-                        sqlstate: fault.sqlstate,
-                        kind: fault.kind,
-                        message,
-                    });
-                }
+                answer => break answer.map_err(|fault| wait::failed(&shown, &fault)),
             }
         }
-        if began.elapsed() >= gucs::reserve_timeout() {
-            let cause = wait::silence(shared, !registered);
+        if patience.is_over() {
+            let cause = wait::silence(shared, patience.no_worker);
             break Err(HiloError::Timeout { name: shown, cause });
         }
-        answered.sleep(50, WaitEvent::Create.code());
+        patience.sleep(answered, WaitEvent::Create);
     };
     Condition::cancel();
     drop(guard);

@@ -15,7 +15,7 @@ use crate::ffi;
 use crate::gucs;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
-use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
+use crate::shared::slot::{DROPPED, Fault, Locked, Slot, Terms};
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
 use crate::shared::{self, Condition, Shared};
@@ -79,16 +79,17 @@ pub fn leave() {
 const NAP: Duration = Duration::from_millis(100);
 
 /// One wait: how long it may last, and what is known of why it lasts.
-struct Patience {
+pub(super) struct Patience {
     began: Instant,
     timeout: Duration,
-    no_worker: bool,
+    /// Whether there is no worker, and none can be registered.
+    pub(super) no_worker: bool,
     /// Whether there was no worker, and none could be registered, at some point of the wait.
     starved: bool,
 }
 
 impl Patience {
-    fn new() -> Patience {
+    pub(super) fn new() -> Patience {
         Patience {
             began: Instant::now(),
             timeout: gucs::reserve_timeout(),
@@ -97,18 +98,18 @@ impl Patience {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.began.elapsed() >= self.timeout
     }
 
     /// Wakes the database's worker, or registers one.
-    fn wake(&mut self, shared: &'static Shared) {
+    pub(super) fn wake(&mut self, shared: &'static Shared) {
         self.no_worker = !wake(shared);
         self.starved |= self.no_worker;
     }
 
     /// Sleeps until `condition` is broadcast, or for a while.
-    fn sleep(&self, condition: &Condition, event: WaitEvent) {
+    pub(super) fn sleep(&self, condition: &Condition, event: WaitEvent) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
         condition.sleep(ms as i64 + 1, event.code());
@@ -301,13 +302,7 @@ pub fn until<T>(
         }
         if slot.faults.load(Acquire) != faults {
             let fault = shared.lock_slot(number).fault;
-            let message = fault.message().to_string();
-            break Err(HiloError::Fault {
-                name: name.into(),
-                sqlstate: fault.sqlstate,
-                kind: fault.kind,
-                message,
-            });
+            break Err(failed(name, &fault));
         }
         if patience.is_over() {
             break Err(HiloError::Timeout {
@@ -323,6 +318,16 @@ pub fn until<T>(
     drop(waiting);
     slot.count_wait(patience.began.elapsed().as_micros() as u64);
     done
+}
+
+/// The error for what the worker could not do.
+pub(super) fn failed(name: &str, fault: &Fault) -> HiloError {
+    HiloError::Fault {
+        name: name.into(),
+        sqlstate: fault.sqlstate,
+        kind: fault.kind,
+        message: fault.message().to_owned(),
+    }
 }
 
 fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {

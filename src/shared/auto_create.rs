@@ -1,4 +1,10 @@
-//! Requests to the worker to create a sequence, for `hilo.auto_create`. The `workers` lock guards all fields.
+//! Requests to the worker to create a sequence, for `hilo.auto_create`. The `workers` lock guards
+//! all fields.
+//!
+//! A place belongs to the session that asks, until it has read the answer or gives up. Before a
+//! late answer comes, another session may have the place. So an answer names its request by a
+//! ticket too, and goes nowhere if that has changed. A request that a worker leaves without an
+//! answer is there for the next worker.
 
 use std::cell::UnsafeCell;
 
@@ -11,25 +17,32 @@ use super::{LockMode, Shared};
 pub const REQUESTS: usize = 64;
 const NAME: usize = 255;
 
+/// The end of a request: the sequence is there, or why not.
+pub type Answer = Result<(), Fault>;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
     Asked,
-    /// The worker is creating the sequence.
-    Taken,
     Done,
     Failed,
-    /// The session no longer waits for the answer; the worker frees the place.
-    Abandoned,
 }
 
 struct Body {
     state: State,
+    /// Counts the requests that have had this place.
+    ticket: u64,
     database: u32,
     owner: u32,
     len: usize,
     name: [u8; NAME],
     fault: Fault,
+}
+
+impl Body {
+    fn waits_for(&self, database: u32) -> bool {
+        self.state == State::Asked && self.database == database
+    }
 }
 
 /// A place for one request.
@@ -39,17 +52,11 @@ pub struct Request(UnsafeCell<Body>);
 // SAFETY: the body is reached only under the `workers` lock.
 unsafe impl Sync for Request {}
 
-/// What became of a request.
-pub enum Answer {
-    Pending,
-    Done,
-    Failed(Box<Fault>),
-}
-
 impl Request {
     pub(super) fn init(&self) {
         let body = Body {
             state: State::Free,
+            ticket: 0,
             database: 0,
             owner: 0,
             len: 0,
@@ -69,16 +76,16 @@ impl Request {
     }
 }
 
-/// A request that the worker has taken.
-pub struct Taken {
-    /// Its place.
-    pub at: usize,
+/// A copy of a request, for the worker.
+pub struct Asked {
+    at: usize,
+    ticket: u64,
     pub owner: pg_sys::Oid,
     name: [u8; NAME],
     len: usize,
 }
 
-impl Taken {
+impl Asked {
     pub fn name(&self) -> &[u8] {
         &self.name[..self.len]
     }
@@ -91,12 +98,11 @@ impl Shared {
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held exclusively.
             let body = unsafe { request.body() };
-            // An abandoned request, whose database has no worker any more that would free it.
-            let left = body.state == State::Abandoned && !self.has_worker_locked(body.database);
-            if (body.state == State::Free || left) && name.len() <= NAME {
+            if body.state == State::Free && name.len() <= NAME {
                 body.name[..name.len()].copy_from_slice(name);
                 (body.len, body.database, body.owner) =
                     (name.len(), database.to_u32(), owner.to_u32());
+                body.ticket += 1;
                 body.state = State::Asked;
                 return Some(at);
             }
@@ -104,84 +110,56 @@ impl Shared {
         None
     }
 
-    /// Reads the answer to a request. A request that has been answered becomes free.
-    pub fn answer(&self, at: usize) -> Answer {
-        let lock = self.lock_workers(LockMode::Exclusive);
-        // SAFETY: the lock is held exclusively.
-        let body = unsafe { self.requests[at].body() };
-        let (state, fault) = (body.state, body.fault);
-        if matches!(state, State::Done | State::Failed) {
-            body.state = State::Free;
-        }
-        drop(lock);
-        match state {
-            State::Done => Answer::Done,
-            State::Failed => Answer::Failed(Box::new(fault)),
-            _ => Answer::Pending,
-        }
-    }
-
-    /// Abandons a request.
-    pub fn abandon(&self, at: usize) {
+    /// Takes the answer to a request, which leaves its place. `None`: there is no answer yet.
+    pub fn take_answer(&self, at: usize) -> Option<Answer> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         // SAFETY: the lock is held exclusively.
         let body = unsafe { self.requests[at].body() };
-        body.state = if body.state == State::Taken { State::Abandoned } else { State::Free };
+        let answer = match body.state {
+            State::Free | State::Asked => return None,
+            State::Done => Ok(()),
+            State::Failed => Err(body.fault),
+        };
+        body.state = State::Free;
+        Some(answer)
     }
 
-    /// Takes a request for `database`.
-    pub fn take_request(&self, database: pg_sys::Oid) -> Option<Taken> {
+    /// Gives up a request.
+    pub fn give_up(&self, at: usize) {
+        let _lock = self.lock_workers(LockMode::Exclusive);
+        // SAFETY: the lock is held exclusively.
+        unsafe { self.requests[at].body() }.state = State::Free;
+    }
+
+    /// A request for `database` that has no answer yet.
+    pub fn next_request(&self, database: pg_sys::Oid) -> Option<Asked> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         for (at, request) in self.requests.iter().enumerate() {
             // SAFETY: the lock is held exclusively.
             let body = unsafe { request.body() };
-            if body.state == State::Asked && body.database == database.to_u32() {
-                body.state = State::Taken;
+            if body.waits_for(database.to_u32()) {
                 let owner = pg_sys::Oid::from_u32(body.owner);
-                return Some(Taken { at, owner, name: body.name, len: body.len });
+                let (ticket, name, len) = (body.ticket, body.name, body.len);
+                return Some(Asked { at, ticket, owner, name, len });
             }
         }
         None
     }
 
-    /// Answers a request that was taken.
-    pub fn answer_request(&self, at: usize, fault: Option<Fault>) {
+    /// Answers a request, unless the session has given it up.
+    pub fn answer(&self, asked: &Asked, answer: Answer) {
         let _lock = self.lock_workers(LockMode::Exclusive);
         // SAFETY: the lock is held exclusively.
-        let body = unsafe { self.requests[at].body() };
-        body.state = match (body.state, fault) {
-            (State::Abandoned, _) => State::Free,
-            (_, None) => State::Done,
-            (_, Some(fault)) => {
-                body.fault = fault;
-                State::Failed
-            }
-        };
-    }
-
-    /// Makes the requests that a worker of `database` took and did not answer available to the next worker.
-    /// Abandoned ones become free.
-    pub fn retake_requests(&self, database: pg_sys::Oid) {
-        let _lock = self.lock_workers(LockMode::Exclusive);
-        for request in self.requests {
-            // SAFETY: the lock is held exclusively.
-            let body = unsafe { request.body() };
-            if body.database == database.to_u32() {
-                body.state = match body.state {
-                    State::Taken => State::Asked,
-                    State::Abandoned => State::Free,
-                    other => other,
-                };
-            }
+        let body = unsafe { self.requests[asked.at].body() };
+        if body.state == State::Asked && body.ticket == asked.ticket {
+            body.state = if answer.is_ok() { State::Done } else { State::Failed };
+            body.fault = answer.err().unwrap_or(Fault::NONE);
         }
     }
 
     /// Whether a request for `database` waits. The caller holds the `workers` lock.
     pub(super) fn has_request_locked(&self, database: u32) -> bool {
         // SAFETY: the caller holds the lock, and the body is only read.
-        self.requests.iter().any(|request| unsafe {
-            let body = &*request.0.get();
-            body.state == State::Asked && body.database == database
-        })
+        self.requests.iter().any(|request| unsafe { (*request.0.get()).waits_for(database) })
     }
 }

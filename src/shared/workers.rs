@@ -239,11 +239,6 @@ impl Shared {
         }
     }
 
-    /// Whether a database has a worker, or is about to have one. The caller holds the `workers` lock.
-    pub(super) fn has_worker_locked(&self, database: u32) -> bool {
-        self.place_of(database).is_some()
-    }
-
     /// Frees the place of a worker whose registration failed.
     pub fn unregister(&self, place: usize) {
         let _lock = self.lock_workers(LockMode::Exclusive);

@@ -2,9 +2,13 @@
 //!
 //! Citus connects to each node, this one too, as the current user, and outside of this transaction. So a command that
 //! others must not see before the transaction ends cannot be run like this.
+//!
+//! This is no SQL: time limits and the checks of a document are Rust in any case. And the body of a
+//! function that runs as its caller cannot name what lies in schema `hilo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
+use std::fmt::Display;
 use std::time::Duration;
 
 use pgrx::pg_sys;
@@ -32,7 +36,7 @@ use crate::memory::Grow;
 use crate::time_limit::{self, Unfinished};
 use crate::{citus, gucs};
 
-sql_functions!(hilo_create_on_all_nodes, hilo_create_many_on_all_nodes);
+sql_functions!(hilo_create_many_on_all_nodes);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,13 +63,13 @@ pub fn can_ask() -> bool {
 
 /// Asks all nodes for their summaries of all sequences, and waits for a moment.
 pub fn summaries() -> Result<Vec<Answer>, Unfinished> {
-    let schema = spi::quoted(&schema());
+    let schema = schema();
     run(&format!("SELECT {schema}.hilo_node_summary() FROM {}", shortly()))
 }
 
 /// The same, of each of these names by itself: a JSON array.
 fn summaries_of(names: &[Name]) -> Result<Vec<Answer>, Unfinished> {
-    let schema = spi::quoted(&schema());
+    let schema = schema();
     let names = names.iter().map(|name| spi::literal(name)).collect::<Vec<_>>().join(",");
     run(&format!(
         "SELECT pg_catalog.jsonb_agg({schema}.hilo_node_summary(CAST(n.name AS {schema}.hilo_sequence)) ORDER BY n.at)
@@ -96,7 +100,7 @@ fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
     time_limit::within(PATIENCE, || with_patience(|| spi::rows(&sql, answer)))
 }
 
-/// The schema of the extension's functions, which is the same on all nodes.
+/// The schema of the extension's functions, which is the same on all nodes, quoted.
 fn schema() -> String {
     let extension = catalog_oids().or_raise().extension.to_u32();
     let sql = format!(
@@ -104,7 +108,7 @@ fn schema() -> String {
            JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
           WHERE e.oid OPERATOR(pg_catalog.=) {extension}::pg_catalog.oid"
     );
-    spi::look_up(&sql, |row| row.text(1)).into_iter().next().unwrap_or_default()
+    spi::quoted(&spi::look_up(&sql, |row| row.text(1)).into_iter().next().unwrap_or_default())
 }
 
 /// Lets Citus wait for a connection only for a moment. After an error the transaction's end restores that.
@@ -131,20 +135,8 @@ fn with_patience<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// `hilo_create_on_all_nodes(name, options)`: a row for each node, with what was done there.
-fn hilo_create_on_all_nodes(args: Args) {
-    begin();
-    required(args, 0, "name of a hilo sequence");
-    let options = options(args);
-    let done = create(&[args.new_name(0)], &options);
-    let mut rows = StoredRows::begin(args);
-    for Done { node, action, .. } in done {
-        // SAFETY: the function is declared to return two texts.
-        unsafe { rows.add([text_datum(node.as_bytes()), text_datum(action.as_bytes())]) };
-    }
-}
-
-/// `hilo_create_on_all_nodes(names, options)`: a row for each sequence and node.
+/// `hilo_create_on_all_nodes(names, options)`: a row for each sequence and node. The function for
+/// one name is SQL, and calls this one.
 fn hilo_create_many_on_all_nodes(args: Args) {
     /// The nodes get as many at a time.
     const AT_ONCE: usize = 100;
@@ -154,7 +146,7 @@ fn hilo_create_many_on_all_nodes(args: Args) {
     let mut rows = StoredRows::begin(args);
     for some in names.chunks(AT_ONCE) {
         check_for_interrupts!();
-        for Done { name, node, action } in create(some, &options) {
+        for Done { name, node, action } in create(some, &options).or_raise() {
             let [name, node, action] = [&*name, node.as_bytes(), action.as_bytes()].map(text_datum);
             // SAFETY: the function is declared to return three texts.
             unsafe { rows.add([name, node, action]) };
@@ -177,7 +169,10 @@ fn names(array: pg_sys::Datum) -> Vec<Name> {
     let sql = c"SELECT DISTINCT n FROM pg_catalog.unnest($1) n ORDER BY n";
     let mut names = Vec::new();
     spi::of_texts(sql, array, |row| {
-        let bytes = row.bytes(1).unwrap_or_default();
+        let Some(bytes) = row.bytes(1) else {
+            let what = "name of a hilo sequence must not be null".into();
+            HiloError::Argument(what, "Specify a value that is not null.").raise()
+        };
         names::validate(&bytes).or_raise();
         names.grow(Name::from(&*bytes)).or_raise();
     });
@@ -204,39 +199,25 @@ struct Done {
 }
 
 /// Creates sequences on the nodes that lack them: asks all, lets each of these try it, and only then does it.
-fn create(names: &[Name], options: &Map<String, Value>) -> Vec<Done> {
+fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, HiloError> {
     let failed = |failed: Failed| HiloError::NotOnAllNodes {
         name: names.first().map(Name::to_string).unwrap_or_default(),
         others: names.len().saturating_sub(1),
         failures: failed.failures,
         hint: failed.hint,
     };
-    let answers = all(summaries_of(names)).map_err(failed).or_raise();
-    let parsed = |(node, text): (String, String)| match serde_json::from_str::<Vec<Value>>(&text) {
-        Ok(documents) if documents.len() == names.len() => {
-            let parsed = documents.iter().map(|one| Document::parse(&one.to_string())).collect();
-            let parsed: Result<Vec<_>, _> = parsed;
-            parsed
-                .map(|documents| (node.clone(), documents))
-                .map_err(|error| format!("node {node}: {error}"))
-        }
-        _ => Err(format!("node {node}: its answer is no summary")),
-    };
-    let found: Result<Vec<_>, _> = answers.into_iter().map(parsed).collect();
-    let found = found.map_err(|why| failed(vec![why].into())).or_raise();
+    let found = found(names).map_err(failed)?;
     let (mut done, mut sequences, mut untold) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (at, name) in names.iter().enumerate() {
         let of_name: Vec<(&str, &Document)> =
             found.iter().map(|(node, all)| (node.as_str(), &all[at])).collect();
-        let new = described(name, options).or_raise();
-        let agreed = agreed(name, &of_name, new).map_err(failed).or_raise();
-        sequences.grow(agreed.sequence).or_raise();
+        let agreed = agreed(name, &of_name, described(name, options)?).map_err(failed)?;
+        sequences.grow(agreed.sequence)?;
         untold.extend(agreed.untold);
-        done.extend(of_name.iter().map(|(node, summary)| Done {
-            name: name.clone(),
-            node: (*node).to_owned(),
-            action: action(summary),
-        }));
+        for (node, summary) in of_name {
+            let (name, node) = (name.clone(), node.to_owned());
+            done.grow(Done { name, node, action: action(summary) })?;
+        }
     }
     let ids: BTreeSet<i32> =
         found.iter().filter_map(|(_, all)| all.first()?.node.as_ref()?.id).collect();
@@ -244,9 +225,25 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Vec<Done> {
         one.sequences.first().is_some_and(|sequence| sequence.highest_node >= ids.last().copied())
     };
     if !found.iter().all(|(_, all)| all.iter().all(knows)) {
-        complete(&names[0], sequences, untold, &ids).map_err(failed).or_raise();
+        complete(&names[0], sequences, untold, &ids).map_err(failed)?;
     }
-    done
+    Ok(done)
+}
+
+/// The summaries that each node makes, one for each of these names.
+fn found(names: &[Name]) -> Result<Vec<(String, Vec<Document>)>, Failed> {
+    let parsed = |(node, text): (String, String)| {
+        let summaries: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+        if summaries.len() != names.len() {
+            return Err(Failed::because(format!("node {node}: its answer is no summary")));
+        }
+        let documents = summaries.iter().map(|one| Document::parse(&one.to_string())).collect();
+        match documents {
+            Ok(documents) => Ok((node, documents)),
+            Err(error) => Err(Failed::because(format!("node {node}: {error}"))),
+        }
+    };
+    all(summaries_of(names))?.into_iter().map(parsed).collect()
 }
 
 /// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then all know who has had them. A node that
@@ -313,16 +310,18 @@ struct Failed {
     hint: Option<String>,
 }
 
-impl From<Vec<String>> for Failed {
-    fn from(failures: Vec<String>) -> Failed {
-        Failed { failures, hint: None }
-    }
-}
-
 impl Failed {
-    fn add(&mut self, node: &str, error: HiloError) {
-        self.failures.push(format!("node {node}: {error}"));
-        self.hint = error.hint();
+    fn because(why: String) -> Failed {
+        Failed { failures: vec![why], hint: None }
+    }
+
+    fn add(&mut self, node: &str, why: impl Display, hint: Option<String>) {
+        self.failures.push(format!("node {node}: {why}"));
+        self.hint = hint.or(self.hint.take());
+    }
+
+    fn or<T>(self, done: T) -> Result<T, Failed> {
+        if self.failures.is_empty() { Ok(done) } else { Err(self) }
     }
 }
 
@@ -330,18 +329,17 @@ impl Failed {
 fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>, Failed> {
     let answers = match answers {
         Ok(answers) => answers,
-        Err(Unfinished::TooLate) => return Err(vec![late()].into()),
+        Err(Unfinished::TooLate) => return Err(Failed::because(late())),
         Err(Unfinished::Failed(error)) => error.rethrow(),
     };
-    let mut failures = Vec::new();
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), Failed::default());
     for Answer { node, result, .. } in answers {
         match result {
             Ok(text) => all.grow((node, text)).or_raise(),
-            Err(why) => failures.grow(format!("node {node}: {}", why.trim_end())).or_raise(),
+            Err(why) => failed.add(&node, why.trim_end(), None),
         }
     }
-    if failures.is_empty() { Ok(all) } else { Err(failures.into()) }
+    failed.or(all)
 }
 
 /// Says that the nodes have not answered in time.
@@ -352,7 +350,7 @@ pub fn late() -> String {
 /// Creates the sequences of a document on the nodes with these ids, and tells those that have them how they are numbered.
 /// `one`: the name of one of them. `try_it`: changes nothing.
 fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result<(), Failed> {
-    let schema = spi::quoted(&schema());
+    let schema = schema();
     let one = spi::literal(one);
     let list = ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let done = all(run(&format!(
@@ -363,7 +361,7 @@ fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result
     )))?;
     match done.iter().filter(|(_, count)| !count.is_empty()).count() == ids.len() {
         true => Ok(()),
-        false => Err(vec![format!("node {list} is another node now")].into()),
+        false => Err(Failed::because(format!("node {list} is another node now"))),
     }
 }
 
@@ -396,9 +394,7 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
         let differs = agreed.as_ref().is_some_and(|first| *first != sequence)
             || matches!((&numbering, &there), (Some(first), Some(there)) if first != there);
         if differs {
-            failed.failures.push(format!(
-                "node {node}: its sequence of this name differs from that of another node"
-            ));
+            failed.add(node, "its sequence of this name differs from that of another node", None);
         }
         numbering = numbering.or(there);
         agreed = agreed.or(Some(sequence));
@@ -412,24 +408,20 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
         (untold.first_key_value(), highest, numbering)
         && id <= highest
     {
-        failed.add(node, HiloError::NodeHad { name: name(), node: id, highest });
+        let error = HiloError::NodeHad { name: name(), node: id, highest };
+        failed.add(node, &error, error.hint());
     }
     let count = numbering.or(new.numbering).map_or(1, |numbering| numbering.nodes);
     if let Some((&id, node)) = untold.last_key_value().filter(|(id, _)| **id >= count) {
-        failed.add(
-            node,
-            match agreed.is_some() {
-                true => HiloError::NotAmongNodes { name: name(), id, count },
-                false => HiloError::NodeId { id, count },
-            },
-        );
+        let error = match agreed.is_some() {
+            true => HiloError::NotAmongNodes { name: name(), id, count },
+            false => HiloError::NodeId { id, count },
+        };
+        failed.add(node, &error, error.hint());
     }
-    let sequence = match agreed {
-        _ if !failed.failures.is_empty() => return Err(failed),
-        None => new,
-        Some(agreed) => Described { numbering, highest_node: highest, ..agreed },
-    };
-    Ok(Agreed { sequence, untold: untold.into_keys().collect() })
+    let sequence =
+        agreed.map_or(new, |agreed| Described { numbering, highest_node: highest, ..agreed });
+    failed.or(Agreed { sequence, untold: untold.into_keys().collect() })
 }
 
 /// Each node with its id. Notes what is wrong with their settings.
@@ -454,8 +446,7 @@ fn identified<'a>(
                 }
             },
         };
-        failed.failures.push(format!("node {node}: {fault}"));
-        failed.hint = Some(FOLLOW_CITUS.into());
+        failed.add(node, fault, Some(FOLLOW_CITUS.into()));
     }
     nodes
 }

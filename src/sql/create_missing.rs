@@ -3,18 +3,21 @@
 //!
 //! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a default until
 //! the transaction ends; then the extension, as in `hilo_apply`; then the new sequences.
+//!
+//! This is no SQL: it reads columns without running their owners' code, which no query does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pgrx::prelude::*;
 
+use hilo_core::direction::Direction;
+use hilo_core::key_format::KeyFormat;
 use hilo_core::options::{DataType, Definition, Options};
 
 use super::args::{Args, sql_functions};
 use super::ddl::Duplicate;
 use super::definer;
 use super::document::apply;
-use super::furthest::{Held, Kind, held};
 use super::migrate::lock;
 use super::owned_by::table_owner;
 use super::stored_rows::StoredRows;
@@ -23,10 +26,12 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions;
 use crate::catalog::name::Name;
 use crate::catalog::relations;
-use crate::catalog::table::text_datum;
+use crate::catalog::stored::{Fraction, Numbers, Stored, base_type};
+use crate::catalog::table::{bytes_of, text_datum};
 use crate::catalog::{column_defaults, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::ffi;
+use crate::gucs;
 use crate::memory::Grow;
 
 sql_functions!(hilo_create_missing);
@@ -38,22 +43,20 @@ type Missing = BTreeMap<Name, Vec<ColumnRef>>;
 fn hilo_create_missing(args: Args) {
     definer::begin_write(c"hilo_create_missing()");
     let missing = locked().or_raise();
-    let mut made: Vec<(Name, ColumnRef, Option<i64>)> = Vec::new();
+    let mut rows = StoredRows::begin(args);
     for (name, columns) in missing {
         check_for_interrupts!();
-        let next = create(&name, &columns).or_raise();
-        made.grow_by(columns.into_iter().map(|column| (name.clone(), column, next))).or_raise();
-    }
-    let mut rows = StoredRows::begin(args);
-    for (name, column, next) in made {
-        let values = [
-            Some(text_datum(&name)),
-            Some(column.relid.into()),
-            Some(name_datum(column)),
-            next.map(Into::into),
-        ];
-        // SAFETY: the function is declared to return a text, a regclass, a name and a bigint.
-        unsafe { rows.add_some(values) };
+        // Another session may have created it before this one got the locks.
+        if definitions::by_name(&name).or_raise().is_some() {
+            continue;
+        }
+        let next = create(&name, &columns).or_raise().map(Into::into);
+        for column in columns {
+            let (name, column_name) = (text_datum(&name), name_datum(column));
+            let values = [Some(name), Some(column.relid.into()), Some(column_name), next];
+            // SAFETY: the function is declared to return a text, a regclass, a name and a bigint.
+            unsafe { rows.add_some(values) };
+        }
     }
 }
 
@@ -67,35 +70,23 @@ fn name_datum(column: ColumnRef) -> pg_sys::Datum {
 
 /// What is missing and can be created, once all of its tables are locked.
 fn locked() -> Result<Missing, HiloError> {
-    let (mut tables, mut others_wait) = (BTreeSet::new(), false);
+    let mut tables = BTreeSet::new();
+    // A wait may bring more.
     loop {
         let (missing, skipped) = missing()?;
         let named = missing.values().flatten().map(|column| column.relid.to_u32());
         let more: BTreeSet<u32> = named.filter(|table| !tables.contains(table)).collect();
-        if !missing.is_empty() {
-            privileges::may_create()?;
-        }
-        for table in &more {
-            lock::against_writers(pg_sys::Oid::from_u32(*table));
-        }
-        // What was found before a wait may not be all.
-        match (more.is_empty(), others_wait) {
-            (false, _) => tables.extend(more),
-            (true, false) if !missing.is_empty() => {
+        if more.is_empty() {
+            skipped.into_iter().for_each(Skipped::report);
+            if !missing.is_empty() {
                 apply::lock_out_others()?;
-                others_wait = true;
             }
-            (true, _) => {
-                skipped.into_iter().for_each(Skipped::report);
-                return Ok(missing);
-            }
+            return Ok(missing);
         }
+        privileges::may_create()?;
+        more.iter().for_each(|table| lock::against_writers(pg_sys::Oid::from_u32(*table)));
+        tables.extend(more);
     }
-}
-
-/// The tables that inherit from a table.
-fn children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    Ok(relations::with_children(table)?.into_iter().filter(|child| *child != table).collect())
 }
 
 /// A sequence that is not created, and why.
@@ -106,52 +97,50 @@ struct Skipped {
     lacked: bool,
 }
 
-/// The columns whose defaults name a sequence that does not exist. A column that inherits from
-/// another one is left out: that one stands for both. Sequences that the caller cannot begin behind
-/// what a column holds are returned apart: the table is another role's, and one role's column must
-/// not decide what another role's sequence is like; or its rows cannot be read without running code
-/// of its owner's.
+/// The columns whose defaults name a sequence that does not exist. Sequences that the caller cannot
+/// begin behind what a column holds are returned apart. Either the table is another role's, and one
+/// role's column must not decide what another role's sequence is like. Or its rows cannot be read
+/// without running code of its owner's.
 fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
-    let mut missing = Missing::new();
+    let mut named = Missing::new();
     for (default, name) in column_defaults::all(owners::name_type()?) {
         if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
             continue;
         }
         let column = ColumnRef { relid: default.relid, attnum: default.attnum };
-        let columns = missing.entry(name).or_default();
+        let columns = named.entry(name).or_default();
         if !columns.contains(&column) {
             columns.grow(column)?;
         }
     }
-    let (user, mut skipped) = (ffi::current_user(), Vec::new());
-    let mut result = Ok(());
-    missing.retain(|name, columns| match obstacle(columns) {
-        Ok(None) => true,
-        Ok(Some(detail)) => {
-            let lacked =
-                columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
-            skipped.push(Skipped { name: name.clone(), detail, lacked });
-            false
-        }
-        Err(error) => {
-            result = Err(error);
-            false
-        }
-    });
-    result?;
-    for columns in missing.values_mut() {
-        // A child has the column under the same name.
-        let place = |table: pg_sys::Oid, column: &ColumnRef| {
-            (table.to_u32(), column.names().map(|[_, _, name]| name))
+    let (user, mut missing, mut skipped) = (ffi::current_user(), Missing::new(), Vec::new());
+    for (name, mut columns) in named {
+        let Some(detail) = obstacle(&columns)? else {
+            leave_out_inherited(&mut columns)?;
+            missing.insert(name, columns);
+            continue;
         };
-        let mut inherited = BTreeSet::new();
-        for column in columns.iter() {
-            inherited.extend(children(column.relid)?.into_iter().map(|child| place(child, column)));
-        }
-        columns.retain(|column| !inherited.contains(&place(column.relid, column)));
-        columns.sort_unstable_by_key(|column| (column.relid.to_u32(), column.attnum));
+        let lacked = columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
+        skipped.grow(Skipped { name, detail, lacked })?;
     }
     Ok((missing, skipped))
+}
+
+/// Leaves out each column that inherits from another one, which stands for both; sorts the others.
+fn leave_out_inherited(columns: &mut Vec<ColumnRef>) -> Result<(), HiloError> {
+    // A child has the column under the same name.
+    let place = |table: pg_sys::Oid, column: &ColumnRef| {
+        (table.to_u32(), column.names().map(|[_, _, name]| name))
+    };
+    let mut inherited = BTreeSet::new();
+    for column in columns.iter() {
+        let tables = relations::with_children(column.relid)?;
+        let children = tables.into_iter().filter(|table| *table != column.relid);
+        inherited.extend(children.map(|child| place(child, column)));
+    }
+    columns.retain(|column| !inherited.contains(&place(column.relid, column)));
+    columns.sort_unstable_by_key(|column| (column.relid.to_u32(), column.attnum));
+    Ok(())
 }
 
 /// What keeps the caller from beginning a sequence behind what these columns hold.
@@ -208,19 +197,23 @@ impl Skipped {
     }
 }
 
-/// Creates a sequence behind what these columns hold. Returns its next value; `None`: there is none, because
-/// a column holds the last one that its type has.
+/// Creates a sequence behind what these columns hold. Returns its next value; `None`: there is
+/// none, because a column holds the last one that its type has.
 fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> {
-    let kinds: Vec<Kind> = columns.iter().map(|column| Kind::of(*column)).collect();
-    let mut furthest: Option<i64> = None;
-    for (column, kind) in columns.iter().zip(&kinds) {
-        let Held { largest, others } = held(*column, *kind, name)?;
-        furthest = furthest.max(largest);
-        if others > 0 {
-            warn(name, *column, others);
+    let (mut narrowest, mut furthest) = (DataType::BigInt, None);
+    for column in columns {
+        let held = held(*column, name)?;
+        narrowest = narrowest.within(held.data_type);
+        furthest = furthest.max(held.largest);
+        if held.others > 0 {
+            warn(name, *column, held.others);
         }
     }
-    let options = Options { data_type: Some(data_type(&kinds, furthest)), ..Options::default() };
+    // The narrowest type, so that the sequence ends with an error of its own; but wide enough for
+    // what they hold.
+    let fits = |data_type: &DataType| furthest.is_none_or(|value| value <= data_type.max());
+    let data_type = [narrowest, DataType::Integer].into_iter().find(fits);
+    let options = Options { data_type, ..Options::default() };
     let definition = Definition::create(&options)?;
     let created = ddl::create(name.clone(), definition, None, None, Duplicate::Refuse)
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))?;
@@ -240,20 +233,44 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     Ok(next)
 }
 
-/// The narrowest type of the columns, so that the sequence ends with an error of its own; but wide enough for
-/// what they hold.
-fn data_type(kinds: &[Kind], furthest: Option<i64>) -> DataType {
-    let fits = |data_type: &DataType| furthest.is_none_or(|value| value <= data_type.max());
-    let bounds = kinds.iter().filter_map(|kind| match kind {
-        Kind::Numbers { bounds } => *bounds,
-        _ => None,
-    });
-    let narrowest = bounds.map(|(_, max)| max).min().unwrap_or(i64::MAX);
-    [DataType::SmallInt, DataType::Integer]
-        .into_iter()
-        .filter(|data_type| narrowest <= data_type.max())
-        .find(fits)
-        .unwrap_or(DataType::BigInt)
+/// The values of a column, as a sequence sees them.
+#[derive(Default)]
+struct Held {
+    /// The type of integers.
+    data_type: Option<DataType>,
+    /// The largest number, or number in a key.
+    largest: Option<i64>,
+    /// How many other values it holds, which are no numbers of the sequence.
+    others: i64,
+}
+
+/// Reads a column of a table that the caller has locked. Keys are those that this server makes of
+/// the sequence `name` in the default format.
+///
+/// # Errors
+/// As for [`Stored::open`].
+fn held(column: ColumnRef, name: &[u8]) -> Result<Held, HiloError> {
+    let (base, stored) = (base_type(column), Stored::open(column)?);
+    let mut held = Held { data_type: definitions::data_type_from(base), ..Held::default() };
+    match base {
+        _ if Numbers::are_in(column) => {
+            let numbers = Numbers::of(column, Fraction::Upper);
+            held.largest = stored.furthest(Direction::Rising, i64::MAX, numbers)?;
+        }
+        pg_sys::TEXTOID | pg_sys::VARCHAROID | pg_sys::BPCHAROID => {
+            let frame = KeyFormat::default().frame(name, gucs::server_prefix_bytes());
+            stored.each(|key| {
+                // SAFETY: the column is of a type with the layout of text; one of type character
+                // fills up with blanks.
+                match frame.read(unsafe { bytes_of(key) }.trim_ascii_end()) {
+                    Ok(number) => held.largest = held.largest.max(Some(number)),
+                    Err(_) => held.others += 1,
+                }
+            })?;
+        }
+        _ => stored.each(|_| held.others += 1)?,
+    }
+    Ok(held)
 }
 
 fn warn(name: &Name, column: ColumnRef, others: i64) {

@@ -15,7 +15,6 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use super::args::{Args, sql_functions};
-use super::furthest::Kind;
 use super::gaps_off_grid::{self as off_grid, Series};
 use super::migrate::adopt::column_name;
 use super::missing_because::{Known, Why, gaps, in_catalog, in_memory};
@@ -28,6 +27,7 @@ use crate::catalog::gaps::GapRow;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
+use crate::catalog::stored::Numbers;
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, missing, node};
 use crate::errors::{HiloError, OrRaise};
@@ -96,7 +96,7 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
     if !values::may_select(found) {
         HiloError::NoSelect { column, relation: known }.raise();
     }
-    if !matches!(Kind::of(found), Kind::Numbers { .. }) {
+    if !Numbers::are_in(found) {
         HiloError::NotANumber { column, relation: known }.raise();
     }
     found

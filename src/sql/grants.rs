@@ -101,29 +101,22 @@ fn hilo_revoke(args: Args) {
     change_one(args, privileges::revoke);
 }
 
-/// The sequences that a change of many is about.
-struct Matching {
-    pattern: &'static [u8],
-    owner: Option<pg_sys::Oid>,
-}
-
-impl Matching {
-    fn includes(&self, sequence: &Sequence) -> bool {
-        self.owner.is_none_or(|owner| sequence.owner == owner)
-            && default_privileges::matches(&sequence.name, self.pattern)
-    }
-}
-
-/// Changes the privileges on every matching sequence that the current user may grant on, and returns how many
-/// these are. Like core's GRANT … ON ALL SEQUENCES it warns if there are others, but not of those that the
-/// user cannot see.
+/// Changes the privileges on every matching sequence that the current user may grant on, and
+/// returns how many these are. Like core's GRANT … ON ALL SEQUENCES it warns if there are others,
+/// but not of those that the user cannot see.
+///
+/// This is no SQL: a loop over `hilo_grant` would need a subtransaction for each sequence, since
+/// one that is dropped during the wait for its lock is no error here.
 fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) -> i64 {
     let (grantee, set) = grantee_and_privileges(args, 0);
-    let matching = Matching { pattern: pattern(args, 2), owner: own_role(args, 3) };
-    let user = ffi::current_user();
+    let (pattern, owner, user) = (pattern(args, 2), own_role(args, 3), ffi::current_user());
+    let matches = |sequence: &Sequence| {
+        owner.is_none_or(|owner| sequence.owner == owner)
+            && default_privileges::matches(&sequence.name, pattern)
+    };
     let (mut own, mut others) = (Vec::new(), 0);
     definitions::each(|sequence| {
-        if matching.includes(&sequence) {
+        if matches(&sequence) {
             if privileges::acts_as(user, sequence.owner) {
                 own.grow(sequence.id).or_raise();
             } else if privileges::may_see(&sequence, user).or_raise() {
@@ -139,20 +132,19 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
     let mut changed = 0;
     for id in own {
         pgrx::check_for_interrupts!();
-        let change = || match definitions::lock_existing(id).or_raise() {
-            Some(locked)
-                if matching.includes(&locked.sequence)
-                    && privileges::acts_as(user, locked.sequence.owner) =>
+        let mut change = || {
+            // It may have been dropped, renamed or given away during the wait for its lock.
+            if let Some(locked) = definitions::lock_existing(id).or_raise()
+                && matches(&locked.sequence)
+                && privileges::acts_as(user, locked.sequence.owner)
             {
-                change(locked, changes, grantee, set);
-                1
+                self::change(locked, changes, grantee, set);
+                changed += 1;
             }
-            // It was dropped, renamed or given away during the wait for its lock.
-            _ => 0,
         };
         // SAFETY: nothing that is allocated in the scratch context is used after the round.
         unsafe {
-            changed += scratch.switch_to(|_| change());
+            scratch.switch_to(|_| change());
             scratch.reset();
         }
     }

@@ -12,7 +12,6 @@ mod definer;
 pub mod document;
 mod ended;
 pub mod find_gaps;
-mod furthest;
 mod gaps_off_grid;
 pub mod generated_always;
 pub mod grants;

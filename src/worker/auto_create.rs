@@ -24,18 +24,17 @@ impl Worker {
     /// Serves all requests. Returns whether there were any.
     pub(super) fn create(&mut self) -> bool {
         let mut any = false;
-        while let Some(taken) = self.shared.take_request(self.database) {
+        while let Some(asked) = self.shared.next_request(self.database) {
             any = true;
-            let done = self.create_one(taken.name(), taken.owner);
+            let done = self.create_one(asked.name(), asked.owner);
             if done.is_err() && transaction::is_ending() {
                 // The next worker serves this request.
-                self.shared.retake_requests(self.database);
                 return any;
             }
-            let fault = done.err().map(|failure| {
+            let answer = done.map_err(|failure| {
                 Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now())
             });
-            self.shared.answer_request(taken.at, fault);
+            self.shared.answer(&asked, answer);
             self.shared.control.answered.broadcast();
         }
         any

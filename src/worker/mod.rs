@@ -89,7 +89,6 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     settings();
     crate::catalog::init_process();
     leaving::init();
-    shared.retake_requests(database);
     Worker::new(shared, database, place).run();
 }
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use hilo_core::document::{Described, Document, Grant, Privilege, VERSION};
+use hilo_core::document::{Described, Document, Grant, VERSION};
 use hilo_core::summary::{Node, Numbering};
 
 use super::json::{utf8, write};
@@ -25,25 +25,29 @@ sql_functions!(hilo_export, hilo_node_summary);
 
 /// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may read.
 fn hilo_export(args: Args) -> pg_sys::Datum {
-    let mut sequences = match args.datum(0) {
-        Some(_) => vec![named(args.name(0)).or_raise()],
-        None => readable().or_raise(),
-    };
-    sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    let sequences = memory::collected(sequences.iter().map(described)).or_raise();
+    let sequences = memory::collected(chosen(args).iter().map(described)).or_raise();
     write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
 }
 
 /// `hilo_node_summary(name)`: the same, with which node this is and how it numbers each sequence. A sequence that does
 /// not exist is left out.
 fn hilo_node_summary(args: Args) -> pg_sys::Datum {
+    let named = args.datum(0).is_some();
+    let sequences = match named && definitions::by_name(args.name(0)).or_raise().is_none() {
+        true => Vec::new(),
+        false => chosen(args),
+    };
+    write(&summary(&sequences).or_raise()).or_raise()
+}
+
+/// The sequence that the first argument names, or all that the caller may read, by name.
+fn chosen(args: Args) -> Vec<Sequence> {
     let mut sequences = match args.datum(0) {
-        Some(_) if definitions::by_name(args.name(0)).or_raise().is_none() => Vec::new(),
         Some(_) => vec![named(args.name(0)).or_raise()],
         None => readable().or_raise(),
     };
     sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    write(&summary(&sequences).or_raise()).or_raise()
+    sequences
 }
 
 /// What other nodes need to know of this one.
@@ -122,9 +126,8 @@ pub fn described(sequence: &Sequence) -> Described {
 }
 
 /// The privileges of a set, as a document lists them.
-pub fn listed(set: Privileges) -> Vec<Privilege> {
-    let names = set.names();
-    names.filter_map(|name| Privilege::try_from(name.to_owned()).ok()).collect()
+pub fn listed(set: Privileges) -> Vec<String> {
+    set.names().map(str::to_owned).collect()
 }
 
 /// The name of a role, or `public`; `None` if the role does not exist.

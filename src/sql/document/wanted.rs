@@ -79,7 +79,7 @@ fn resolved(
     for (number, grant) in described.privileges.iter().flatten().enumerate() {
         let at = |error| at(&format!(".privileges[{number}].grantee"), error);
         let grantee = grants::role_or_public(&in_encoding(&grant.grantee)).map_err(at)?;
-        let of = grant.privileges.iter().filter_map(|one| Privileges::named(one.name()));
+        let of = grant.privileges.iter().filter_map(|name| Privileges::named(name));
         let set = of.fold(Privileges::NONE, Privileges::or);
         let list = privileges.get_or_insert_default();
         if list.iter().any(|(other, _)| *other == grantee) {
