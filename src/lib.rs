@@ -24,11 +24,6 @@ mod worker;
 
 pgrx::pg_module_magic!(name, version);
 
-extension_sql_file!("../sql/type.sql", name = "type", bootstrap);
-extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["type"]);
-extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["catalog"]);
-extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"], finalize);
-
 /// Runs once in the postmaster if the library is preloaded. Otherwise it runs in each backend that loads the
 /// library: then there is no shared memory, and the functions say how to get it.
 #[pg_guard]

@@ -51,7 +51,10 @@ impl Drop for Directory {
 /// One of scripts/, with an environment of its own and what it builds in `target`.
 fn script(name: &str, target: &Path, environment: &[(&str, &Path)]) -> Output {
     let mut command = Command::new(root().join("scripts").join(name));
-    command.env_remove("PG").env_remove("PG_CONFIG").env("CARGO_TARGET_DIR", target);
+    for switch in ["PG", "PG_CONFIG", "HILO_PROFILE"] {
+        command.env_remove(switch);
+    }
+    command.env("CARGO_TARGET_DIR", target);
     command.envs(environment.iter().copied()).output().expect("cannot run a script")
 }
 
