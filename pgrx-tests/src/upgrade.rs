@@ -59,7 +59,8 @@ impl Cluster {
     /// The errors in the logs that a failed pg_upgrade leaves.
     fn errors_of_upgrade(&self) -> String {
         let logs = self.data_directory().join("pg_upgrade_output.d");
-        let found = Command::new("grep").args(["-rhE", "-A3", "ERROR|FATAL|error:"]).arg(logs).output();
+        let found =
+            Command::new("grep").args(["-rhE", "-A3", "ERROR|FATAL|error:"]).arg(logs).output();
         String::from_utf8_lossy(&found.expect("grep runs").stdout).into_owned()
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use hilo_tests::{ClientExt, Cluster};
 use serde_json::json;
 
-use crate::{apply, document, export, schema};
+use crate::document::{apply, document, export, schema};
 
 /// Sequences that use every option, in every direction, with names and roles that need care.
 const ALL: &str = r#"
@@ -114,16 +114,19 @@ fn names_keep_their_letters_in_any_encoding() {
     assert!(apply(&mut latin, &exported).is_empty());
     let renamed = document(json!([{"name": "maß"}]));
     assert_eq!(
-        latin.one::<String>(&format!("SELECT name FROM {}", crate::call(&renamed, ""))),
+        latin.one::<String>(&format!("SELECT name FROM {}", crate::document::call(&renamed, ""))),
         "maß"
     );
     assert_eq!(latin.draw("maß", 1), [1]);
     latin
-        .refusal(&format!("SELECT {}", crate::call(&document(json!([{"name": "日"}])), "")))
+        .refusal(&format!(
+            "SELECT {}",
+            crate::document::call(&document(json!([{"name": "日"}])), "")
+        ))
         .is("22P05");
     let format = json!([{"name": "a", "key_format": "ß{value}"}]);
     latin
-        .refusal(&format!("SELECT {}", crate::call(&document(format), "")))
+        .refusal(&format!("SELECT {}", crate::document::call(&document(format), "")))
         .is("22023")
         .details("sequences[0].key_format");
 

@@ -6,7 +6,7 @@ use postgres::Error;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, SimpleQueryMessage, wait_until};
 
-use crate::statement::{Answer, Given, Many, Name, Statement, TAKEN};
+use crate::model::statement::{Answer, Given, Many, Name, Statement, TAKEN};
 
 /// The server, with two sessions.
 pub struct Stage<'a> {

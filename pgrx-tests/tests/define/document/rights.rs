@@ -3,7 +3,7 @@
 use hilo_tests::{ClientExt, Cluster};
 use serde_json::{Value, json};
 
-use crate::{apply, call, document};
+use crate::document::{apply, call, document};
 
 fn guess(max_value: i64) -> Value {
     document(json!([{"name": "vs", "owned_by": "victim.id", "max_value": max_value}]))

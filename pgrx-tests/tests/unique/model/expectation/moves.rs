@@ -1,7 +1,7 @@
 //! hilo_advance and hilo_sync: numbers are left out, and nothing comes again.
 
 use super::{Counter, Line, Model, Sequence, Verdict, beyond, later, must, refused};
-use crate::statement::{Answer, Statement, TAKEN};
+use crate::model::statement::{Answer, Statement, TAKEN};
 
 /// A transaction has moved a line.
 #[derive(Clone, Debug)]

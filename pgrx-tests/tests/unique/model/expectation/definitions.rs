@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{
     Changes, Counter, HELD, Line, Model, Sequence, Verdict, done, is_refused, must, refused,
 };
-use crate::statement::{Answer, Create, Name, Statement, WIDE};
+use crate::model::statement::{Answer, Create, Name, Statement, WIDE};
 
 impl Line {
     fn new(first: i64, increment: i64) -> Line {

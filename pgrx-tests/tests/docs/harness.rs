@@ -231,7 +231,7 @@ fn hangs_with_two_servers() {
 #[test]
 fn a_killed_program_leaves_no_server() {
     let this = std::env::current_exe().expect("it has a name");
-    let arguments = ["--ignored", "--exact", "hangs_with_two_servers", "--nocapture"];
+    let arguments = ["--ignored", "--exact", "harness::hangs_with_two_servers", "--nocapture"];
     let mut program = bounded(&this, &arguments, "900");
     let line = said(&mut program, "servers ");
     let words: Vec<&str> = line.split(' ').collect();

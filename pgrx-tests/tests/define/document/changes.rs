@@ -3,7 +3,7 @@
 use hilo_tests::{ClientExt, Cluster};
 use serde_json::json;
 
-use crate::{apply, apply_with, call, catalog, document, export};
+use crate::document::{apply, apply_with, call, catalog, document, export};
 
 /// Each field is altered to what the document says, and back to its default when the document leaves it out. A
 /// second call changes nothing.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Changes, Model, Sequence, Verdict, Wait, is_refused, must, refused};
-use crate::statement::{Answer, Given, Statement};
+use crate::model::statement::{Answer, Given, Statement};
 
 /// What has become of a lease.
 #[derive(Clone, Copy, Debug, PartialEq)]

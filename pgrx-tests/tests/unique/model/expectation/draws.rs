@@ -3,7 +3,7 @@
 use super::{
     Counter, HELD, Model, Sequence, Verdict, Wait, beyond, is_refused, later, must, refused,
 };
-use crate::statement::{Answer, Name, Statement};
+use crate::model::statement::{Answer, Name, Statement};
 
 impl Model {
     pub(super) fn current(&self, who: usize, name: Name, answer: &Answer) -> Verdict {

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::statement::Statement::*;
-use crate::statement::{Create, Many, Name, Statement, Step, TAKEN, Way};
+use crate::model::statement::Statement::*;
+use crate::model::statement::{Create, Many, Name, Statement, Step, TAKEN, Way};
 
 pub fn step() -> impl Strategy<Value = Step> {
     (0..2u8, statement()).prop_map(|(session, statement)| Step { session, statement })

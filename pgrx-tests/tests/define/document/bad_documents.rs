@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hilo_tests::{ClientExt, Cluster};
 use serde_json::{Value, json};
 
-use crate::{call, catalog, document, schema};
+use crate::document::{call, catalog, document, schema};
 
 /// Each is refused, and by the schema too where a schema can say so.
 #[test]

@@ -16,7 +16,7 @@ mod moves;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::statement::{Answer, Given, Name, Statement};
+use crate::model::statement::{Answer, Given, Name, Statement};
 use leases::{Fate, Lease};
 use moves::Move;
 

@@ -5,7 +5,7 @@ use std::thread;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 use serde_json::{Value, json};
 
-use crate::{apply, apply_with, call, document, export};
+use crate::document::{apply, apply_with, call, document, export};
 
 fn names(order: impl Iterator<Item = usize>) -> Value {
     document(order.map(|n| json!({"name": format!("s{n}"), "block_size": n + 1})).collect())
