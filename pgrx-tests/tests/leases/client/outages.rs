@@ -127,7 +127,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     let mut connection = cluster.connect("postgres");
     connection.run("SELECT hilo_create('s')");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "outages::draws_until_it_is_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "client::outages::draws_until_it_is_killed", "--ignored", "--nocapture"])
         .env(SOCKET, cluster.socket_directory())
         .stdout(Stdio::piped())
         .spawn()
