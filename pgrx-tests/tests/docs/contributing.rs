@@ -1,7 +1,7 @@
 //! What CONTRIBUTING.md says about the repository is true: its files exist, it lists every switch, and
 //! `make test` says what can be tested.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,6 +27,28 @@ fn texts(folder: &Path) -> Vec<String> {
         .flat_map(|path| match path.is_dir() {
             true => texts(&path),
             false => fs::read_to_string(path).into_iter().collect(),
+        })
+        .collect()
+}
+
+/// "program module" and the texts of its files, for each module of a program of tests.
+fn modules() -> BTreeMap<String, Vec<String>> {
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+        entries.map(|entry| entry.expect("cannot read an entry").path()).collect::<Vec<_>>()
+    };
+    let name = |path: &Path| path.file_stem().expect("it has a name").display().to_string();
+    let programs = entries(&root().join("pgrx-tests/tests"));
+    let files = programs.iter().flat_map(|program| entries(program).into_iter());
+    let files = files.filter(|file| !file.ends_with("main.rs"));
+    files
+        .map(|file| {
+            let program = name(file.parent().expect("it is in a program"));
+            let texts = match file.is_dir() {
+                true => texts(&file),
+                false => fs::read_to_string(&file).into_iter().collect(),
+            };
+            (format!("{program} {}", name(&file)), texts)
         })
         .collect()
 }
@@ -69,7 +91,7 @@ fn switches_are_listed() {
     let page = read("CONTRIBUTING.md");
     let listed: BTreeSet<&str> = quoted(&page).collect();
     let mut found = BTreeSet::new();
-    for text in ["src", "tests"].iter().flat_map(|of| texts(&root().join("pgrx-tests").join(of))) {
+    for text in texts(&root().join("pgrx-tests")) {
         let read = names(&text, &["var(\"", "var_os(\"", "number(\"", "set(\""]);
         found.extend(read.into_iter().map(str::to_owned));
     }
@@ -96,7 +118,7 @@ fn an_unknown_test_is_answered_with_the_known_ones() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let unknown = run(&[("TEST", "crush")]);
-    for said in ["there is no test crush", "crash", "parity", "contributing"] {
+    for said in ["there is no test crush", "durable: ", " crash ", " parity ", "torture"] {
         assert!(unknown.contains(said), "{unknown}");
     }
     assert!(run(&[("CASE", "kill")]).contains("set that too"));
@@ -108,26 +130,30 @@ fn what_depends_on_the_version_is_repeated() {
     let script = read("scripts/test");
     let (_, list) = script.split_once("depends_on_version=(\n").expect("there is a list");
     let (list, _) = list.split_once("\n)").expect("it ends");
-    let lines = list.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-    let listed: BTreeSet<&str> = lines.flat_map(str::split_whitespace).collect();
-    let tests = root().join("pgrx-tests/tests");
+    let lines = list.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix('"'));
+    let mut listed = BTreeSet::new();
+    for (program, modules) in lines.map(|line| line.split_once(' ').unwrap_or((line, ""))) {
+        listed.extend(modules.split_whitespace().map(|module| format!("{program} {module}")));
+        if modules.is_empty() {
+            listed.insert(program.to_owned());
+        }
+    }
+    let modules = modules();
+    let programs: BTreeSet<_> = modules.keys().map(|name| name.split(' ').next()).collect();
     for name in &listed {
-        let exists = tests.join(format!("{name}.rs")).exists() || tests.join(name).exists();
-        assert!(exists, "there is no test {name}");
+        let exists = modules.contains_key(name) || programs.contains(&Some(name));
+        assert!(exists || name == "torture", "there is no test {name}");
     }
     let question = concat!(".version", "()");
     let mut asking = 0;
-    for entry in fs::read_dir(&tests).expect("cannot read the tests") {
-        let path = entry.expect("cannot read an entry").path();
-        let name =
-            path.file_stem().and_then(|name| name.to_str()).expect("it has a name").to_owned();
-        let asks = match path.is_dir() {
-            true => texts(&path),
-            false => vec![fs::read_to_string(&path).expect("it is text")],
-        };
-        if asks.iter().any(|text| text.contains(question)) {
+    for (name, texts) in &modules {
+        let program = name.split(' ').next().unwrap_or_default();
+        if texts.iter().any(|text| text.contains(question)) {
             asking += 1;
-            assert!(listed.contains(name.as_str()), "{name} asks for the version");
+            assert!(
+                listed.contains(name) || listed.contains(program),
+                "{name} asks for the version"
+            );
         }
     }
     assert!(asking > 5, "only {asking} tests");

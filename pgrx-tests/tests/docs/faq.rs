@@ -1,4 +1,4 @@
-//! What docs/faq.md says beyond its SQL, which `docs.rs` runs.
+//! What docs/faq.md says beyond its SQL, which `pages.rs` runs.
 
 use hilo_tests::{ClientExt, Cluster};
 

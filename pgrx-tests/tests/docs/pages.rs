@@ -45,7 +45,7 @@ fn documents() -> Vec<PathBuf> {
 
 /// Every page of the checkout.
 fn pages() -> Vec<PathBuf> {
-    let folders = ["", "docs", "examples", ".github", ".github/ISSUE_TEMPLATE"];
+    let folders = ["", "docs", "examples", "pgrx-tests", ".github", ".github/ISSUE_TEMPLATE"];
     folders.into_iter().flat_map(files).filter(|file| is_page(file)).collect()
 }
 
@@ -186,6 +186,24 @@ fn the_index_has_every_page() {
     let listed = clicks(&index);
     for page in documents().into_iter().filter(|page| *page != index) {
         assert!(listed.contains(&page), "docs/README.md lacks {}", page.display());
+    }
+}
+
+/// The page about the tests has a line for each module, and for each program.
+#[test]
+fn the_page_about_the_tests_has_every_module() {
+    let page = root().join("pgrx-tests/README.md");
+    let listed: BTreeSet<PathBuf> = targets(&page).into_iter().map(|(file, _)| file).collect();
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).expect("cannot read a folder");
+        entries.map(|entry| entry.expect("cannot read an entry").path()).collect::<Vec<_>>()
+    };
+    for program in entries(&root().join("pgrx-tests/tests")) {
+        let name = program.file_name().expect("it has a name").display().to_string();
+        assert!(anchors(&read(&page)).contains(&name), "it lacks {name}");
+        for module in entries(&program).into_iter().filter(|file| !file.ends_with("main.rs")) {
+            assert!(listed.contains(&module), "it lacks {}", module.display());
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
 /// No value is ever returned twice, whatever is rolled back; each session sees its values rise, or
 /// fall where the increment is negative; an ordered sequence keeps the order of all the calls on
@@ -54,12 +54,12 @@ fn more_sequences_than_slices_serve_every_value_once() {
     assert_eq!(client.one::<i64>("SELECT count(*) FROM seen"), 3_000);
 }
 
-/// hilo's tables are rewritten, one after the other and again and again, beside calls of all kinds:
-/// each call succeeds, and no value comes twice.
+/// Core gives hilo's tables another file, other indexes or another order, one after the other and again and again, beside
+/// calls of all kinds: each call succeeds, and no value comes twice.
 #[test]
-fn rewriting_hilos_tables_disturbs_no_call() {
+fn maintenance_of_hilos_tables_disturbs_no_call() {
     const ROUNDS: usize = 12;
-    let cluster = Cluster::with_hilo();
+    let cluster = Cluster::builder().config("fsync", "off").start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('a', block_size => 20), hilo_create('g', gapless => true), hilo_create('l')");
     let tables: Vec<String> = client.all(
@@ -72,13 +72,20 @@ fn rewriting_hilos_tables_disturbs_no_call() {
         "SELECT first FROM hilo_nextrange('l', 7)",
         "SELECT first FROM hilo_lease('l', 5)",
     ];
+    let others = [
+        "SELECT hilo_create('d'); SELECT hilo_setval('d', 7); SELECT hilo_grant('d', 'PUBLIC', 'USAGE')",
+        "SELECT hilo_nextval('d'); SELECT hilo_alter('d', increment => 2)",
+        "SELECT hilo_lease_return(lease) FROM hilo_lease('d', 3)",
+        "SELECT * FROM hilo_check(); SELECT hilo_export(); SELECT hilo_drop('d')",
+    ];
     let values: Vec<(usize, Vec<i64>)> = thread::scope(|scope| {
         let (cluster, done) = (&cluster, &done);
         let draw = |which: usize| {
-            let mut client = cluster.connect("postgres");
             let mut seen = Vec::new();
             while !done.load(Relaxed) {
-                seen.extend(client.all::<i64>(calls[which]));
+                // What a session looks up first, it looks up again in the next one.
+                let mut client = cluster.connect("postgres");
+                (0..50).for_each(|_| seen.extend(client.all::<i64>(calls[which])));
             }
             (which, seen)
         };
@@ -87,25 +94,16 @@ fn rewriting_hilos_tables_disturbs_no_call() {
         let definer = scope.spawn(move || {
             let mut client = cluster.connect("postgres");
             while !done.load(Relaxed) {
-                client.run("SELECT hilo_create('d'); SELECT hilo_setval('d', 7); SELECT hilo_grant('d', 'PUBLIC', 'USAGE')");
-                client.run("SELECT hilo_nextval('d'); SELECT hilo_alter('d', increment => 2); SELECT * FROM hilo_check(); SELECT hilo_drop('d')");
+                others.iter().for_each(|statements| client.run(statements));
             }
         });
-        for round in 0..ROUNDS {
-            for table in &tables {
-                client.run(&format!("VACUUM FULL {table}"));
-                if round % 2 == 0 {
-                    let index: String = client.one(&format!(
-                        "SELECT min(indexrelid::regclass::text) FROM pg_index WHERE indrelid = '{table}'::regclass AND indpred IS NULL"
-                    ));
-                    client.run(&format!(
-                        "CLUSTER {table} USING {}",
-                        index.trim_start_matches("hilo.")
-                    ));
-                }
+        let all = panic::catch_unwind(AssertUnwindSafe(|| {
+            for round in 0..ROUNDS {
+                tables.iter().for_each(|table| maintain(&mut client, table, round % 2 == 0));
             }
-        }
+        }));
         done.store(true, Relaxed);
+        all.unwrap_or_else(|panic| panic::resume_unwind(panic));
         definer.join().expect("no definition fails");
         drawers.into_iter().map(|drawer| drawer.join().expect("no call fails")).collect()
     });
@@ -118,47 +116,16 @@ fn rewriting_hilos_tables_disturbs_no_call() {
     cluster.finish();
 }
 
-/// Maintenance of hilo's tables beside calls that read and write them: core gives a table other
-/// indexes, or another file, and no call fails.
-#[test]
-fn maintenance_of_the_tables_fails_no_call() {
-    const ROUNDS: usize = 25;
-    let cluster = Cluster::builder().config("fsync", "off").start_with_hilo();
-    let mut client = cluster.connect("postgres");
-    client.run("SELECT hilo_create('g', gapless => true), hilo_create('s'), hilo_create('o')");
-    let tables = ["sequence", "position", "free_range", "gap", "lease"];
-    let calls = [
-        "SELECT hilo_nextval('g')",
-        "SELECT hilo_setval('s', 5), hilo_nextval('s')",
-        "SELECT hilo_lease_return(lease) FROM hilo_lease('o', 3)",
-        "SELECT hilo_export()",
-        "SELECT hilo_create('new'), hilo_drop('new')",
-    ];
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for call in calls {
-            let (cluster, done) = (&cluster, &done);
-            scope.spawn(move || {
-                while !done.load(SeqCst) {
-                    let mut session = cluster.connect("postgres");
-                    (0..50).for_each(|_| session.run(call));
-                }
-            });
-        }
-        let all = panic::catch_unwind(AssertUnwindSafe(|| {
-            for table in (0..ROUNDS).flat_map(|_| tables) {
-                client.run(&format!("REINDEX TABLE CONCURRENTLY hilo.{table}"));
-            }
-            for table in tables {
-                client.run(&format!("VACUUM FULL hilo.{table}"));
-                client.run(&format!("REINDEX TABLE hilo.{table}"));
-            }
-            client.run("CLUSTER hilo.position USING position_pkey");
-        }));
-        done.store(true, SeqCst);
-        all.unwrap_or_else(|panic| panic::resume_unwind(panic));
-    });
-    cluster.finish();
+fn maintain(client: &mut Client, table: &str, with_order: bool) {
+    client.run(&format!("REINDEX TABLE CONCURRENTLY {table}"));
+    client.run(&format!("VACUUM FULL {table}"));
+    client.run(&format!("REINDEX TABLE {table}"));
+    if with_order {
+        let index: String = client.one(&format!(
+            "SELECT min(indexrelid::regclass::text) FROM pg_index WHERE indrelid = '{table}'::regclass AND indpred IS NULL"
+        ));
+        client.run(&format!("CLUSTER {table} USING {}", index.trim_start_matches("hilo.")));
+    }
 }
 
 /// A call that waits for a transaction which drops the extension and creates it again finds the new

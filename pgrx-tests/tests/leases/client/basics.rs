@@ -6,7 +6,7 @@ use hilo_client::{Client, Error, Stats};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::proxy::{Fault, Proxy};
-use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
+use super::{builder, draw, lost, open_leases, runtime, served, wait_until_filed};
 
 /// Every value comes once, whoever draws, and after a shutdown all is served or back.
 #[test]
@@ -37,11 +37,7 @@ fn after_a_shutdown_all_is_served_or_back() {
 /// A second of all calls at most waits: the others only touch memory.
 #[test]
 fn a_hit_does_not_reach_the_server() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, _, runtime, client) = served("SELECT hilo_create('s')");
     let sequence = client.sequence("s");
     assert_eq!(sequence.try_next().expect("it is on its way"), None);
     wait_until("a value has come", LONG, || sequence.try_next().expect("no error").is_some());

@@ -4,7 +4,8 @@ use hilo_client::Error;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::{
-    builder, draw, lost, must_end, one_thread, open_leases, poll_once, runtime, wait_until_filed,
+    builder, draw, lost, must_end, one_thread, open_leases, poll_once, runtime, served,
+    wait_until_filed,
 };
 
 /// A lease comes while the client closes: callers get an error, and do not go round in circles over what nobody may serve.
@@ -40,11 +41,8 @@ fn callers_of_a_client_that_closes_get_an_error_at_once() {
 /// A lease in its name of which it never heard ends too.
 #[test]
 fn a_shutdown_ends_what_it_never_heard_of() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s'), hilo_create('unused')");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, mut connection, runtime, client) =
+        served("SELECT hilo_create('s'), hilo_create('unused')");
     let mut seen = runtime.block_on(draw(&client.sequence("s"), 10));
     let lease = "SELECT hilo_lease($1::text, 5, $2)";
     for name in ["s", "unused"] {

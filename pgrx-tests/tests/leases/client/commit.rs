@@ -2,10 +2,23 @@
 //! lease of which nobody knows that.
 
 use hilo_client::Client;
-use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};
+use tokio::runtime::Runtime;
 
 use super::proxy::{Fault, Proxy};
 use super::{draw, lost, open_leases, runtime, wait_until_filed};
+
+/// A server with sequence `s`, and a client that reaches it through a proxy.
+fn behind_a_proxy() -> (Cluster, Connection, Proxy, Runtime, Client) {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
+    let proxy = Proxy::to(&cluster);
+    let runtime = runtime();
+    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
+    let client = runtime.block_on(connecting).expect("a client");
+    (cluster, connection, proxy, runtime, client)
+}
 
 /// The rows of a lease have arrived, and the commit is missing: nobody gets a value. If the commit fails, because the
 /// sequence was renumbered meanwhile, the client takes another lease, and serves only that.
@@ -15,13 +28,7 @@ fn nothing_is_served_before_the_commit() {
         "SELECT hilo_setval('s', 5000, false)",
         "SELECT hilo_drop('s'), hilo_create('s', start_value => 5000)",
     ] {
-        let cluster = Cluster::with_hilo();
-        let mut connection = cluster.connect("postgres");
-        connection.run("SELECT hilo_create('s')");
-        let proxy = Proxy::to(&cluster);
-        let runtime = runtime();
-        let connecting = Client::builder(proxy.config()).patience(LONG).connect();
-        let client = runtime.block_on(connecting).expect("a client");
+        let (cluster, mut connection, proxy, runtime, client) = behind_a_proxy();
         let s = client.sequence("s");
         proxy.set(Fault::HoldSync);
         let waiting = runtime.spawn({
@@ -51,13 +58,7 @@ fn nothing_is_served_before_the_commit() {
 /// again.
 #[test]
 fn a_lease_whose_answer_was_lost_is_revoked() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let proxy = Proxy::to(&cluster);
-    let runtime = runtime();
-    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
-    let client = runtime.block_on(connecting).expect("a client");
+    let (cluster, mut connection, proxy, runtime, client) = behind_a_proxy();
     let s = client.sequence("s");
     proxy.set(Fault::CutBeforeReady);
     let mut seen = runtime.block_on(draw(&s, 300));
@@ -82,13 +83,7 @@ fn a_lease_whose_answer_was_lost_is_revoked() {
 /// The connection is cut before the commit: the values are a gap, which nobody gets.
 #[test]
 fn a_lease_that_was_rolled_back_is_a_gap() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let proxy = Proxy::to(&cluster);
-    let runtime = runtime();
-    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
-    let client = runtime.block_on(connecting).expect("a client");
+    let (cluster, mut connection, proxy, runtime, client) = behind_a_proxy();
     let s = client.sequence("s");
     proxy.set(Fault::CutBeforeSync);
     let seen = runtime.block_on(draw(&s, 100));
@@ -105,13 +100,7 @@ fn a_lease_that_was_rolled_back_is_a_gap() {
 /// Statements that return used-up leases are lost again and again: what was served of those is never served again.
 #[test]
 fn a_return_that_is_lost_does_not_bring_back_what_was_served() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let proxy = Proxy::to(&cluster);
-    let runtime = runtime();
-    let connecting = Client::builder(proxy.config()).patience(LONG).connect();
-    let client = runtime.block_on(connecting).expect("a client");
+    let (cluster, mut connection, proxy, runtime, client) = behind_a_proxy();
     let s = client.sequence("s");
     let mut seen = runtime.block_on(draw(&s, 100));
     for lost in 0..4 {

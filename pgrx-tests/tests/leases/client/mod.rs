@@ -64,6 +64,16 @@ fn builder(cluster: &Cluster) -> Builder {
     Client::builder(config(cluster)).patience(LONG)
 }
 
+/// A server on which `statement` has run, a connection to it, and a client in a runtime of its own.
+fn served(statement: &str) -> (Cluster, Connection, Runtime, Client) {
+    let cluster = Cluster::with_hilo();
+    let mut connection = cluster.connect("postgres");
+    connection.run(statement);
+    let runtime = runtime();
+    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    (cluster, connection, runtime, client)
+}
+
 /// The next `count` values.
 async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
     let mut values = Vec::with_capacity(count);

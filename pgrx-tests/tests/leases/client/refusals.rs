@@ -3,7 +3,7 @@
 use hilo_client::{Client, Error};
 use hilo_tests::{ClientExt, Cluster, LONG};
 
-use super::{builder, config, draw, lost, open_leases, runtime, wait_until_filed};
+use super::{builder, config, draw, lost, open_leases, runtime, served, wait_until_filed};
 
 /// Locks the leases of a holder.
 const LOCK: &str =
@@ -95,11 +95,7 @@ fn bad_arguments_are_refused() {
 /// While one caller's sequence is drawn, the errors of another do not slow it down: they never share a statement again.
 #[test]
 fn what_is_refused_is_asked_for_alone() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, _, runtime, client) = served("SELECT hilo_create('s')");
     let (s, nothing) = (client.sequence("s"), client.sequence("nothing"));
     let mut seen = Vec::new();
     for _ in 0..20 {
@@ -205,11 +201,7 @@ fn a_shutdown_ends_in_time() {
 /// Callers who give up a range take nothing with them.
 #[test]
 fn a_range_that_is_given_up_is_not_lost() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, mut connection, runtime, client) = served("SELECT hilo_create('s')");
     let s = client.sequence("s");
     let mut seen = runtime.block_on(draw(&s, 10));
     runtime.block_on(async {

@@ -7,7 +7,7 @@ use std::thread;
 use hilo_client::Error;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
-use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
+use super::{builder, draw, lost, open_leases, runtime, served, wait_until_filed};
 
 /// Two clients and two sessions collect every value once.
 #[test]
@@ -100,11 +100,8 @@ fn a_shutdown_under_fire_returns_exactly_the_rest() {
 /// All leases of a refill have one commit, and a steady load many sequences in each.
 #[test]
 fn many_sequences_share_a_commit() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s' || n) FROM generate_series(1, 500) n");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, mut connection, runtime, client) =
+        served("SELECT hilo_create('s' || n) FROM generate_series(1, 500) n");
     let names: Vec<String> = (1..=500).map(|n| format!("s{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     runtime.block_on(client.warm_up(&names)).expect("values");
@@ -132,11 +129,9 @@ fn many_sequences_share_a_commit() {
 /// Consecutive values come from one lease, however many they are.
 #[test]
 fn a_range_is_consecutive() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s'), hilo_create('tens', increment => -10, start_value => -10), hilo_create('few', max_value => 50)");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, mut connection, runtime, client) = served(
+        "SELECT hilo_create('s'), hilo_create('tens', increment => -10, start_value => -10), hilo_create('few', max_value => 50)",
+    );
     let s = client.sequence("s");
     let mut seen = runtime.block_on(draw(&s, 1));
     for n in [1, 5, 20, 1000, 100_000, 3] {
@@ -262,11 +257,7 @@ fn keys_are_those_of_their_lease() {
 /// Threads in each other's way get lanes of their own, and every value is still accounted for.
 #[test]
 fn threads_with_lanes_of_their_own_lose_nothing() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run("SELECT hilo_create('s')");
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
+    let (cluster, mut connection, runtime, client) = served("SELECT hilo_create('s')");
     let s = client.sequence("s");
     let mut seen: Vec<i64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
