@@ -72,11 +72,18 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
         "SELECT first FROM hilo_nextrange('l', 7)",
         "SELECT first FROM hilo_lease('l', 5)",
     ];
+    // One call in each transaction: REINDEX locks a table first and its indexes then, and so may be in a deadlock with a
+    // transaction that has read the table and is about to write.
     let others = [
-        "SELECT hilo_create('d'); SELECT hilo_setval('d', 7); SELECT hilo_grant('d', 'PUBLIC', 'USAGE')",
-        "SELECT hilo_nextval('d'); SELECT hilo_alter('d', increment => 2)",
+        "SELECT hilo_create('d')",
+        "SELECT hilo_setval('d', 7)",
+        "SELECT hilo_grant('d', 'PUBLIC', 'USAGE')",
+        "SELECT hilo_nextval('d')",
+        "SELECT hilo_alter('d', increment => 2)",
         "SELECT hilo_lease_return(lease) FROM hilo_lease('d', 3)",
-        "SELECT * FROM hilo_check(); SELECT hilo_export(); SELECT hilo_drop('d')",
+        "SELECT * FROM hilo_check()",
+        "SELECT hilo_export()",
+        "SELECT hilo_drop('d')",
     ];
     let values: Vec<(usize, Vec<i64>)> = thread::scope(|scope| {
         let (cluster, done) = (&cluster, &done);
@@ -94,7 +101,7 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
         let definer = scope.spawn(move || {
             let mut client = cluster.connect("postgres");
             while !done.load(Relaxed) {
-                others.iter().for_each(|statements| client.run(statements));
+                others.iter().for_each(|call| client.run(call));
             }
         });
         let all = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -119,8 +126,8 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
 fn maintain(client: &mut Client, table: &str, with_order: bool) {
     client.run(&format!("REINDEX TABLE CONCURRENTLY {table}"));
     client.run(&format!("VACUUM FULL {table}"));
-    client.run(&format!("REINDEX TABLE {table}"));
     if with_order {
+        client.run(&format!("REINDEX TABLE {table}"));
         let index: String = client.one(&format!(
             "SELECT min(indexrelid::regclass::text) FROM pg_index WHERE indrelid = '{table}'::regclass AND indpred IS NULL"
         ));
