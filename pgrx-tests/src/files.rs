@@ -8,6 +8,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::mkdtemp;
 
 use crate::server::{SERVER, run};
@@ -55,7 +56,7 @@ impl Files {
     fn create() -> Files {
         // A socket's path has at most 107 bytes, and the server's account must have access: so not
         // $TMPDIR, which may be long, or private.
-        let root = mkdtemp("/tmp/hilo-tests-XXXXXX").expect("cannot create a directory in /tmp");
+        let root = mkdtemp(&place().join("hilo-tests-XXXXXX")).expect("cannot create a directory");
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).expect("cannot open it up");
         SERVER.own(&root);
         let alive = guard(&root);
@@ -63,6 +64,29 @@ impl Files {
         initialise(&template);
         Files { root, count: AtomicUsize::new(0), template, _alive: alive }
     }
+}
+
+/// HILO_CLUSTERS; or else memory, where there is room: a cluster has a thousand files, and few of them live for a minute.
+fn place() -> PathBuf {
+    let chosen = std::env::var_os("HILO_CLUSTERS").filter(|place| !place.is_empty());
+    chosen.map_or_else(
+        || PathBuf::from(if has_room("/dev/shm") { "/dev/shm" } else { "/tmp" }),
+        PathBuf::from,
+    )
+}
+
+/// Whether a file system in memory has room for some clusters, and runs their scripts.
+fn has_room(directory: &str) -> bool {
+    const ROOM: u64 = 4 << 30;
+    let Ok(there) = statvfs(directory) else { return false };
+    let free = there.blocks_available() * there.fragment_size();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = memory.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
+    !there.flags().contains(FsFlags::ST_NOEXEC)
+        && free >= ROOM
+        && available.is_some_and(|kilobytes| kilobytes << 10 >= ROOM)
 }
 
 /// Starts the process that stops every server below `root` and removes `root` as soon as this

@@ -5,7 +5,6 @@
 //! fails its test if the server's log contains a crash that the test did not expect.
 
 mod accounting;
-pub mod bench;
 pub mod browser;
 mod client;
 mod clock;
@@ -28,7 +27,6 @@ mod regress;
 mod replica;
 mod server;
 mod tools;
-pub mod torture;
 mod upgrade;
 mod wait;
 
@@ -41,5 +39,5 @@ pub use markdown::{anchors, blocks, links};
 pub use oracle::{Order, Seen, Session, Way};
 pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
-pub use server::{SERVER, has_library};
-pub use wait::{LONG, wait_until};
+pub use server::{SERVER, has_library, run};
+pub use wait::{LONG, came_true, wait_until};

@@ -14,7 +14,7 @@ pub fn wait_until(what: &str, timeout: Duration, holds: impl FnMut() -> bool) {
 }
 
 /// Polls `holds` until it is true, or `timeout` has passed; returns whether it became true.
-pub(crate) fn came_true(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
+pub fn came_true(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     loop {
         if holds() {

@@ -5,14 +5,18 @@ mod accidents;
 mod advance;
 mod basics;
 mod bounds;
+mod client;
+mod client_memory;
 mod concurrency;
 mod copies;
 mod definitions;
 mod expiry;
 mod filing;
+mod leased;
 mod privileges;
 mod revocation;
 mod rollback;
+mod thick_clients;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

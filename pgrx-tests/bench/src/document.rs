@@ -1,0 +1,174 @@
+//! docs/benchmarks.md, and its short table in the README.
+
+use std::fs;
+
+use super::Places;
+use super::machine::SETTINGS;
+use super::pictures::PICTURES;
+use super::results::{Results, write as write_file};
+use super::sections::{self, Section, Table};
+use super::targets::{TARGETS, Verdict};
+
+const BEGIN: &str = "<!-- make bench writes what follows -->";
+const END: &str = "<!-- make bench wrote what stands above -->";
+
+const INTRODUCTION: &str = "# Benchmarks
+
+    make bench
+
+measures everything below on one throwaway server and rewrites this page, its pictures and all samples
+([benchmarks.tsv](benchmarks.tsv)). `make bench QUICK=1` only checks that it works, and `make bench
+AGAIN=1` rewrites the page from the existing samples. Don't edit this page: `pgrx-tests/bench` generates it.
+
+Everything is measured side by side: each round measures all contenders, and starts with a different one each
+time. Numbers are medians, with the quartiles in parentheses; ratios are ratios of medians of this run.
+";
+
+/// Writes the documents. Returns what is missing in them.
+pub fn write(results: &Results, places: &Places) -> Vec<String> {
+    let verdicts: Vec<Verdict> = TARGETS.iter().map(|target| target.judge(results)).collect();
+    let sections = sections::all(results);
+    let text = [
+        INTRODUCTION.to_owned(),
+        machine(results),
+        to_reach(&verdicts),
+        format!("## In short\n\n{}", sections::summary(results).markdown()),
+        sections.iter().map(markdown).collect::<Vec<_>>().join("\n"),
+    ]
+    .join("\n");
+    write_file(&places.root.join("docs/benchmarks.md"), &text);
+    let readme = fs::read_to_string(&places.readme).expect("cannot read the README");
+    let mut wrong = Vec::new();
+    match with_block(&readme, &block(results)) {
+        Some(readme) => write_file(&places.root.join("README.md"), &readme),
+        None => wrong.push(format!("README.md has no line {BEGIN:?} before a line {END:?}")),
+    }
+    wrong.extend(missing(results, &verdicts, places));
+    wrong
+}
+
+/// The sections that have a number.
+pub fn measured(results: &Results) -> String {
+    let sections = sections::all(results);
+    sections
+        .iter()
+        .filter(|section| section.tables.iter().any(|table| table.has_number()))
+        .map(markdown)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn missing(results: &Results, verdicts: &[Verdict], places: &Places) -> Vec<String> {
+    let failed = results.words("failed");
+    let failed = (!failed.is_empty()).then(|| format!("not measured: {failed}"));
+    let unknown = verdicts.iter().filter(|verdict| verdict.reached.is_none());
+    let unknown = unknown.map(|verdict| format!("not measured: {}", verdict.goal));
+    let pictures = PICTURES.iter().map(|name| places.root.join(format!("docs/images/{name}.svg")));
+    let pictures = pictures.filter(|file| !file.is_file());
+    let pictures = pictures.map(|file| format!("not drawn: {}", file.display()));
+    failed.into_iter().chain(unknown).chain(pictures).collect()
+}
+
+fn machine(results: &Results) -> String {
+    let mut table = Table::new(&["where and when", ""]);
+    let said = |name: &str| results.words(name).to_owned();
+    table.row(
+        "machine",
+        [format!("{}, {} cores, {}", said("processor"), said("cores"), said("memory"))],
+    );
+    table.row("system", [said("system")]);
+    table.row(
+        "versions",
+        [format!("{}, hilo {}, {}", said("postgres"), said("hilo"), said("rustc"))],
+    );
+    table.row("run", [format!("{}, {} of measuring", said("date"), said("time"))]);
+    let load = (said("load at the start"), said("load at the end"));
+    table.row("load average", [format!("{} at the start, {} at the end", load.0, load.1)]);
+    let rounds = |key| results.samples(key).len();
+    let rounds = [rounds("call/hilo"), rounds("throughput/hilo/8"), rounds("insert/hilo")];
+    let [calls, sessions, inserts] = rounds;
+    table
+        .row("rounds", [format!("{calls} of calls, {sessions} of sessions, {inserts} of inserts")]);
+    let settings = SETTINGS.map(|(name, value)| format!("`{name} = {value}`")).join(", ");
+    format!(
+        "{}\nSettings: {settings}; all others have their defaults. Clients and server share the cores.\n",
+        table.markdown()
+    )
+}
+
+fn to_reach(verdicts: &[Verdict]) -> String {
+    let mut table = Table::new(&["target", "limit", "measured", "reached"]);
+    for verdict in verdicts {
+        let reached = match verdict.reached {
+            Some(true) => "yes",
+            Some(false) => "**no**",
+            None => "?",
+        };
+        table.row(
+            verdict.goal,
+            [verdict.limit.clone(), verdict.measured.clone(), reached.to_owned()],
+        );
+    }
+    let short: Vec<String> = verdicts
+        .iter()
+        .filter(|verdict| verdict.reached == Some(false))
+        .map(|verdict| {
+            let why = if verdict.why.is_empty() { "Not yet explained." } else { verdict.why };
+            format!(
+                "* {}: {} instead of {}. {why}\n",
+                verdict.goal, verdict.measured, verdict.limit
+            )
+        })
+        .collect();
+    let short =
+        if short.is_empty() { "Nothing, in this run.\n".to_owned() } else { short.concat() };
+    format!("## Targets\n\n{}\n### Targets not reached\n\n{short}", table.markdown())
+}
+
+fn markdown(section: &Section) -> String {
+    let tables: Vec<String> = section.tables.iter().map(Table::markdown).collect();
+    let picture = section.picture.map(|(file, alt)| format!("\n![{alt}](images/{file}.svg)\n"));
+    let picture = picture.unwrap_or_default();
+    format!("## {}\n\n{}\n\n{}{picture}", section.title, section.text, tables.join("\n"))
+}
+
+/// The part for the README.
+fn block(results: &Results) -> String {
+    format!(
+        "{}\nMedians of one run on {} cores ({}); *ns for a call* is the time beyond that of a function that does nothing.\n\n\
+         ![What a number costs](docs/images/call.svg)\n\n\
+         ![Numbers a second by the number of sessions](docs/images/throughput.svg)\n",
+        sections::summary(results).markdown(),
+        results.words("cores"),
+        results.words("processor"),
+    )
+}
+
+/// The README with `block` between its marks.
+fn with_block(readme: &str, block: &str) -> Option<String> {
+    let (before, rest) = readme.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{block}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_changes_between_its_marks_only() {
+        let readme = format!("a\n{BEGIN}\nold\n{END}\nb");
+        let new = with_block(&readme, "new\n").unwrap();
+        assert_eq!(new, format!("a\n{BEGIN}\n\nnew\n\n{END}\nb"));
+        assert_eq!(with_block("no marks", "new"), None);
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_is_complete_in_nothing() {
+        let verdicts: Vec<Verdict> =
+            TARGETS.iter().map(|target| target.judge(&Results::default())).collect();
+        let places = Places { root: "/nowhere".into(), readme: "/nowhere".into() };
+        let wrong = missing(&Results::default(), &verdicts, &places);
+        assert_eq!(wrong.len(), 1 + TARGETS.len() + PICTURES.len());
+    }
+}

@@ -1,0 +1,160 @@
+//! A bad document is refused with the place of the error, and changes nothing.
+
+use std::collections::BTreeSet;
+
+use hilo_tests::{ClientExt, Cluster};
+use serde_json::{Value, json};
+
+use crate::document::{call, catalog, document, schema};
+
+/// Each is refused, and by the schema too where a schema can say so.
+#[test]
+fn a_bad_document_is_refused_with_the_place_of_the_error() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE TABLE kept (id int); CREATE VIEW view AS SELECT * FROM kept; SELECT hilo_create('there')",
+    );
+    let before = catalog(&mut admin);
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is one");
+    let grant = |grant: Value| json!([{"name": "a", "privileges": [grant]}]);
+    let long = "x".repeat(256);
+    // The sequences, the SQLSTATE, the place, and whether a schema can tell.
+    for (sequences, sqlstate, place, by_schema) in [
+        (json!({}), "22023", "sequences", true),
+        (json!(["a"]), "22023", "sequences[0]", true),
+        (json!([["a"]]), "22023", "sequences[0]", true),
+        (json!([{}]), "22023", "sequences[0]", true),
+        (json!([{"name": null}]), "22023", "sequences[0].name", true),
+        (json!([{"name": ""}]), "22023", "sequences[0].name", true),
+        (json!([{"name": "a\n"}]), "22023", "sequences[0].name", true),
+        (json!([{"name": long}]), "22023", "sequences[0].name", true),
+        (json!([{"name": "a"}, {"name": "a"}]), "22023", "sequences[1].name", false),
+        (json!([{"name": "a", "slicesize": 1}]), "22023", "sequences[0].slicesize", true),
+        (json!([{"name": "a", "position": 1}]), "22023", "sequences[0].position", true),
+        (json!([{"name": "a", "slice_size": "1"}]), "22023", "sequences[0].slice_size", true),
+        (json!([{"name": "a", "slice_size": 0}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "slice_size": 65537}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "block_size": 0}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "increment": 0}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "increment": 1.5}]), "22023", "sequences[0].increment", true),
+        (json!([{"name": "a", "max_value": 1e30}]), "22023", "sequences[0].max_value", true),
+        (json!([{"name": "a", "cycle": 1}]), "22023", "sequences[0].cycle", true),
+        (json!([{"name": "a", "data_type": "text"}]), "22023", "sequences[0].data_type", true),
+        (json!([{"name": "a", "min_value": 5, "max_value": 4}]), "22023", "sequences[0]", false),
+        (
+            json!([{"name": "a", "data_type": "smallint", "max_value": 40000}]),
+            "22023",
+            "sequences[0]",
+            false,
+        ),
+        (json!([{"name": "a", "ordered": true, "slice_size": 5}]), "22023", "sequences[0]", false),
+        (json!([{"name": "a", "key_format": "none"}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "owned_by": 1}]), "22023", "sequences[0].owned_by", true),
+        (json!([{"name": "a", "owned_by": "x"}]), "22023", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "x.id"}]), "42P01", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "kept.no"}]), "42703", "sequences[0].owned_by", false),
+        (json!([{"name": "a", "owned_by": "view.id"}]), "42809", "sequences[0]", false),
+        (json!([{"name": "a", "owner": 1}]), "22023", "sequences[0].owner", true),
+        (
+            json!([{"name": "b"}, {"name": "a", "owner": "nobody"}]),
+            "42704",
+            "sequences[1].owner",
+            false,
+        ),
+        (json!([{"name": "a", "privileges": "USAGE"}]), "22023", "sequences[0].privileges", true),
+        (grant(json!("public")), "22023", "sequences[0].privileges[0]", true),
+        (grant(json!({"grantee": "public"})), "22023", "sequences[0].privileges[0]", true),
+        (
+            grant(json!({"grantee": "public", "privileges": ["DELETE"]})),
+            "22023",
+            "sequences[0].privileges[0].privileges[0]",
+            true,
+        ),
+        (
+            grant(json!({"grantee": "public", "privileges": ["USAGE", "USAGE"]})),
+            "22023",
+            "sequences[0].privileges[0].privileges[1]",
+            true,
+        ),
+        (
+            grant(json!({"grantee": "nobody", "privileges": ["USAGE"]})),
+            "42704",
+            "sequences[0].privileges[0].grantee",
+            false,
+        ),
+        (
+            json!([{"name": "a", "privileges": [{"grantee": "public", "privileges": ["USAGE"]},
+                                                {"grantee": "PUBLIC", "privileges": ["SELECT"]}]}]),
+            "22023",
+            "sequences[0].privileges[1].grantee",
+            false,
+        ),
+    ] {
+        let document = document(sequences);
+        for options in ["", ", true", ", true, true"] {
+            admin
+                .refusal(&format!("SELECT {}", call(&document, options)))
+                .is(sqlstate)
+                .details(&format!("The error is at {place} of the document."));
+        }
+        assert_eq!(!validator.is_valid(&document), by_schema, "{document}");
+    }
+    for whole in [json!([]), json!(1), json!({}), json!({"hilo": 1}), json!([1, []])] {
+        admin
+            .refusal(&format!("SELECT {}", call(&whole, "")))
+            .is("22023")
+            .details("top level")
+            .hints("hilo.schema.json");
+        assert!(!validator.is_valid(&whole));
+    }
+    let newer = json!({"hilo": 2, "sequences": []});
+    admin
+        .refusal(&format!("SELECT {}", call(&newer, "")))
+        .is("22023")
+        .says("version 2")
+        .details("hilo");
+    admin.refusal("SELECT hilo_apply(NULL)").is("22023").helps();
+    assert_eq!(catalog(&mut admin), before);
+    cluster.finish();
+}
+
+/// The schema and the library know the same fields, and a summary with every option has all of them.
+#[test]
+fn the_schema_has_the_fields_of_the_library() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    let schema = schema();
+    let fields = |of: &str| -> BTreeSet<String> {
+        let fields = schema.pointer(of).and_then(Value::as_object).expect("it has fields");
+        fields.keys().cloned().collect()
+    };
+    let mut known = |sequences: Value| -> BTreeSet<String> {
+        let refusal = admin.refusal(&format!("SELECT {}", call(&sequences, "")));
+        let message = refusal.report().message();
+        let list = message.split("expected ").nth(1).expect("it lists the fields").to_owned();
+        list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let unknown = json!({"name": "a", "other": 1});
+    assert_eq!(known(document(json!([unknown]))), fields("/$defs/sequence/properties"));
+    let unknown = json!([{"name": "a", "privileges": [{"other": 1}]}]);
+    assert_eq!(known(document(unknown)), fields("/$defs/grant/properties"));
+    let unknown = json!([{"name": "a", "numbering": {"other": 1}}]);
+    let numbering = fields("/$defs/sequence/properties/numbering/properties");
+    assert_eq!(known(document(unknown)), numbering);
+    assert_eq!(known(json!({"other": 1})), fields("/properties"));
+    let node = fields("/properties/node/properties");
+    assert_eq!(known(json!({"hilo": 1, "node": {"other": 1}})), node);
+    admin.run(
+        "CREATE TABLE t (id int);
+         SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id');
+         SELECT hilo_create('b', ordered => true, gapless => true)",
+    );
+    let summary: String = admin.one("SELECT hilo_node_summary()::text");
+    let exported: Value = serde_json::from_str(&summary).expect("it is JSON");
+    let all = exported["sequences"].as_array().expect("a list").iter();
+    let exported: BTreeSet<String> =
+        all.flat_map(|one| one.as_object().expect("an object").keys().cloned()).collect();
+    assert_eq!(exported, fields("/$defs/sequence/properties"));
+    cluster.finish();
+}

@@ -1,0 +1,14 @@
+//! Sequences are created, changed, exported, owned and dropped, by those who may.
+
+mod alterations;
+mod attacks;
+mod catalog_closed;
+mod define_and_serve;
+mod document;
+mod keys;
+mod names;
+mod own_schema;
+mod ownership;
+mod privileges;
+mod privileges_of_many;
+mod versions;

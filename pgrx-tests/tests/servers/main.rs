@@ -1,0 +1,15 @@
+//! More than one server, or a copy of one: replication, promotion, dumps, clones, upgrades, Citus.
+
+mod citus;
+mod clones;
+mod decoding;
+mod dump_restore;
+mod multi_node;
+mod nodes;
+mod pg_upgrade;
+mod promotion;
+mod replicated_rows;
+mod replication;
+mod standby_answers;
+mod switch;
+mod third_server;

@@ -1,0 +1,12 @@
+//! What an SQL client sees: results, errors, notices, statistics, the report; beside core's sequences and other libraries.
+
+mod bad_input;
+mod callers_transaction;
+mod edges;
+mod messages;
+mod monitoring;
+mod other_libraries;
+mod parity;
+mod report;
+mod sql_surface;
+mod statistics;

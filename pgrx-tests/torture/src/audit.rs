@@ -1,0 +1,412 @@
+//! Clean stops: all pools are flushed, and the catalog is compared with what clients have seen.
+//!
+//! Each number below a position was seen, or is free, in a gap, or in the memory of a server that crashed.
+//! The count of all others must not exceed what statements with a lost result can have drawn since the last
+//! audit. From then on these numbers are closed, as is everything in a gap: none of them may be served.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use postgres::Client;
+
+use super::Torture;
+use super::bits::Bits;
+use super::catalog::{CatalogState, Gap, read};
+use super::condensed::Condensed;
+use super::figures::add;
+use super::gapless;
+use super::ledger::{Kind, Last, Ledger, Life, Sequence};
+use hilo_tests::ClientExt;
+use hilo_tests::Mode;
+
+/// No sequence here can have this many numbers in memory.
+const MOST: i64 = 1 << 30;
+
+/// What a setval or restart has jumped over reaches into other lives. This much of it can be the life's own.
+const JUMP: i64 = 1 << 20;
+
+/// No sequence may have more rows in hilo.free_range.
+const MOST_ROWS: usize = 5_000;
+
+/// Stops the server, starts it, and runs `meanwhile`. Then waits until all sessions have disconnected, stops
+/// the server once more, and audits all sequences.
+pub fn stop_cleanly(torture: &Torture, mode: Mode, meanwhile: impl FnOnce()) {
+    let first = server_life(torture);
+    torture.cluster.stop(mode);
+    torture.disconnect_all();
+    torture.cluster.start();
+    meanwhile();
+    torture.wait_until_disconnected();
+    audit_all(torture, vec![first]);
+    torture.allow_sessions();
+}
+
+/// The life of this server, which a reservation writes into the position.
+fn server_life(torture: &Torture) -> i64 {
+    let mut client = torture.cluster.connect_when_up("postgres");
+    client.one::<i64>("SELECT hilo_nextval('probe')");
+    client.one(
+        "SELECT incarnation FROM hilo.position p JOIN hilo.sequence s ON s.id = p.sequence WHERE s.name = 'probe'",
+    )
+}
+
+/// Audits all sequences. `ended`: the lives of this server that ended cleanly since the last audit.
+fn audit_all(torture: &Torture, mut ended: Vec<i64>) {
+    ended.push(server_life(torture));
+    torture.cluster.stop(Mode::Fast);
+    torture.cluster.start();
+    add(&torture.ledger.figures.audits, 1);
+    for database in &torture.databases {
+        let mut client = torture.cluster.connect(database);
+        gapless::audit(torture, &mut client, database);
+        for sequence in torture.sequences_of(database) {
+            audit_sequence(torture, sequence, &ended, &mut client);
+        }
+    }
+}
+
+/// The audit at the end of a run.
+pub fn final_audit(torture: &Torture) {
+    torture.disconnect_all();
+    // What the last crash lost is recorded by the next reservation.
+    draw_from_all(torture, 1);
+    audit_all(torture, Vec::new());
+    // Free values are served again; values that were seen are not.
+    draw_from_all(torture, 5_000);
+}
+
+pub fn draw_from_all(torture: &Torture, count: usize) {
+    for database in &torture.databases {
+        let mut client = torture.cluster.connect_when_up(database);
+        for sequence in torture.sequences_of(database) {
+            let count = if matches!(sequence.kind, Kind::Small(_)) { 1 } else { count };
+            let ticket = torture.ledger.ticket(sequence);
+            let sql =
+                format!("SELECT hilo_nextval('{}') FROM generate_series(1, {count})", ticket.name);
+            match client.query(&sql, &[]) {
+                Ok(rows) => {
+                    let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+                    torture.ledger.saw(sequence, &ticket, &mut Last::default(), &values, true);
+                }
+                Err(error) => {
+                    let state = error.as_db_error().map(|report| report.code().code());
+                    // If the creation after a drop failed, there is none at the moment.
+                    let expected = match state {
+                        Some("2200H") => true,
+                        Some("42704") => !sequence.exists(),
+                        _ => false,
+                    };
+                    if !expected {
+                        torture.ledger.figures.wrong(format!("{sql}: {error:?}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the catalog says, counted from where the life begins: an advance gives it another base.
+fn begun(sequence: &Sequence, mut catalog: CatalogState) -> CatalogState {
+    let life = sequence.life(sequence.key(catalog.base)).filter(|_| !sequence.uneven);
+    catalog.begins_at = life.and_then(|life| life.place(catalog.base)).unwrap_or(0);
+    catalog
+}
+
+fn audit_sequence(torture: &Torture, sequence: &Sequence, ended: &[i64], client: &mut Client) {
+    let ledger = &*torture.ledger;
+    let wrong = |what: String| ledger.figures.wrong(format!("{}: {what}", sequence.database));
+    let mut audited = Vec::new();
+    match sequence.kind {
+        Kind::Cycle(_) => return,
+        Kind::Wide => {
+            let name = sequence.name().0;
+            // If the creation of the next one failed, there is none at the moment.
+            match read(client, &name) {
+                Some(catalog) => audited.push((name, begun(sequence, catalog), sequence.lives())),
+                None if sequence.exists() => wrong(format!("{name} does not exist")),
+                None => {}
+            }
+        }
+        Kind::Small(_) => {
+            let (name, generation) = sequence.name();
+            let stem = name.rsplit_once('-').map_or(name.as_str(), |(stem, _)| stem);
+            for number in 1..=generation {
+                let name = format!("{stem}-{number}");
+                if let (Some(catalog), Some(life)) = (read(client, &name), sequence.life(number)) {
+                    audited.push((name, catalog, vec![life]));
+                }
+            }
+        }
+    }
+    let mut open = 0;
+    for (name, catalog, lives) in &audited {
+        if let Some(life) = catalog.lives().find(|life| ended.contains(life)) {
+            // No worker wrote it to the catalog: the next life of the server records it.
+            add(&ledger.figures.left, 1);
+            if !torture.scarce {
+                wrong(format!(
+                    "{name}: a clean stop has left something to the memory of life {life}: {catalog}"
+                ));
+            }
+        }
+        if catalog.rows() > MOST_ROWS {
+            wrong(format!("{name}: {} rows in hilo.free_range", catalog.rows()));
+        }
+        let (lives_so_far, promoted) = (lives.len(), torture.promoted);
+        let here = Audit { ledger, sequence, name, catalog, lives: lives_so_far, promoted };
+        open += here.lives(lives);
+    }
+    // The open numbers are closed now: the next audit has its own lost statements.
+    let lost = sequence.lost.swap(0, SeqCst);
+    add(&ledger.figures.in_lost_statements, open.min(lost));
+    if open > lost {
+        add(&ledger.figures.unexplained, open - lost);
+        wrong(format!(
+            "{}: {open} numbers were neither seen nor recorded, and lost statements had at most {lost}: {:?}",
+            sequence.name().0,
+            sequence.recent_history()
+        ));
+    }
+}
+
+struct Audit<'a> {
+    ledger: &'a Ledger,
+    sequence: &'a Sequence,
+    name: &'a str,
+    catalog: &'a CatalogState,
+    /// How many lives the sequence has had.
+    lives: usize,
+    promoted: bool,
+}
+
+impl Audit<'_> {
+    fn wrong(&self, what: String) {
+        self.ledger.figures.wrong(format!("{}: {what}", self.name));
+    }
+
+    /// How many numbers of these lives were neither seen nor recorded.
+    fn lives(&self, lives: &[Arc<Life>]) -> u64 {
+        let small = matches!(self.sequence.kind, Kind::Small(_));
+        let key = |value: i64| if small { lives[0].key } else { self.sequence.key(value) };
+        let by_key: HashMap<i64, &Life> = lives.iter().map(|life| (life.key, &**life)).collect();
+        let current = key(self.catalog.base);
+        if !by_key.contains_key(&current) {
+            self.wrong(format!("{} is of no life", self.catalog.base));
+            return 0;
+        }
+        let mut gaps: HashMap<i64, Vec<&Gap>> = HashMap::new();
+        let mut condensed = Condensed::default();
+        let mut reach_over = false;
+        for gap in &self.catalog.gaps {
+            let key_of_first = key(gap.first);
+            let Some(life) = by_key.get(&key_of_first) else {
+                self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
+                continue;
+            };
+            if self.is_condensed(life, gap) {
+                condensed.add(gap.first, gap.last, gap.count, self.sequence.increment);
+                reach_over |= key(gap.last) != key_of_first;
+            } else if gap.count > MOST && gap.reason != "altered" {
+                self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
+            }
+            gaps.entry(key_of_first).or_default().push(gap);
+        }
+        let mut lives: Vec<_> = lives.iter().collect();
+        lives.sort_by_key(|life| life.key * self.sequence.increment.signum());
+        let mut open = 0;
+        for &life in &lives {
+            let gaps = gaps.remove(&life.key).unwrap_or_default();
+            let is_current = life.key == current;
+            let settled = *life.settled.lock().unwrap();
+            if let Some((settled, among)) = settled {
+                let total: i64 = gaps.iter().map(|gap| gap.count).sum();
+                let is_known = life.committed.load(SeqCst) && among == lives.len() && !reach_over;
+                if is_known && total != settled {
+                    self.wrong(format!(
+                        "the gaps of a life that is over had {settled} numbers, and now {total}"
+                    ));
+                }
+                continue;
+            }
+            if !is_current && lives.iter().any(|other| life.is_overtaken_by(other)) {
+                continue;
+            }
+            let leases: Vec<(i64, i64)> = self
+                .catalog
+                .leases
+                .iter()
+                .filter(|lease| key(lease.0) == life.key)
+                .copied()
+                .collect();
+            open += self.life(life, &gaps, &mut condensed, &leases, is_current);
+        }
+        open
+    }
+
+    fn life(
+        &self,
+        life: &Life,
+        gaps: &[&Gap],
+        condensed: &mut Condensed,
+        leases: &[(i64, i64)],
+        is_current: bool,
+    ) -> u64 {
+        let figures = &self.ledger.figures;
+        let seen = life.seen.lock().unwrap();
+        let (mut free, mut memory, mut reserved) =
+            (Bits::default(), Bits::default(), Bits::default());
+        if is_current && !self.sequence.uneven {
+            if self.catalog.base != life.value(self.catalog.begins_at)
+                || self.catalog.increment != life.increment
+            {
+                self.wrong(format!(
+                    "a life that starts at {} has base {}",
+                    life.first, self.catalog.base
+                ));
+                return 0;
+            }
+            let twice;
+            (free, twice) = self.catalog.free();
+            (memory, reserved) = (self.catalog.in_memory(), self.catalog.reserved());
+            add(&figures.free_values, free.count());
+            self.none(life, twice, "is in two free ranges");
+            self.none(life, seen.common(&free), "was seen, but is free to be served again");
+            if !self.sequence.multi_node
+                && let Some(furthest) = seen.highest()
+                && reserved.highest().is_none_or(|reserved| furthest > reserved)
+            {
+                self.none(life, Some(furthest), "was seen, but is not yet reserved");
+            }
+        }
+        // The increment of this sequence changes, so its gaps cannot be checked.
+        if self.sequence.uneven {
+            return 0;
+        }
+        let recorded = self.gaps(life, gaps, &seen);
+        self.none(life, recorded.common(&free), "is in a gap, and free as well");
+        self.none(life, recorded.common(&memory), "is in a gap, and lent to memory as well");
+        let leased = self.leases(life, leases);
+        self.none(life, leased.common(&free), "is leased, and free as well");
+        self.none(life, leased.common(&recorded), "is leased, and in a gap as well");
+        let unused = life.leased.lock().unwrap();
+        self.none(life, unused.common(&free), "is in a holder's hands, and free as well");
+        drop(unused);
+        if !life.committed.load(SeqCst) {
+            return 0;
+        }
+        let mut open = Bits::default();
+        if is_current {
+            open = reserved;
+        } else {
+            let reach = seen
+                .highest()
+                .max(recorded.highest())
+                .max(leased.highest())
+                .map_or(0, |last| last + 1);
+            open.insert_range(0, reach);
+            // The end of a lease adds a gap.
+            if life.is_over() && leases.is_empty() {
+                let total = gaps.iter().map(|gap| gap.count).sum();
+                *life.settled.lock().unwrap() = Some((total, self.lives));
+            }
+        }
+        let mut closed = life.closed.lock().unwrap();
+        open.remove(&closed);
+        add(&figures.checked, open.count());
+        for known in [&*seen, &free, &memory, &recorded, &leased] {
+            open.remove(known);
+        }
+        condensed.explain(life, &mut open);
+        closed.add(&recorded);
+        closed.add(&open);
+        let count = open.count();
+        if count > 0 && std::env::var_os("EXPLAIN").is_some() {
+            eprintln!(
+                "{}: {count} missing in life {} from {:?} to {:?}, base {} next {} {:?}",
+                self.name,
+                life.key,
+                open.lowest(),
+                open.highest(),
+                self.catalog.base,
+                self.catalog.next_index,
+                self.sequence.recent_history()
+            );
+        }
+        count
+    }
+
+    /// The numbers in the leases of a life.
+    fn leases(&self, life: &Life, leases: &[(i64, i64)]) -> Bits {
+        let mut leased = Bits::default();
+        for (first, count) in leases {
+            let Some(place) = life.place(*first) else {
+                self.wrong(format!("a lease at {first} is between the steps"));
+                continue;
+            };
+            let twice = leased.insert_range(place, place + count);
+            self.none(life, twice, "is in two leases");
+        }
+        leased
+    }
+
+    /// The numbers in the gaps of a life.
+    fn gaps(&self, life: &Life, gaps: &[&Gap], seen: &Bits) -> Bits {
+        let mut recorded = Bits::default();
+        let closed = life.closed.lock().unwrap();
+        let whole = |gap: &&&Gap| !self.is_condensed(life, gap);
+        for Gap { first, count, reason, .. } in gaps.iter().copied().filter(|gap| whole(&gap)) {
+            let Some(place) = life.place(*first) else {
+                self.wrong(format!("gap at {first} ({reason}) is between the steps"));
+                continue;
+            };
+            let mut here = Bits::default();
+            let mut twice = None;
+            let reached = seen.highest().unwrap_or(0).max(place);
+            let count = (*count).min(reached - place + JUMP);
+            for (first, end) in self.catalog.steps_from(place, count) {
+                here.insert_range(first, end);
+                twice = twice.or(recorded.insert_range(first, end));
+            }
+            // Only a crash or an alteration writes off what may have been served.
+            if reason == "discarded" && !self.promoted {
+                self.none(life, here.common(seen), "was seen, but is recorded as discarded");
+            }
+            if let Some(at) = twice {
+                let has = |gap: &&Gap| {
+                    life.place(gap.first).is_some_and(|place| {
+                        self.catalog
+                            .steps_from(place, gap.count)
+                            .into_iter()
+                            .any(|(a, b)| (a..b).contains(&at))
+                    })
+                };
+                let both = gaps.iter().copied().filter(has);
+                let both: Vec<_> = both.map(|gap| (gap.first, gap.count, &gap.reason)).collect();
+                self.none(life, twice, &format!("is in two gaps: {both:?}"));
+            }
+            here.remove(&closed);
+            add(&self.ledger.figures.gaps, u64::from(here.lowest().is_some()));
+            here.remove(seen);
+            add(&self.ledger.figures.gap_values, here.count());
+        }
+        recorded
+    }
+
+    /// Whether a gap stands for several, between which other numbers lie, perhaps of several lives.
+    fn is_condensed(&self, life: &Life, gap: &Gap) -> bool {
+        let Some(first) = life.place(gap.first) else { return false };
+        let end = self.catalog.steps_from(first, gap.count).last().map(|part| part.1);
+        end.is_some() && end != life.place(gap.last).map(|last| last + 1)
+    }
+
+    fn none(&self, life: &Life, place: Option<i64>, what: &str) {
+        if let Some(place) = place {
+            self.wrong(format!(
+                "{} {what}: {:?}",
+                life.value(place),
+                self.sequence.recent_history()
+            ));
+        }
+    }
+}
