@@ -27,7 +27,8 @@ pgrx::pg_module_magic!(name, version);
 extension_sql_file!("../sql/type.sql", name = "type", bootstrap);
 extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["type"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["catalog"]);
-extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"], finalize);
+extension_sql_file!("../sql/views.sql", name = "views", requires = ["functions"]);
+extension_sql_file!("../sql/check.sql", name = "check", requires = ["views"], finalize);
 
 /// Runs once in the postmaster if the library is preloaded. Otherwise it runs in each backend that loads the
 /// library: then there is no shared memory, and the functions say how to get it.
