@@ -204,13 +204,6 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'sequence that does not exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if '
     'a name has no UTF-8 form.';
 
-CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
-COMMENT ON FUNCTION hilo_compare(jsonb) IS
-    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
-    'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
-    'hilo_check does. Errors: 22023 if it is not such a summary.';
-
 CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
@@ -429,15 +422,6 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
     'another type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';
 
-
-CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_check_wrapper';
-COMMENT ON FUNCTION hilo_check() IS
-    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
-    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
-    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
-
 -- Volatile and unsafe, as hilo_check is.
 CREATE FUNCTION hilo_report() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
@@ -461,6 +445,13 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
 CREATE FUNCTION hilo.node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
 COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is; null if Citus is to say it and does not';
+
+CREATE FUNCTION hilo.reads_all() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+        OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+        OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
+COMMENT ON FUNCTION hilo.reads_all() IS 'Returns whether the current user may read every sequence';
 
 CREATE FUNCTION hilo.value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,

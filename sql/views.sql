@@ -14,9 +14,7 @@ CREATE VIEW hilo.readable AS
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
            s.gapless
       FROM hilo.sequence s
-     WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
-                OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-                OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+     WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
         OR EXISTS (SELECT FROM hilo.privilege p
                     WHERE p.sequence = s.id
@@ -208,9 +206,7 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
      WHERE s.id IS NOT NULL
         -- The sequence of a released column has no privileges any more.
         OR g.name IS NOT NULL
-           AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
-                    OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
+           AND (SELECT hilo.reads_all())
     UNION ALL
     -- Leases that have ended without a return, and that the worker has not filed yet.
     SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,

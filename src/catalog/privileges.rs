@@ -186,8 +186,13 @@ pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileg
 
 /// Whether the views show `sequence` to `user`.
 pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    Ok(of(sequence, user)? != Privileges::NONE || reads_all(user))
+}
+
+/// Whether the views show every sequence to `user`.
+pub fn reads_all(user: pg_sys::Oid) -> bool {
     let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);
-    Ok(of(sequence, user)? != Privileges::NONE || acts_as(user, stats))
+    of_all(user) != Privileges::NONE || acts_as(user, stats)
 }
 
 /// What was granted on a sequence, by grantee.

@@ -274,7 +274,8 @@ pub fn changes(old: &Definition, new: &Definition) -> Map<String, Value> {
     changes
 }
 
-fn all_options(definition: &Definition) -> Map<String, Value> {
+/// All options of a definition, by their names.
+pub fn all_options(definition: &Definition) -> Map<String, Value> {
     let all = json!({
         "data_type": definition.data_type,
         "start_value": definition.start_value,
