@@ -1,14 +1,15 @@
 //! Memory that the system refuses to processes of the server.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use crate::Torture;
-use hilo_tests::ClientExt;
+use hilo_tests::{ClientExt, SERVER};
 
 /// Bytes in a page of memory, as /proc counts them.
 const PAGE: u64 = 4_096;
@@ -30,28 +31,31 @@ pub fn refuse(torture: &Torture, rng: &mut Rng) -> &'static str {
         rng.u32(1..=most)
     ));
     drop(client);
-    let limited: Vec<i32> = pids.into_iter().filter(|pid| limit(*pid, rng)).collect();
+    let limited: Vec<i32> = pids.into_iter().filter(|pid| limit(torture, *pid, rng)).collect();
     thread::sleep(Duration::from_millis(rng.u64(50..1_500)));
     for pid in &limited {
-        // It may have ended.
-        set(*pid, "unlimited");
+        set(torture, *pid, "unlimited");
     }
     if limited.is_empty() { "no process to refuse memory to" } else { what }
 }
 
 /// Leaves a process up to three megabytes, often much less.
-fn limit(pid: i32, rng: &mut Rng) -> bool {
+fn limit(torture: &Torture, pid: i32, rng: &mut Rng) -> bool {
     let Ok(statm) = fs::read_to_string(format!("/proc/{pid}/statm")) else { return false };
     let pages = statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
     let most = 1 << rng.u32(10..22);
     let spare = rng.u64(..most);
-    pages.is_some_and(|pages| set(pid, &(pages * PAGE + spare).to_string()))
+    pages.is_some_and(|pages| set(torture, pid, &(pages * PAGE + spare).to_string()))
 }
 
 /// Sets what the process may exceed only with another limit; whether it still runs.
-fn set(pid: i32, bytes: &str) -> bool {
-    let pid = pid.to_string();
-    let mut prlimit = Command::new("prlimit");
-    prlimit.args(["--pid", &pid]).arg(format!("--as={bytes}:")).stderr(Stdio::null());
-    prlimit.status().expect("prlimit of util-linux is there").success()
+fn set(torture: &Torture, pid: i32, bytes: &str) -> bool {
+    // As the server's user, who may do so to its own processes.
+    let mut prlimit = SERVER.command_at(Path::new("prlimit"));
+    prlimit.args(["--pid", &pid.to_string()]).arg(format!("--as={bytes}:")).stderr(Stdio::null());
+    let done = prlimit.status().expect("prlimit of util-linux is there").success();
+    if !done && Path::new(&format!("/proc/{pid}")).exists() {
+        torture.ledger.figures.wrong(format!("cannot limit the memory of process {pid}"));
+    }
+    done
 }
