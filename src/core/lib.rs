@@ -10,7 +10,6 @@ pub mod gaps;
 pub mod hi;
 pub mod html;
 pub mod key_format;
-pub mod lane;
 pub mod mapping;
 pub mod name;
 pub mod named;
