@@ -302,51 +302,30 @@ ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 -- (session_replication_role = replica), and not in a restore. What they accept and what they keep out:
 -- docs/multi-node.md.
 
-CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_sequence';
-COMMENT ON FUNCTION hilo.replicated_sequence() IS
-    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
-CREATE FUNCTION hilo.replicated_position() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_position';
-COMMENT ON FUNCTION hilo.replicated_position() IS
-    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
-    'from the sequence yet';
-CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_privilege';
-COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
-CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_default_privilege';
-COMMENT ON FUNCTION hilo.replicated_default_privilege() IS
-    'Applies a replicated default privilege that does not exist yet';
-CREATE FUNCTION hilo.replicated_free_range() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_free_range';
-COMMENT ON FUNCTION hilo.replicated_free_range() IS
-    'Keeps out replicated free ranges, which another server is to serve';
-CREATE FUNCTION hilo.replicated_lease() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_lease';
-COMMENT ON FUNCTION hilo.replicated_lease() IS
-    'Keeps out replicated leases, which belong to another server';
-REVOKE ALL ON FUNCTION hilo.replicated_sequence(), hilo.replicated_position(),
-    hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.replicated_free_range(),
-    hilo.replicated_lease() FROM PUBLIC;
+CREATE FUNCTION hilo.replicated() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
+COMMENT ON FUNCTION hilo.replicated() IS
+    'Applies a replicated row, except for values that this server has numbered by or reserved; keeps out free '
+    'ranges and leases, which belong to another server';
+REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_sequence();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_position();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_privilege();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_default_privilege();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_free_range();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_lease();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
 
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence

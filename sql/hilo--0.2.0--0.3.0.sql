@@ -179,19 +179,37 @@ COMMENT ON COLUMN hilo.lease.passed IS
 REVOKE ALL ON hilo.lease FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
 
-CREATE FUNCTION hilo.replicated_lease() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_lease';
-COMMENT ON FUNCTION hilo.replicated_lease() IS
-    'Keeps out replicated leases, which belong to another server';
+CREATE FUNCTION hilo.replicated() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
+COMMENT ON FUNCTION hilo.replicated() IS
+    'Applies a replicated row, except for values that this server has numbered by or reserved; keeps out free '
+    'ranges and leases, which belong to another server';
+REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
+
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
+DROP FUNCTION hilo.replicated_sequence(), hilo.replicated_position(), hilo.replicated_privilege(),
+    hilo.replicated_free_range();
+
 CREATE FUNCTION hilo.restored_lease() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
 COMMENT ON FUNCTION hilo.restored_lease() IS
     'Marks a restored lease, of which nothing that comes back is served again; rejects one of a sequence that is '
     'in use';
-REVOKE ALL ON FUNCTION hilo.replicated_lease(), hilo.restored_lease() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hilo.restored_lease() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_lease();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER restored BEFORE INSERT ON hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
@@ -483,18 +501,14 @@ SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
 CREATE FUNCTION hilo.skip_default() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
 COMMENT ON FUNCTION hilo.skip_default() IS 'Omits a restored default privilege of or for a role that does not exist';
-CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_default_privilege';
-COMMENT ON FUNCTION hilo.replicated_default_privilege() IS
-    'Applies a replicated default privilege that does not exist yet';
-REVOKE ALL ON FUNCTION hilo.skip_default(), hilo.replicated_default_privilege() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hilo.skip_default() FROM PUBLIC;
 
 CREATE TRIGGER missing_role BEFORE INSERT ON hilo.default_privilege
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR NEW.grantee = '-'::hilo.role)
     EXECUTE FUNCTION hilo.skip_default();
 ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_default_privilege();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
@@ -629,14 +643,6 @@ COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, rea
 COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
 COMMENT ON FUNCTION hilo.note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
-COMMENT ON FUNCTION hilo.replicated_sequence() IS
-    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
-COMMENT ON FUNCTION hilo.replicated_position() IS
-    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
-    'from the sequence yet';
-COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
-COMMENT ON FUNCTION hilo.replicated_free_range() IS
-    'Keeps out replicated free ranges, which another server is to serve';
 COMMENT ON FUNCTION hilo.restored_position() IS
     'Marks a restored position as held by no server life, until the first reservation takes it over';
 COMMENT ON FUNCTION hilo.restored_free_range() IS

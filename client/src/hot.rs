@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hilo_core::key_format::Frame;
-use hilo_core::lane::{Lane, Took};
 use tokio::sync::Notify;
 
 use crate::engine::Id;
+use crate::lane::{Lane, Took};
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;

@@ -40,6 +40,8 @@ pub mod engine;
 mod error;
 mod fork;
 mod hot;
+#[doc(hidden)]
+pub mod lane;
 mod refusal;
 mod results;
 mod sequence;

@@ -8,6 +8,7 @@ use hilo_core::numbers::Monotonic;
 use crate::driver::Driver;
 use crate::engine::{Ask, Failure, Lease, Parts, Plan, Return};
 use crate::hot::{Hot, Keys};
+use crate::lane;
 use crate::refusal::{is_gone, is_lack};
 use crate::sequence::keys;
 use crate::server::{Answer, Granted};
@@ -168,7 +169,7 @@ fn refuse(
 /// back: no key is made of them any more.
 fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
-    let first = hilo_core::lane::value(granted.last, granted.increment, granted.count as u32);
+    let first = lane::value(granted.last, granted.increment, granted.count as u32);
     // The bounds are the server's; a negative value among these says enough.
     let least = first.min(granted.last);
     let fits = |keys: &Keys| {

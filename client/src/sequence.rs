@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hilo_core::key_format::KeyFormat;
-use hilo_core::lane::Took;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Error;
 use crate::fork::{self, only_here};
 use crate::hot::{self, Hot, Keys};
+use crate::lane::Took;
 use crate::shared::{Handle, Life, Shared};
 use crate::waiting::{Ticket, Waiter};
 

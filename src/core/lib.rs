@@ -1,16 +1,12 @@
 //! The rules of hilo that need no Postgres.
 
 pub mod backoff;
-pub mod chart;
 pub mod cursor;
 pub mod direction;
 pub mod document;
-pub mod figures;
 pub mod gaps;
 pub mod hi;
-pub mod html;
 pub mod key_format;
-pub mod lane;
 pub mod mapping;
 pub mod name;
 pub mod named;

@@ -35,75 +35,41 @@ use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::{ffi, shared};
 
-raw_functions!(
+/// Functions of triggers, all the same.
+macro_rules! replicated {
+    ($($name:ident),+ $(,)?) => { $(
+        raw_functions!($name);
+
+        #[pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+            // SAFETY: Postgres passes a live call to a trigger function.
+            unsafe { Fired::new(fcinfo) }.answer()
+        }
+    )+ };
+}
+
+// The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are those
+// of the tables in the SQL objects of 0.2.0.
+replicated!(
+    hilo_replicated,
     hilo_replicated_sequence,
     hilo_replicated_position,
     hilo_replicated_privilege,
-    hilo_replicated_default_privilege,
     hilo_replicated_free_range,
-    hilo_replicated_lease,
 );
 
-/// `hilo.replicated_sequence() RETURNS trigger`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_sequence(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"sequence") }.answer(sequence)
-}
+/// The tables, each with the judge of its rows.
+const JUDGES: [(&CStr, Judge); 6] = [
+    (c"sequence", sequence),
+    (c"position", position),
+    (c"privilege", privilege),
+    (c"default_privilege", default_privilege),
+    (c"free_range", keep_out),
+    (c"lease", keep_out),
+];
 
-/// `hilo.replicated_position() RETURNS trigger`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_position(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"position") }.answer(position)
-}
-
-/// `hilo.replicated_privilege() RETURNS trigger`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_privilege(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"privilege") }.answer(privilege)
-}
-
-/// `hilo.replicated_default_privilege() RETURNS trigger`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_default_privilege(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"default_privilege") }.answer(default_privilege)
-}
-
-/// `hilo.replicated_free_range() RETURNS trigger`: keeps the row out. What another server returned is for
-/// that server to serve.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_free_range(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"free_range") }.answer(|_| Ok(Verdict::KeepOut))
-}
-
-/// `hilo.replicated_lease() RETURNS trigger`: keeps the row out. A lease is ended at the server that made it.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_replicated_lease(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function.
-    unsafe { Fired::new(fcinfo, c"lease") }.answer(|_| Ok(Verdict::KeepOut))
-}
+type Judge = fn(&Fired) -> Result<Verdict, HiloError>;
 
 /// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.
 const REPLICA: std::ffi::c_int = 1;
@@ -127,22 +93,23 @@ enum Verdict {
 struct Fired {
     trigger: *mut pg_sys::TriggerData,
     event: Event,
+    judge: Judge,
 }
 
 impl Fired {
     /// # Safety
     /// `fcinfo` must be a live call.
-    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo, table: &CStr) -> Fired {
+    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
         // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a row
-        // trigger.
+        // trigger of these tables, and returns the place of the table.
         unsafe {
-            let trigger = before_row(fcinfo, table);
+            let (trigger, table) = before_row(fcinfo, &JUDGES.map(|(table, _)| table));
             let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
                 pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,
                 pg_sys::TRIGGER_EVENT_UPDATE => Event::Update,
                 _ => Event::Delete,
             };
-            Fired { trigger, event }
+            Fired { trigger, event, judge: JUDGES[table].1 }
         }
     }
 
@@ -168,11 +135,11 @@ impl Fired {
         unsafe { Row::of(self.new_tuple(), (*(*self.trigger).tg_relation).rd_att) }
     }
 
-    fn answer(self, judge: impl FnOnce(&Fired) -> Result<Verdict, HiloError>) -> pg_sys::Datum {
+    fn answer(self) -> pg_sys::Datum {
         // The triggers may have been enabled for all sessions: `hilo_check` reports that.
         // SAFETY: reads the variable behind the setting session_replication_role.
         let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
-        let verdict = if replica { judge(&self).or_raise() } else { Verdict::Accept };
+        let verdict = if replica { (self.judge)(&self).or_raise() } else { Verdict::Accept };
         match verdict {
             Verdict::KeepOut => pg_sys::Datum::null(),
             Verdict::Accept => self.new_tuple().into(),
@@ -458,4 +425,10 @@ fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
         roles::depend_on(row.oid(column))?;
     }
     Ok(Verdict::Accept)
+}
+
+/// A row of `hilo.free_range` or `hilo.lease`. A range that another server returned is for that server to
+/// serve, and a lease is ended at the server that made it.
+fn keep_out(_: &Fired) -> Result<Verdict, HiloError> {
+    Ok(Verdict::KeepOut)
 }

@@ -17,6 +17,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// The number of the column with this name.
+    pub fn column(&self, name: &CStr) -> i32 {
+        // SAFETY: reads the descriptor, which belongs to the result that is being read.
+        unsafe { pg_sys::SPI_fnumber(self.columns, name.as_ptr()) }
+    }
+
     pub fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
         let mut null = false;
         // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a column that

@@ -10,14 +10,15 @@ use pg_sys::{TRIGGER_EVENT_BEFORE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_OPMASK, T
 /// The bits that hold the level and the timing of a trigger's call.
 const KIND: u32 = TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
 
-/// The call as that of a trigger before a row of `hilo.<table>` changes; any other call is refused.
+/// The call as that of a trigger before a row of one of these tables of schema hilo changes, and which of
+/// them; any other call is refused.
 ///
 /// # Safety
 /// `fcinfo` must be a live call.
 pub unsafe fn before_row(
     fcinfo: pg_sys::FunctionCallInfo,
-    table: &CStr,
-) -> *mut pg_sys::TriggerData {
+    tables: &[&CStr],
+) -> (*mut pg_sys::TriggerData, usize) {
     // SAFETY: the caller guarantees a live call. Its context is null, which is checked, or a node, whose tag
     // tells what it is; a trigger has its relation, which is open.
     unsafe {
@@ -26,12 +27,13 @@ pub unsafe fn before_row(
             let trigger: *mut pg_sys::TriggerData = context.cast();
             let class = &*(*(*trigger).tg_relation).rd_rel;
             let schema = pg_sys::get_namespace_name(class.relnamespace);
-            if (*trigger).tg_event & KIND == TRIGGER_EVENT_ROW | TRIGGER_EVENT_BEFORE
-                && CStr::from_ptr(class.relname.data.as_ptr()) == table
+            let name = CStr::from_ptr(class.relname.data.as_ptr());
+            if let Some(found) = tables.iter().position(|table| *table == name)
+                && (*trigger).tg_event & KIND == TRIGGER_EVENT_ROW | TRIGGER_EVENT_BEFORE
                 && !schema.is_null()
                 && CStr::from_ptr(schema) == c"hilo"
             {
-                return trigger;
+                return (trigger, found);
             }
         }
     }
@@ -39,7 +41,7 @@ pub unsafe fn before_row(
         ERROR,
         PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
         "this function can only be called as a trigger of the catalog of hilo",
-        format!("The trigger runs before a row of hilo.{} changes.", table.to_string_lossy())
+        "The trigger runs before a row of a table in schema hilo changes."
     );
 }
 
@@ -53,7 +55,7 @@ pub unsafe fn row_being_inserted(
 ) -> *mut pg_sys::TriggerData {
     // SAFETY: the caller guarantees a live call, and what `before_row` returns lives as long.
     unsafe {
-        let trigger = before_row(fcinfo, table);
+        let (trigger, _) = before_row(fcinfo, &[table]);
         if (*trigger).tg_event & TRIGGER_EVENT_OPMASK != TRIGGER_EVENT_INSERT {
             ereport!(
                 ERROR,

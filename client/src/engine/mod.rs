@@ -16,10 +16,11 @@ mod supply;
 use std::collections::{HashMap, VecDeque};
 
 use hilo_core::backoff;
-use hilo_core::lane;
 use hilo_core::numbers::{Micros, Monotonic};
 use hilo_core::policy;
 use uuid::Uuid;
+
+use crate::lane;
 
 pub use outcome::Failure;
 pub use parts::Parts;

@@ -437,7 +437,7 @@ fn triggers_of_the_catalog_elsewhere() {
         "SELECT oid::regprocedure::text FROM pg_proc
           WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype AND proname <> 'note_roles'",
     );
-    assert_eq!(functions.len(), 12);
+    assert_eq!(functions.len(), 7);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

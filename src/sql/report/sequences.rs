@@ -1,200 +1,148 @@
 //! The sequences: those that need attention first.
 
-use std::collections::HashMap;
+use std::ffi::CStr;
 
-use hilo_core::chart::Step;
+use maud::{Markup, html};
 
-use super::findings::Findings;
-use super::source::{Part, Source, text};
-use super::table::MOST;
+use super::chart::{self, Share, Step};
+use super::figures::{duration, grouped, percent, short};
+use super::lists::Finding;
+use super::source::{Read, Record, Source};
+use super::table::{Table, badges, dash, text};
+use super::{Part, tile};
+use crate::gucs;
 use crate::sql::spi;
 
-pub struct Sequence {
-    /// In the database's encoding, to be asked for again.
-    pub key: Vec<u8>,
-    pub name: String,
-    pub gapless: bool,
-    pub ordered: bool,
-    pub cycle: bool,
-    /// Whether `hilo_check` has found an error (0) or a warning (1) about it.
-    pub rank: Option<i32>,
-    /// How much of it is reserved, from 0 to 1.
-    pub used: f64,
-    /// What its slot says, if it has one.
-    pub active: Option<Active>,
-    /// Values in the hands of holders.
-    pub leased: f64,
-}
+const TABLE: Table = Table {
+    class: "sequences",
+    caption: "The sequences that this role may read. First come those with findings and with \
+              reservations that failed; then by tenths of the range used, seconds that callers \
+              waited, and rate. Each line of a rate has a scale of its own and covers hilo.window.",
+    columns: &[
+        ("Sequence", c"name", name),
+        ("Values per second", c"rate", rate),
+        ("In memory and leased", c"leased", values),
+        ("Range used", c"used", used),
+        ("Waits", c"waits", waits),
+        ("Refills", c"refills", refills),
+    ],
+    empty: "There is no sequence that this role may read.",
+    others: "sequences: hilo_sequences and hilo_stat_sequences have all",
+};
 
-pub struct Active {
-    pub served: i64,
-    pub rate: f64,
-    /// Values in slices, in the current block, in standby, returned.
-    pub tiers: [f64; 4],
-    pub waits: i64,
-    /// The total and the longest, in milliseconds.
-    pub wait_time: [f64; 2],
-    pub blocks_reserved: i64,
-    pub blocks_prefetched: i64,
-    pub errors: i64,
-    pub last_error: Option<String>,
-    pub last_error_at: Option<String>,
-    /// Seconds until the last value is served.
-    pub exhausted_in: Option<f64>,
-    pub course: Vec<Step>,
-}
+/// Where the values of a sequence are: the column of the query, the class of the colour, and the
+/// meaning.
+const TIERS: [(&CStr, &str, &str); 5] = [
+    (c"in_slices", "tier-slices", "in slices of sessions"),
+    (c"in_current", "tier-current", "in the current block"),
+    (c"in_standby", "tier-standby", "in standby"),
+    (c"in_returned", "tier-returned", "returned"),
+    (c"leased", "tier-leased", "leased"),
+];
 
-#[derive(Default)]
-pub struct Sequences {
-    pub first: Vec<Sequence>,
-    pub all: i64,
-    pub active: i64,
-    /// Values per second, and values in memory, of all of them.
-    pub rate: f64,
-    pub ready: f64,
-    /// Why less is known of them than there could be.
-    pub lacking: Vec<String>,
-}
-
-/// What the view shows of active sequences, and the same without a row for where it cannot be read.
-const ACTIVE: &str = "SELECT * FROM @hilo_stat_sequences";
-const NONE_ACTIVE: &str = "SELECT NULL::text AS name, served, NULL::float8 AS rate, served AS in_slices, served AS in_current,
-           served AS in_standby, served AS in_returned, served AS waits, NULL::float8 AS wait_time_total,
-           NULL::float8 AS wait_time_max, served AS blocks_reserved, served AS blocks_prefetched, served AS errors,
-           NULL::text AS last_error, NULL::timestamptz AS last_error_at, NULL::float8 AS used_fraction,
-           NULL::interval AS exhausted_in
-      FROM (VALUES (0::bigint)) AS none (served) WHERE false";
-
-pub fn read(source: &Source, findings: &Part<Findings>) -> Part<Sequences> {
-    let (mut names, mut ranks) = (Vec::new(), Vec::new());
-    for (name, rank) in findings.iter().flat_map(Findings::sequences) {
-        names.push(spi::literal(name));
-        ranks.push(rank.to_string());
-    }
-    let found = format!(
-        "unnest(ARRAY[{}]::text[], ARRAY[{}]::integer[])",
-        names.join(","),
-        ranks.join(",")
-    );
-    let mut lacking = Vec::new();
-    let mut sequences = match first(source, ACTIVE, &found) {
-        Ok(sequences) => sequences,
-        Err(why) => {
-            lacking.push(format!("What is in memory cannot be read: {why}"));
-            first(source, NONE_ACTIVE, &found)?
-        }
+pub fn read(source: &Source, findings: &[Finding]) -> Read<Part> {
+    let objects: Vec<String> = findings.iter().map(|(object, _)| spi::literal(object)).collect();
+    let severities: Vec<String> = findings.iter().map(|(_, of)| spi::literal(of)).collect();
+    let mut totals = [0.0; 4];
+    let mut table = |in_memory: bool| {
+        let sql = format!(
+            include_str!("sequences.sql"),
+            in_memory = in_memory,
+            objects = objects.join(","),
+            severities = severities.join(",")
+        );
+        let columns = [c"total", c"total_active", c"total_rate", c"total_ready"];
+        TABLE.read(source, &sql, |row| totals = columns.map(|column| row.size(column)))
     };
-    if let Err(why) = courses(source, &mut sequences.first) {
-        lacking.push(format!("The rates over time cannot be read: {why}"));
-    }
-    if let Err(why) = leased(source, &mut sequences.first) {
-        lacking.push(format!("What is leased cannot be read: {why}"));
-    }
-    // If memory cannot be read, neither can the rates, for the same reason.
-    lacking.truncate(if lacking.len() > 1 && sequences.active == 0 { 1 } else { lacking.len() });
-    Ok(Sequences { lacking, ..sequences })
-}
-
-fn first(source: &Source, active: &str, found: &str) -> Part<Sequences> {
-    let sql = format!(
-        "WITH active AS MATERIALIZED ({active}),
-              found AS (SELECT name, min(rank) AS rank FROM {found} AS f (name, rank) GROUP BY name)
-         SELECT s.name, s.gapless, s.ordered, s.cycle, f.rank, u.used, a.name IS NOT NULL, a.served, a.rate,
-                a.in_slices::float8, a.in_current::float8, a.in_standby::float8, a.in_returned::float8,
-                a.waits, a.wait_time_total, a.wait_time_max, a.blocks_reserved, a.blocks_prefetched, a.errors,
-                a.last_error, to_char(a.last_error_at, 'YYYY-MM-DD HH24:MI:SS'),
-                extract(epoch FROM a.exhausted_in)::float8,
-                count(*) OVER (), count(a.name) OVER (), sum(a.rate) OVER (),
-                sum(a.in_slices::float8 + a.in_current + a.in_standby + a.in_returned) OVER ()
-           FROM @hilo_sequences s
-           LEFT JOIN active a ON a.name = s.name
-           LEFT JOIN found f ON f.name = s.name
-          CROSS JOIN LATERAL (
-              SELECT CASE WHEN a.used_fraction IS NOT NULL THEN a.used_fraction
-                          WHEN s.max_reserved IS NULL THEN 0
-                          WHEN s.increment > 0
-                          THEN (s.max_reserved::float8 - s.min_value + 1) / (s.max_value::float8 - s.min_value + 1)
-                          ELSE (s.max_value::float8 - s.max_reserved + 1) / (s.max_value::float8 - s.min_value + 1)
-                     END AS used
-          ) u
-          ORDER BY f.rank NULLS LAST, a.errors > 0 DESC NULLS LAST,
-                CASE WHEN s.cycle THEN 0 ELSE floor(u.used * 10) END DESC,
-                floor(a.wait_time_total / 1000) DESC NULLS LAST, a.rate DESC NULLS LAST, s.name COLLATE \"C\"
-          LIMIT {MOST}"
-    );
-    let mut all = Sequences::default();
-    let rows = source.rows(&sql, |row| {
-        let whole = |column| row.int8(column).unwrap_or(0);
-        let number = |column| row.float8(column).unwrap_or(0.0);
-        (all.all, all.active, all.rate, all.ready) = (whole(23), whole(24), number(25), number(26));
-        let active = row.bool(7).then(|| Active {
-            served: whole(8),
-            rate: number(9),
-            tiers: [10, 11, 12, 13].map(number),
-            waits: whole(14),
-            wait_time: [15, 16].map(number),
-            blocks_reserved: whole(17),
-            blocks_prefetched: whole(18),
-            errors: whole(19),
-            last_error: text(&row, 20),
-            last_error_at: text(&row, 21),
-            exhausted_in: row.float8(22),
-            course: Vec::new(),
-        });
-        Sequence {
-            key: row.bytes(1).unwrap_or_default(),
-            name: text(&row, 1).unwrap_or_default(),
-            gapless: row.bool(2),
-            ordered: row.bool(3),
-            cycle: row.bool(4),
-            rank: row.int4(5),
-            used: number(6),
-            active,
-            leased: 0.0,
+    let (table, lacking) = match table(true) {
+        Ok(table) => (table, None),
+        Err(why) => (table(false)?, Some(why)),
+    };
+    let body = html! {
+        @if let Some(why) = lacking {
+            p.unreadable { bdi { "What is in memory cannot be read: " (why) } }
         }
-    })?;
-    Ok(Sequences { first: rows, ..all })
-}
-
-/// Adds how the rates have changed.
-fn courses(source: &Source, sequences: &mut [Sequence]) -> Part<()> {
-    let active = sequences.iter_mut().filter(|sequence| sequence.active.is_some());
-    let mut by_name: HashMap<Vec<u8>, &mut Active> = HashMap::new();
-    by_name.extend(active.filter_map(|one| Some((one.key.clone(), one.active.as_mut()?))));
-    let names = names(by_name.keys());
-    source.rows(
-        &format!(
-            "SELECT name, extract(epoch FROM max(until) OVER w - since)::float8,
-                    extract(epoch FROM max(until) OVER w - until)::float8, rate
-               FROM @hilo_stat_rates WHERE name = ANY ({names})
-             WINDOW w AS (PARTITION BY name) ORDER BY since"
-        ),
-        |row| {
-            let number = |column| row.float8(column).unwrap_or(0.0);
-            let step = Step { since: number(2), until: number(3), rate: number(4) };
-            if let Some(of) = by_name.get_mut(&row.bytes(1).unwrap_or_default()) {
-                of.course.push(step);
+        @if totals[0] > 0.0 {
+            ul.legend aria-label="Where the values are" {
+                @for (_, class, name) in TIERS {
+                    li { span class=(class) aria-hidden="true" {} (name) }
+                }
             }
-        },
-    )?;
-    Ok(())
+        }
+        (table)
+    };
+    let [all, active, rate, ready] = totals;
+    let tiles = vec![
+        tile("", "sequences", &grouped(all)),
+        tile("", "of them active", &grouped(active)),
+        tile("", "values per second", &short(rate)),
+        tile("", "values in memory", &short(ready)),
+    ];
+    Ok(Part { tiles, body })
 }
 
-/// Adds what is in the hands of holders.
-fn leased(source: &Source, sequences: &mut [Sequence]) -> Part<()> {
-    let names = names(sequences.iter().map(|sequence| &sequence.key));
-    let sql = format!(
-        "SELECT name, sum(count)::float8 FROM @hilo_leases WHERE name = ANY ({names}) GROUP BY name"
-    );
-    let sums = source.rows(&sql, |row| (row.bytes(1).unwrap_or_default(), row.float8(2)))?;
-    let sums: HashMap<Vec<u8>, Option<f64>> = sums.into_iter().collect();
-    for sequence in sequences {
-        sequence.leased = sums.get(&sequence.key).copied().flatten().unwrap_or(0.0);
+fn name(row: &Record, column: &CStr) -> Markup {
+    html! {
+        (text(row, column))
+        span.marks { (badges(row, c"badges")) }
+        @if let Some(failure) = row.text(c"failure") { small.failure { bdi { (failure) } } }
     }
-    Ok(())
 }
 
-fn names<'a>(names: impl Iterator<Item = &'a Vec<u8>>) -> String {
-    let literals: Vec<String> = names.map(|name| spi::literal(name)).collect();
-    format!("ARRAY[{}]::text[]", literals.join(","))
+fn rate(row: &Record, column: &CStr) -> Markup {
+    let Some(rate) = row.float(column) else { return dash() };
+    let steps = row.text(c"steps").and_then(|steps| serde_json::from_str(&steps).ok());
+    let steps: Vec<Step> = steps.unwrap_or_default();
+    let line = chart::sparkline(&steps, gucs::window().as_secs_f64());
+    let served = format!("{} served", short(row.size(c"served")));
+    pair(line, figure(format!("{}/s", short(rate)), served))
+}
+
+fn values(row: &Record, leased: &CStr) -> Markup {
+    let shares = TIERS.map(|(column, class, name)| Share::new(class, name, row.size(column)));
+    let leased = match row.size(leased) {
+        0.0 if row.float(c"rate").is_none() => return dash(),
+        0.0 => String::new(),
+        leased => format!("+ {} leased", short(leased)),
+    };
+    let in_memory = shares[..4].iter().map(|share| share.size).sum();
+    let bar = chart::bar(&chart::listed("Values", &shares), &shares);
+    pair(bar, figure(short(in_memory), leased))
+}
+
+fn used(row: &Record, column: &CStr) -> Markup {
+    let (used, class) = (row.size(column), row.text(c"used_class").unwrap_or_default());
+    let shares = [Share::new(class, "used", used), Share::new("rest", "not used", 1.0 - used)];
+    let lasts = row.float(c"exhausted_in").map(|seconds| format!("lasts {}", duration(seconds)));
+    let rest = lasts.or_else(|| row.text(c"restarts")).unwrap_or_default();
+    let bar = chart::bar(&format!("Used: {}", percent(used)), &shares);
+    pair(bar, figure(percent(used), rest))
+}
+
+/// A picture, and beside it the same in figures.
+fn pair(picture: Markup, figures: Markup) -> Markup {
+    html! { div.pair { (picture) div { (figures) } } }
+}
+
+fn waits(row: &Record, column: &CStr) -> Markup {
+    let [waited, at_most] = [c"waited", c"waited_at_most"].map(|column| row.size(column));
+    let time = format!("{}, at most {}", duration(waited), duration(at_most));
+    counted(row, column, if at_most > 0.0 { time } else { String::new() })
+}
+
+fn refills(row: &Record, column: &CStr) -> Markup {
+    let ahead = row.float(c"ahead").map(|ahead| format!("{} ahead", percent(ahead)));
+    counted(row, column, ahead.unwrap_or_default())
+}
+
+/// A number of an active sequence, with something smaller below it.
+fn counted(row: &Record, column: &CStr, below: String) -> Markup {
+    match row.text(column) {
+        Some(number) => figure(grouped(number), below),
+        None => dash(),
+    }
+}
+
+fn figure(figure: String, below: String) -> Markup {
+    html! { span.figure { (figure) } small { (below) } }
 }

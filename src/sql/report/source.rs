@@ -1,21 +1,22 @@
-//! What the report reads: the extension's own functions and views, with the caller's rights. A part that cannot be read is
-//! said to be so, and keeps nobody from the others.
+//! The report's queries: of the extension's own functions and views, with the caller's rights. A
+//! part that cannot be read says why, and the others are shown.
 
 use std::ffi::CStr;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
+use super::text::visible;
+use crate::catalog::catalog_oids;
 use crate::catalog::name::{escape_for_message, utf8};
-use crate::catalog::{catalog_oids, privileges};
 use crate::errors::OrRaise;
 use crate::ffi;
 use crate::memory;
 use crate::sql::spi::{self, Row};
 use crate::subtransaction;
 
-/// A part of the report, or why it cannot be read.
-pub type Part<T> = Result<T, String>;
+/// The result of a query, or why there is none.
+pub type Read<T> = Result<T, String>;
 
 pub struct Source {
     /// The schema of the extension and a dot, in the database's encoding.
@@ -24,26 +25,22 @@ pub struct Source {
 
 impl Source {
     pub fn new() -> Source {
-        let ids = catalog_oids().or_raise();
-        let schema = privileges::extension_schema(ids.extension).or_raise();
-        // SAFETY: catalog look-ups. The first result is null, which is checked, or a C string, as is the second.
-        let name = unsafe {
-            let name = pg_sys::get_namespace_name(schema);
-            match name.is_null() {
-                true => c"pg_catalog",
-                false => CStr::from_ptr(pg_sys::quote_identifier(name)),
-            }
-        };
-        Source { views: [name.to_bytes(), b"."].concat() }
+        // SQL objects of another version are refused.
+        catalog_oids().or_raise();
+        let sql = "SELECT quote_ident(nspname) || '.' FROM pg_extension e
+                     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'hilo'";
+        let views = spi::look_up(sql, |row| row.bytes(1)).pop();
+        Source { views: views.flatten().unwrap_or_default() }
     }
 
-    /// The rows of a query, in which `@` stands before the names of the extension's functions and views. No user can
-    /// plant anything in its search_path.
-    pub fn rows<T>(&self, sql: &str, each: impl FnMut(Row) -> T) -> Part<Vec<T>> {
+    /// The rows of a query, in which `@` stands before the names of the extension's functions and
+    /// views. No user can plant anything in its search_path.
+    pub fn rows<T>(&self, sql: &str, mut each: impl FnMut(&Record) -> T) -> Read<Vec<T>> {
         let sql =
             sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&self.views[..]);
+        let each = |row| each(&Record(row));
         let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, each));
-        subtransaction::run(read).map_err(|error| unreadable(*error))
+        subtransaction::run(read).map_err(|error| visible(&unreadable(*error)))
     }
 }
 
@@ -70,12 +67,38 @@ fn unreadable(error: CaughtError) -> String {
     }
 }
 
-/// Column `number` of a row, a text or name, in UTF-8; `None` if it is NULL.
-pub fn text(row: &Row, number: i32) -> Option<String> {
-    row.bytes(number).map(|bytes| in_utf8(&bytes))
+/// A row of a part's query, whose columns have names.
+pub struct Record(Row);
+
+impl Record {
+    /// A text or name, as the page can show it.
+    pub fn text(&self, column: &CStr) -> Option<String> {
+        self.bytes(column).map(|bytes| visible(&in_utf8(&bytes)))
+    }
+
+    /// The same in the database's encoding.
+    pub fn bytes(&self, column: &CStr) -> Option<Vec<u8>> {
+        self.0.bytes(self.0.column(column))
+    }
+
+    /// A bigint; 0 if it is NULL.
+    pub fn int(&self, column: &CStr) -> i64 {
+        self.0.int8(self.0.column(column)).unwrap_or(0)
+    }
+
+    /// A double precision.
+    pub fn float(&self, column: &CStr) -> Option<f64> {
+        self.0.float8(self.0.column(column))
+    }
+
+    /// The same; 0 if it is NULL.
+    pub fn size(&self, column: &CStr) -> f64 {
+        self.float(column).unwrap_or(0.0)
+    }
 }
 
-/// Text of the database in UTF-8. Where there is no such text, each byte that is not ASCII appears as `\\xNN`.
+/// Text of the database in UTF-8. Where there is no such text, each byte that is not ASCII appears
+/// as `\\xNN`.
 fn in_utf8(bytes: &[u8]) -> String {
     match utf8(bytes) {
         Some(text) => text.to_owned(),
@@ -88,8 +111,9 @@ fn converted(bytes: &[u8]) -> Option<String> {
     let size = bytes.len() * pg_sys::MAX_CONVERSION_GROWTH as usize + 1;
     let mut into = memory::with_capacity::<u8>(size).or_raise();
     into.resize(size, 0);
-    // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as there are, writes at most
-    // as many as there is room for, with a zero behind them, and raises no error for text that it cannot convert.
+    // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as
+    // there are, writes at most as many as there is room for, with a zero behind them, and raises
+    // no error for text that it cannot convert.
     let read = unsafe {
         let encoding = pg_sys::GetDatabaseEncoding();
         let conversion = pg_sys::FindDefaultConversionProc(encoding, UTF8);

@@ -1,100 +1,107 @@
-//! Tables of the report. On a narrow screen each row becomes a block, in which every cell says its column.
+//! Tables of the report. On a narrow screen each row becomes a block, in which every cell names its
+//! column.
 
-use hilo_core::figures::grouped;
-use hilo_core::html::Html;
+use std::ffi::CStr;
 
-/// As many rows as a table shows.
-pub const MOST: usize = 200;
+use maud::{Markup, html};
 
-/// A column: its heading, and whether numbers stand in it.
-pub struct Heading(pub &'static str, pub bool);
+use super::figures::grouped;
+use super::source::{Read, Record, Source};
+use crate::errors::OrRaise;
+use crate::memory;
+
+/// The maximum number of rows that a table shows. The queries end there.
+const MAX_ROWS: i64 = 200;
+
+/// Makes a cell of a column of a row.
+type Cell = fn(&Record, &CStr) -> Markup;
 
 pub struct Table {
     pub class: &'static str,
-    pub caption: String,
-    pub headings: &'static [Heading],
+    pub caption: &'static str,
+    /// The headings, each with the query's column and how it is shown. The first cell is the
+    /// heading of its row.
+    pub columns: &'static [(&'static str, &'static CStr, Cell)],
+    /// A sentence instead of a table without rows.
+    pub empty: &'static str,
+    /// The name of the rows, and where all of them are.
+    pub others: &'static str,
 }
 
 impl Table {
-    /// Writes the table. `cells` writes the cells of each row, by [`Cells::next`].
-    pub fn write<T>(&self, html: &mut Html, rows: &[T], mut cells: impl FnMut(&mut Cells, &T)) {
-        html.element("table", &[("class", self.class)], |html| {
-            html.line("caption", &[], &self.caption);
-            html.element("thead", &[], |html| {
-                html.element("tr", &[], |html| {
-                    for Heading(heading, number) in self.headings {
-                        let class = if *number { "number" } else { "" };
-                        html.line("th", &[("scope", "col"), ("class", class)], heading);
-                    }
-                });
-            });
-            html.element("tbody", &[], |html| {
-                for row in rows {
-                    html.element("tr", &[], |html| {
-                        cells(&mut Cells { html, headings: self.headings, at: 0 }, row);
-                    });
+    /// The table with the rows of a query, whose column `all_rows` counts also those that it does
+    /// not return. `each` is called with every row.
+    pub fn read(&self, source: &Source, sql: &str, mut each: impl FnMut(&Record)) -> Read<Markup> {
+        let mut all = 0;
+        let rows = source.rows(sql, |row| {
+            each(row);
+            all = row.int(c"all_rows");
+            self.row(row)
+        })?;
+        check_memory(&rows);
+        Ok(html! {
+            @if rows.is_empty() {
+                p.none { (self.empty) }
+            } @else {
+                table class=(self.class) {
+                    caption { (self.caption) }
+                    thead { tr { @for (name, ..) in self.columns { th scope="col" { (name) } } } }
+                    tbody { @for row in rows { (row) } }
                 }
-            });
-        });
+            }
+            @if all > MAX_ROWS {
+                p.more { (grouped(all - MAX_ROWS)) " more " (self.others) }
+            }
+        })
     }
-}
 
-/// The cells of a row, from left to right.
-pub struct Cells<'a> {
-    html: &'a mut Html,
-    headings: &'static [Heading],
-    at: usize,
-}
-
-impl Cells<'_> {
-    /// Writes the next cell. The first one is the heading of the row.
-    pub fn next(&mut self, content: impl FnOnce(&mut Html)) {
-        let Heading(heading, number) = &self.headings[self.at];
-        let class = if *number { "number" } else { "" };
-        match self.at {
-            0 => self.html.element("th", &[("scope", "row")], content),
-            _ => self.html.element("td", &[("data-label", heading), ("class", class)], content),
+    fn row(&self, row: &Record) -> Markup {
+        let (first, others) = self.columns.split_first().expect("a table has columns");
+        html! {
+            tr {
+                th scope="row" { (first.2(row, first.1)) }
+                @for (name, column, cell) in others {
+                    td data-label=(name) { (cell(row, column)) }
+                }
+            }
         }
-        self.at += 1;
-    }
-
-    /// The same with a text.
-    pub fn text(&mut self, text: &str) {
-        self.next(|html| html.text(text));
-    }
-
-    /// The same with a name of somebody else's, or a dash if there is none.
-    pub fn foreign(&mut self, text: Option<&str>) {
-        self.next(|html| match text {
-            Some(text) => html.foreign(text),
-            None => dash(html),
-        });
-    }
-
-    /// The same with a whole number.
-    pub fn count(&mut self, count: i64) {
-        self.text(&grouped(&count.to_string()));
     }
 }
 
-/// What stands where there is nothing to say.
-pub fn dash(html: &mut Html) {
-    html.line("span", &[("class", "none")], "\u{2013}");
-}
-
-/// A smaller line below a figure.
-pub fn small(html: &mut Html, text: &str) {
-    html.line("small", &[], text);
-}
-
-/// What becomes of the rows beyond the last that is shown, if there are any.
-pub fn more(html: &mut Html, count: i64, what: &str) {
-    let more = count - MOST as i64;
-    if more > 0 {
-        html.line(
-            "p",
-            &[("class", "more")],
-            &format!("{} more {what}", grouped(&more.to_string())),
-        );
+/// A name or message of somebody else's, or a dash if there is none. Its direction does not reach
+/// the text around it.
+pub fn text(row: &Record, column: &CStr) -> Markup {
+    html! {
+        @match row.text(column) {
+            Some(text) => bdi { (text) },
+            None => (dash()),
+        }
     }
+}
+
+/// A whole number, which the query returns as text.
+pub fn count(row: &Record, column: &CStr) -> Markup {
+    html! { (grouped(row.text(column).unwrap_or_default())) }
+}
+
+/// A list of words, each with a background: severities, kinds of sequences.
+pub fn badges(row: &Record, column: &CStr) -> Markup {
+    let words = row.text(column).unwrap_or_default();
+    html! {
+        @for word in words.split(',').filter(|word| !word.is_empty()) {
+            span class={ "badge badge-" (word) } { (word) }
+        }
+    }
+}
+
+pub fn dash() -> Markup {
+    html! { span.none { "\u{2013}" } }
+}
+
+/// Raises 53200 now if there is no memory to put these pieces together, because a `String` cannot
+/// fail.
+pub fn check_memory<'a>(pieces: impl IntoIterator<Item = &'a Markup>) {
+    const COPIES: usize = 8;
+    let size: usize = pieces.into_iter().map(|piece| piece.0.len()).sum();
+    memory::room(size * COPIES).or_raise();
 }

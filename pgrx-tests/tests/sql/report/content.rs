@@ -121,7 +121,6 @@ fn tables_have_an_end() {
     let found: i64 = client.one("SELECT count(*) FROM hilo_check()");
     let more = format!(">{} more findings", found - 200);
     assert!(section(&page, "findings").contains(&more), "{more}");
-    assert!(shown(&page).contains("200 of 250 sequences"));
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     cluster.finish();
 }

@@ -3,6 +3,7 @@
 
 mod content;
 mod drawn;
+mod parts;
 mod picture;
 mod robust;
 
@@ -46,7 +47,10 @@ fn resolved(text: &str) -> String {
         resolved.extend(number.parse().ok().and_then(char::from_u32));
         resolved += rest;
     }
-    resolved
+    // The ampersand is last, so that nothing is resolved twice.
+    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")]
+        .into_iter()
+        .fold(resolved, |text, (name, plain)| text.replace(name, plain))
 }
 
 /// The part of the page with this id.

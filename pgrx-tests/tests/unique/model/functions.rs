@@ -70,12 +70,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",
         &[
-            "replicated_sequence",
-            "replicated_position",
-            "replicated_privilege",
-            "replicated_default_privilege",
-            "replicated_free_range",
-            "replicated_lease",
+            "replicated",
             "restored_position",
             "restored_free_range",
             "restored_lease",

@@ -1,10 +1,9 @@
 //! A lane gives each value of a filling to one taker, and none after it is closed.
-#![cfg(not(loom))]
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_core::lane::{Lane, MOST};
+use hilo_client::lane::{Lane, MOST};
 
 /// All that can be taken, one at a time.
 fn drain(lane: &Lane) -> Vec<i64> {

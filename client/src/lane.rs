@@ -1,13 +1,15 @@
 //! A lane: where many threads take the values of one lease, one addition each.
 //!
-//! One 64-bit word holds how many values are left, and above that the number of the filling: `number << 32 | left`.
-//! A taker reads the word, then which value is the last and how far they are apart, and lowers the word by
-//! compare-and-swap. Both are written only while nothing is left, and a filling has a number of its own, so a swap that
-//! succeeds proves that what the taker read belongs to the word. [`Lane::close`] takes all that is left in one swap: no
-//! taker gets a value after it, however long ago it read the word.
+//! One 64-bit word holds how many values are left, and above that the number of the filling:
+//! `number << 32 | left`. A taker reads the word, then which value is the last and how far they are
+//! apart, and lowers the word by compare-and-swap. Both are written only while nothing is left, and
+//! a filling has a number of its own, so a swap that succeeds proves that what the taker read
+//! belongs to the word. [`Lane::close`] takes all that is left in one swap: no taker gets a value
+//! after it, however long ago it read the word.
 //!
-//! [`Lane::fill`] and [`Lane::close`] must be serialised by a lock of the caller's; takers need none. For a stale taker
-//! to succeed by mistake, 2^32 fillings would have to come between its load and its swap.
+//! [`Lane::fill`] and [`Lane::close`] must be serialised by a lock of the caller's; takers need
+//! none. For a stale taker to succeed by mistake, 2^32 fillings would have to come between its load
+//! and its swap.
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
@@ -33,7 +35,8 @@ pub struct Lane {
     increment: AtomicI64,
     /// A taker that goes below this says so. Only a hint: it may belong to another filling.
     mark: AtomicU32,
-    /// How many values the filling had, and how often a taker of it lost the race for the word. Only hints, too.
+    /// How many values the filling had, and how often a taker of it lost the race for the word.
+    /// Only hints, too.
     filled: AtomicU32,
     lost: AtomicU32,
 }
@@ -74,8 +77,8 @@ impl Lane {
             if left < count {
                 return None;
             }
-            // Acquire: whoever reads what a later filling wrote also sees that the word has changed, and the swap
-            // fails.
+            // Acquire: whoever reads what a later filling wrote also sees that the word has
+            // changed, and the swap fails.
             let last = self.last.load(Acquire);
             let increment = self.increment.load(Acquire);
             let after = word - u64::from(count);
@@ -122,7 +125,8 @@ impl Lane {
         (self.word.load(Acquire) & LEFT) as i64
     }
 
-    /// Has the taker that goes below `mark` values say so; 0: only the one that takes the last value.
+    /// Has the taker that goes below `mark` values say so; 0: only the one that takes the last
+    /// value.
     pub fn set_mark(&self, mark: i64) {
         self.mark.store(mark.clamp(0, MOST) as u32, Relaxed);
     }
@@ -140,8 +144,8 @@ impl Default for Lane {
     }
 }
 
-/// The value with which `left` are left, the last one included. Exact though a step in between may overflow, because
-/// the value itself does not.
+/// The value with which `left` are left, the last one included. Exact though a step in between may
+/// overflow, because the value itself does not.
 pub fn value(last: i64, increment: i64, left: u32) -> i64 {
     last.wrapping_sub(increment.wrapping_mul(i64::from(left) - 1))
 }

@@ -1,46 +1,51 @@
-//! Whatever a text holds, it stays text.
+//! Texts, numbers and pictures of the page, which need no Postgres: whatever a text holds, it stays
+//! text.
 
-use hilo_core::chart::{Share, Step, bar, columns, gauge, sparkline};
-use hilo_core::figures::{duration, grouped, percent, short};
-use hilo_core::html::Html;
+#[path = "../../../../src/sql/report/chart.rs"]
+mod chart;
+#[path = "../../../../src/sql/report/figures.rs"]
+mod figures;
+#[path = "../../../../src/sql/report/text.rs"]
+mod text;
+
+use maud::html;
 use proptest::prelude::*;
+
+use self::chart::{Share, bar, columns, listed, sparkline};
+use self::figures::{duration, grouped, percent, short};
 
 const F: prop::num::f64::Any = prop::num::f64::ANY;
 
-fn written(write: impl FnOnce(&mut Html)) -> String {
-    let mut html = Html::new();
-    write(&mut html);
-    html.finish().expect("there is memory")
-}
-
-fn text(text: &str) -> String {
-    written(|html| html.text(text))
+/// A text of somebody else's as it stands in the page.
+fn written(foreign: &str) -> String {
+    text::ascii(&html! { (text::visible(foreign)) }.0)
 }
 
 #[test]
 fn markup_in_a_text_is_text() {
-    assert_eq!(text("<script>&'\""), "&#60;script&#62;&#38;&#39;&#34;");
-    assert_eq!(text("]]> -->"), "]]&#62; --&#62;");
-    let attribute = written(|html| html.line("td", &[("title", "\" onload=\"x")], "a"));
-    assert_eq!(attribute, "<td title=\"&#34; onload=&#34;x\">a</td>");
+    assert_eq!(written("<script>&'\""), "&lt;script&gt;&amp;'&quot;");
+    assert_eq!(written("]]> -->"), "]]&gt; --&gt;");
+    let attribute = html! { td title=("\" onload=\"x") { "a" } };
+    assert_eq!(attribute.0, "<td title=\"&quot; onload=&quot;x\">a</td>");
 }
 
 #[test]
 fn what_does_not_show_is_shown() {
-    assert_eq!(text("a\u{202E}b\n\u{85}\u{FEFF}"), "a[U+202E]b[U+000A][U+0085][U+FEFF]");
-    assert_eq!(text("Größe 漢 👪"), "Gr&#246;&#223;e &#28450; &#128106;");
+    assert_eq!(written("a\u{202E}b\n\u{85}\u{FEFF}"), "a[U+202E]b[U+000A][U+0085][U+FEFF]");
+    assert_eq!(written("Größe 漢 👪"), "Gr&#246;&#223;e &#28450; &#128106;");
 }
 
 proptest! {
     /// Only what the program itself writes has a meaning in HTML, and the page is ASCII.
     #[test]
     fn any_text_stays_text(any in "\\PC*|[\\x00-\\x7f\\u{80}-\\u{2fff}]*") {
-        let escaped = text(&any);
+        let escaped = written(&any);
         prop_assert!(escaped.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{escaped}");
-        prop_assert!(!escaped.contains(['<', '>', '"', '\'']), "{escaped}");
+        prop_assert!(!escaped.contains(['<', '>', '"']), "{escaped}");
         for reference in escaped.split('&').skip(1) {
-            let number = reference.strip_prefix('#').and_then(|rest| rest.split_once(';'));
-            prop_assert!(number.is_some_and(|(number, _)| number.parse::<u32>().is_ok()), "{escaped}");
+            let (name, _) = reference.split_once(';').expect("a reference ends");
+            let number = name.strip_prefix('#').is_some_and(|number| number.parse::<u32>().is_ok());
+            prop_assert!(number || ["amp", "lt", "gt", "quot"].contains(&name), "{escaped}");
         }
     }
 
@@ -49,18 +54,17 @@ proptest! {
         for text in [short(number), duration(number), percent(number)] {
             prop_assert!(text.len() < 25, "{text}");
         }
-        prop_assert_eq!(grouped(&digits.to_string()).replace(',', ""), digits.to_string());
+        prop_assert_eq!(grouped(digits).replace(',', ""), digits.to_string());
     }
 
     /// Also where a product of two of them is infinite.
     #[test]
     fn pictures_take_any_number(since in F, until in F, rate in F, size in prop_oneof![F, Just(f64::MAX), Just(f64::MIN_POSITIVE)]) {
-        let share = Share { class: "a", what: "b", size };
-        let drawn = written(|html| {
-            sparkline(html, &[Step { since, until, rate }], 60.0);
-            bar(html, "c", &[share]);
-            gauge(html, "d", "e", size);
-        });
+        let shares = [Share::new("a", "b", size)];
+        let drawn = html! {
+            (sparkline(&[[since, until, rate]], 60.0))
+            (bar(&listed("c", &shares), &shares))
+        }.0;
         let coordinates = drawn.split([' ', '"']).filter(|part| part.starts_with(['M', 'L', 'H', 'V']));
         prop_assert!(coordinates.count() > 0);
         prop_assert!(!drawn.contains("=\"NaN") && !drawn.contains("=\"inf"), "{drawn}");
@@ -92,23 +96,21 @@ fn figures_are_short() {
 /// A sequence that is new has a short line, at the right; one without samples has none.
 #[test]
 fn a_sparkline_shows_what_is_known() {
-    let new = written(|html| {
-        sparkline(html, &[Step { since: 15.0, until: 0.0, rate: 10.0 }], 60.0);
-    });
+    let new = sparkline(&[[15.0, 0.0, 10.0]], 60.0).0;
     assert!(new.contains("M90.0 2.0H120.0"), "{new}");
     assert!(new.contains("from 10 to 10, lately 10"), "{new}");
-    let none = written(|html| sparkline(html, &[], 60.0));
+    let none = sparkline(&[], 60.0).0;
     assert!(!none.contains("class=\"line\""), "{none}");
 }
 
 /// No share of a bar or column is too small to be seen.
 #[test]
 fn a_small_share_is_seen() {
-    let share = |size| Share { class: "a", what: "things", size };
-    let drawn = written(|html| bar(html, "Here", &[share(1.0), share(0.0), share(1e12)]));
+    let shares = [1.0, 0.0, 1e12].map(|size| Share::new("a", "things", size));
+    let drawn = bar("Here", &shares).0;
     assert!(drawn.contains("width=\"2.0\""), "{drawn}");
-    assert!(drawn.contains("Here: 1 things, 1,000,000,000,000 things"), "{drawn}");
+    assert_eq!(listed("Here", &shares), "Here: 1 things, 1,000,000,000,000 things");
     assert_eq!(drawn.matches("<rect").count(), 3, "{drawn}");
-    let empty = written(|html| columns(html, "Nothing", &[]));
+    let empty = columns("Nothing", &[]).0;
     assert!(empty.contains("<title>Nothing</title>"), "{empty}");
 }
