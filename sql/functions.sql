@@ -383,7 +383,7 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 
 -- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
 -- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared
--- STABLE (src/sql/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
+-- STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
 
 CREATE FUNCTION hilo.planner_support(internal) RETURNS internal
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';

@@ -13,7 +13,7 @@
 //! `error_context_stack` that frees a reserve would have to be pushed wherever core calls us, would see errors
 //! only while the reserve is there, and would depend on what the system's allocator does with freed memory.
 //!
-//! Rust's part of a report comes from the reserve in `memory.rs`. Where a collection cannot grow and nobody has
+//! Rust's part of a report comes from the reserve in `process/memory.rs`. Where a collection cannot grow and nobody has
 //! foreseen it, the standard library aborts the process, and all sessions of the server end with it. [`end`]
 //! is in the place of `abort`, and ends this session alone.
 
@@ -24,9 +24,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::backend::Global;
 use crate::errors::LONGEST;
-use crate::memory;
+use crate::process::backend::Global;
+use crate::process::memory;
 
 /// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.
 const ROOM: usize = 128 << 10;

@@ -2,10 +2,10 @@
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
 //! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
-//! `sql/owners.rs`; for tables and columns that own a sequence, `sql/owned_by/statements.rs`. CREATE and ALTER EXTENSION to
+//! `sql/define/owners.rs`; for tables and columns that own a sequence, `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to
 //! a version that the library does not know are refused before the script runs; to its own version they warn if
 //! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
-//! `sql/copy_defaults.rs`; for the planner, `sql/memoize.rs`.
+//! `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -13,14 +13,16 @@ use std::ffi::{c_char, c_void};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::backend::Global;
 use crate::catalog::version;
 use crate::errors::OrRaise;
+use crate::process::backend::Global;
+use crate::process::subtransaction;
 use crate::session::{invalidation, memo};
 use crate::shared;
-use crate::sql::owned_by::statements as owned;
-use crate::sql::{copy_defaults, generated_always, memoize, owners};
-use crate::subtransaction;
+use crate::sql::column::generated_always;
+use crate::sql::column::owned_by_statements as owned;
+use crate::sql::define::owners;
+use crate::sql::draw::{copy_defaults, memoize};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =

@@ -5,21 +5,16 @@ use pgrx::prelude::*;
 use errors::OrRaise;
 
 mod advice;
-mod backend;
 mod catalog;
 mod citus;
 mod error_path;
 mod errors;
-mod ffi;
 mod gucs;
 mod hooks;
-mod kept;
-mod memory;
+mod process;
 mod session;
 mod shared;
 mod sql;
-mod subtransaction;
-mod time_limit;
 mod worker;
 
 pgrx::pg_module_magic!(name, version);
@@ -32,12 +27,12 @@ pub extern "C-unwind" fn _PG_init() {
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
     error_path::init();
-    memory::init();
+    process::memory::init();
     // Both may raise an error, so they come before all that must not be done twice.
     if catalog::version::loaded().or_raise() {
         session::invalidation::extension_appears();
     }
-    gucs::init(preloaded, sql::prefix::check); // the sizes below come from here
+    gucs::init(preloaded, sql::define::prefix::check); // the sizes below come from here
     if preloaded {
         shared::init();
     }

@@ -3,7 +3,7 @@
 
 use pgrx::pg_sys;
 
-use super::table::{Row, Table, block_of};
+use crate::catalog::table::{Row, Table, block_of};
 
 /// The most line pointers that a heap page has, with room to spare.
 const MOST: usize = pg_sys::BLCKSZ as usize / 24;

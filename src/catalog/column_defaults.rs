@@ -11,10 +11,10 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
-use super::column_ref::ColumnRef;
-use super::name::{Name, escape_for_message};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::OrRaise;
-use crate::memory::{self, Grow};
+use crate::process::memory::{self, Grow};
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);

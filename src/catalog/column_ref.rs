@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use super::name::escape_for_message;
+use crate::catalog::name::escape_for_message;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

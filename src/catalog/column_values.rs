@@ -12,10 +12,10 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 
-use super::relations;
-use super::table::writer_of;
+use crate::catalog::relations;
+use crate::catalog::table::writer_of;
 use crate::errors::HiloError;
-use crate::memory;
+use crate::process::memory;
 
 /// How many entries of an index are read at most, dead ones included.
 const MOST_ENTRIES: usize = 4096;

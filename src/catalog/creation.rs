@@ -1,7 +1,7 @@
 //! How a sequence enters the catalog.
 
-use super::default_privileges;
-use super::definitions::{self, Sequence};
+use crate::catalog::default_privileges;
+use crate::catalog::definitions::{self, Sequence};
 use crate::errors::HiloError;
 
 /// Adds a sequence, with the privileges that new sequences of its owner start with. If its name is taken, a

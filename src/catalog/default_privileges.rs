@@ -6,12 +6,12 @@
 
 use pgrx::pg_sys;
 
-use super::columns::default_privilege as column;
-use super::definitions::Sequence;
-use super::privileges::{self, Privileges};
-use super::scan::{Match, Snapshot};
-use super::table::{Row, Table, next_command, text_datum};
-use super::{CatalogOids, catalog_oids, roles};
+use crate::catalog::columns::default_privilege as column;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{Row, Table, next_command, text_datum};
+use crate::catalog::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 
 /// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE compares them.

@@ -7,15 +7,15 @@ use pgrx::pg_sys;
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::options::{DataType, Definition};
 
-use super::column_ref::ColumnRef;
-use super::columns::sequence as column;
-use super::name::Name;
-use super::scan::{Index, Match, Snapshot};
-use super::table::{LockWait, Row, RowLock, Table, text_datum};
-use super::{CatalogOids, catalog_oids, roles};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::columns::sequence as column;
+use crate::catalog::name::Name;
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
+use crate::catalog::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
-use crate::ffi;
-use crate::memory::Grow;
+use crate::process::ffi;
+use crate::process::memory::Grow;
 
 /// A row of `hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
@@ -228,12 +228,12 @@ impl LockedSequence {
     /// Replaces the row.
     pub fn update(&self, sequence: &Sequence) {
         self.table.update(&self.row, &mut sequence.values());
-        super::table::next_command();
+        crate::catalog::table::next_command();
     }
 
     pub fn delete(&self) {
         self.table.delete(&self.row);
-        super::table::next_command();
+        crate::catalog::table::next_command();
     }
 }
 

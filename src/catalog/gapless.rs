@@ -11,11 +11,11 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 
-use super::definitions::{self, Sequence};
-use super::positions::{Position, keys, server, written};
-use super::scan::Snapshot;
-use super::table::{LockWait, Row, RowLock, Table};
-use super::{CatalogOids, catalog_oids, node};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::positions::{Position, keys, server, written};
+use crate::catalog::scan::Snapshot;
+use crate::catalog::table::{LockWait, Row, RowLock, Table};
+use crate::catalog::{CatalogOids, catalog_oids, node};
 use crate::errors::HiloError;
 
 /// A position that this transaction has locked.

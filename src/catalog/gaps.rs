@@ -7,18 +7,18 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use super::CatalogOids;
-use super::column_ref::ColumnRef;
-use super::columns::gap as column;
-use super::definitions::Sequence;
-use super::name::Name;
-use super::node;
-use super::positions::Position;
-use super::scan::{Match, Snapshot};
-use super::table::{Row, Table, next_command, text_datum};
+use crate::catalog::CatalogOids;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::columns::gap as column;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::name::Name;
+use crate::catalog::node;
+use crate::catalog::positions::Position;
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
-use crate::ffi;
-use crate::memory::Grow;
+use crate::process::ffi;
+use crate::process::memory::Grow;
 
 hilo_core::named! {
     /// Why values will not be served.

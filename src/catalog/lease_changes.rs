@@ -3,14 +3,14 @@
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
-use super::CatalogOids;
-use super::columns::lease as column;
-use super::definitions;
-use super::leases::{AT_ONCE, Ended, LeaseId, LockedLease, lock, lock_as, not_open};
-use super::table::{LockWait, RowLock, Strength, text_datum};
+use crate::catalog::CatalogOids;
+use crate::catalog::columns::lease as column;
+use crate::catalog::definitions;
+use crate::catalog::leases::{AT_ONCE, Ended, LeaseId, LockedLease, lock, lock_as, not_open};
+use crate::catalog::table::{LockWait, RowLock, Strength, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
-use crate::ffi;
-use crate::subtransaction;
+use crate::process::ffi;
+use crate::process::subtransaction;
 
 /// What a transaction does to a lease when it commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

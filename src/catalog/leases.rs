@@ -9,18 +9,18 @@ use hilo_core::gaps::Gap;
 use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use super::CatalogOids;
-use super::columns::lease as column;
-use super::definitions::Sequence;
-use super::gaps::{self, Reason};
-use super::positions::{self, Position, REPLICATED};
+use crate::catalog::CatalogOids;
+use crate::catalog::columns::lease as column;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::positions::{self, Position, REPLICATED};
 
-use super::scan::{self, Match, Snapshot};
-use super::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
+use crate::catalog::scan::{self, Match, Snapshot};
+use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
-use crate::ffi;
 use crate::gucs;
-use crate::memory::{self, Grow};
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
 
 /// The name of a lease, which nobody can guess.
 pub type LeaseId = [u8; 16];

@@ -3,15 +3,15 @@
 
 use pgrx::pg_sys;
 
-use super::columns::sequence as column;
-use super::definitions::{self, Sequence};
-use super::name::{Name, escape_for_message};
-use super::privileges;
-use super::scan::Snapshot;
-use super::table::{Row, Table};
-use super::{catalog_oids, core_sequences};
+use crate::catalog::columns::sequence as column;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::privileges;
+use crate::catalog::scan::Snapshot;
+use crate::catalog::table::{Row, Table};
+use crate::catalog::{catalog_oids, core_sequences};
 use crate::errors::{HiloError, Meant, OrRaise};
-use crate::ffi;
+use crate::process::ffi;
 
 /// The most insertions, deletions and replacements of characters that count as a slip, as in core's hints.
 const FURTHEST: i32 = 3;

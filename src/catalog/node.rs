@@ -10,11 +10,11 @@ use pgrx::pg_sys;
 use hilo_core::node_id::NodeId;
 use hilo_core::options::Definition;
 
-use super::definitions::Sequence;
-use super::scan::{Index, Snapshot};
-use super::table::Table;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::scan::{Index, Snapshot};
+use crate::catalog::table::Table;
 use crate::errors::{HiloError, NoGroup};
-use crate::memory::Grow;
+use crate::process::memory::Grow;
 use crate::{citus, gucs};
 
 /// Who this server is, as of now.

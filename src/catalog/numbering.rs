@@ -12,14 +12,14 @@ use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
-use super::definitions::Sequence;
-use super::name::{Name, escape_for_message};
-use super::node::Here;
-use super::positions::{self, Position};
-use super::{CatalogOids, catalog_oids, node, takeover};
+use crate::catalog::definitions::Sequence;
+use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::node::Here;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::{CatalogOids, catalog_oids, node, takeover};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::memory;
+use crate::process::memory;
 
 /// What all nodes of a sequence must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

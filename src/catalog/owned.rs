@@ -12,11 +12,11 @@ use std::ops::Deref;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use super::definitions::Sequence;
-use super::gaps::{self, Reason};
-use super::positions::{self, LockedPosition, Position};
-use super::takeover::{discards_free, reason, skip};
-use super::{CatalogOids, node, ranges};
+use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::takeover::{discards_free, reason, skip};
+use crate::catalog::{CatalogOids, node, ranges};
 use crate::errors::HiloError;
 use crate::shared::inventory::InMemory;
 

@@ -10,15 +10,15 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::options::Definition;
 use hilo_core::range::Range;
 
-use super::columns::position as column;
-use super::definitions::Sequence;
-use super::scan::{Match, Snapshot};
-use super::table::{LockWait, Row, RowLock, Table, is_own_transaction};
-use super::{CatalogOids, catalog_oids};
-use crate::backend::Global;
+use crate::catalog::columns::position as column;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
+use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::memory::Grow;
+use crate::process::backend::Global;
+use crate::process::memory::Grow;
 use crate::shared::slot::Terms;
 
 /// The `incarnation` of a position that came from a dump, until the first reservation here.
@@ -264,7 +264,7 @@ pub struct LockedPosition {
 
 impl LockedPosition {
     /// Replaces the row. What else is written about a position's ranges goes through
-    /// [`super::owned::own`].
+    /// [`crate::catalog::owned::own`].
     pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());
     }

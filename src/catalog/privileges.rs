@@ -7,16 +7,16 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use super::columns::privilege as column;
-use super::definitions::Sequence;
-use super::name::escape_for_message;
-use super::roles::PUBLIC;
-use super::scan::{Index, Match, Snapshot};
-use super::table::{Row, Table, next_command, text_datum};
-use super::{catalog_oids, roles};
+use crate::catalog::columns::privilege as column;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::name::escape_for_message;
+use crate::catalog::roles::PUBLIC;
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::{Row, Table, next_command, text_datum};
+use crate::catalog::{catalog_oids, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
-use crate::ffi;
-use crate::memory::Grow;
+use crate::process::ffi;
+use crate::process::memory::Grow;
 use crate::shared::nameplate::Nameplate;
 
 /// A set of privileges.

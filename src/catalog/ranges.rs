@@ -8,15 +8,15 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::CatalogOids;
-use super::columns::free_range as column;
-use super::gaps::{self, Reason};
-use super::leases;
-use super::positions::Position;
-use super::scan::{Match, Snapshot};
-use super::table::{Row, Table, next_command};
+use crate::catalog::CatalogOids;
+use crate::catalog::columns::free_range as column;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::leases;
+use crate::catalog::positions::Position;
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::{self, Grow};
+use crate::process::memory::{self, Grow};
 
 /// The incarnation of a free range: no server's memory holds it.
 const FREE: i64 = 0;

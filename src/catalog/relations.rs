@@ -6,8 +6,8 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 use crate::errors::HiloError;
-use crate::ffi;
-use crate::memory;
+use crate::process::ffi;
+use crate::process::memory;
 
 /// The table and all tables that inherit from it. Locks none of them.
 pub fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {

@@ -4,15 +4,15 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use super::columns::{default_privilege, privilege, sequence};
-use super::definitions::{self, Sequence};
-use super::privileges::{self, Privileges};
-use super::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
-use super::scan::{Index, Match, Snapshot};
-use super::table::Table;
-use super::{catalog_oids, default_privileges};
+use crate::catalog::columns::{default_privilege, privilege, sequence};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::Table;
+use crate::catalog::{catalog_oids, default_privileges};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
+use crate::process::memory::Grow;
 
 /// The sequences that a role owns.
 pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {

@@ -11,9 +11,9 @@
 
 use pgrx::pg_sys;
 
-use super::scan::{Index, Match, Snapshot};
-use super::table::{Table, next_command};
-use super::{CatalogOids, catalog_oids};
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::{Table, next_command};
+use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 
 // Fixed by core's initial catalog; pgrx has no names for them.

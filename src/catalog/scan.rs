@@ -5,9 +5,9 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::table::{LockWait, Row, RowLock, Table, text_datum};
+use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory;
+use crate::process::memory;
 
 /// The index that a scan goes by.
 #[derive(Clone, Copy, Debug)]

@@ -8,12 +8,12 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 
-use super::column_ref::ColumnRef;
-use super::column_values::{Kind, Open, Scan};
-use super::name::escape_for_message;
-use super::relations;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::column_values::{Kind, Open, Scan};
+use crate::catalog::name::escape_for_message;
+use crate::catalog::relations;
 use crate::errors::HiloError;
-use crate::memory::{self, Grow};
+use crate::process::memory::{self, Grow};
 
 /// What a number between two others counts as.
 #[derive(Clone, Copy, PartialEq, Eq)]

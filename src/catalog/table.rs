@@ -2,9 +2,9 @@
 
 use pgrx::pg_sys;
 
-use super::name::{Name, escape_for_message};
+use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory;
+use crate::process::memory;
 
 /// An open table, which is closed when dropped. Locks taken for writing are held to the end of the
 /// transaction.
@@ -225,7 +225,7 @@ impl Table {
         // SAFETY: inside a transaction; the result is null if the table does not exist, which is checked.
         let relation = unsafe { pg_sys::try_table_open(id, lock) };
         if relation.is_null() {
-            Err(super::catalog_oids().err().unwrap_or(HiloError::Replaced))
+            Err(crate::catalog::catalog_oids().err().unwrap_or(HiloError::Replaced))
         } else {
             Ok(Table { relation, unlock })
         }

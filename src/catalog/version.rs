@@ -8,8 +8,8 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::scan::{Index, Match, Snapshot};
-use super::table::{Row, Table};
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::shared;
 

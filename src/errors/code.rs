@@ -1,6 +1,6 @@
 //! The SQLSTATEs that hilo uses, by the names that core's errcodes.txt gives them.
 
-use super::Code;
+use crate::errors::Code;
 
 pub const CONFIGURATION_LIMIT_EXCEEDED: Code = Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED;
 pub const CONFIG_FILE_ERROR: Code = Code::ERRCODE_CONFIG_FILE_ERROR;

@@ -7,11 +7,11 @@ use hilo_core::document::DocumentError;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 
-use super::code::*;
-use super::text::*;
-use super::{Cause, Closed, Code, Denied, FaultKind, Meant, NoGroup};
 use crate::advice::{self, FOLLOW_CITUS, RESTART};
 use crate::citus;
+use crate::errors::code::*;
+use crate::errors::text::*;
+use crate::errors::{Cause, Closed, Code, Denied, FaultKind, Meant, NoGroup};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 

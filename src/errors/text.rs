@@ -1,7 +1,7 @@
 //! Texts that an error makes of its fields.
 
-use super::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
 use crate::advice::{self, FOLLOW_CITUS, RESTART, literal};
+use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
 
 pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, and \
      reload.";

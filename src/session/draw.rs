@@ -7,11 +7,11 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
-use super::memo::{Entry, Memo, Source};
-use super::{gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::session::memo::{Entry, Memo, Source};
+use crate::session::{gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Slot;

@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{auto_create, slice_table, wait};
+use crate::session::{auto_create, slice_table, wait};
 use crate::shared;
 
 /// Registers a callback that runs while the process can still take locks and use its memory. The worker waits for the last

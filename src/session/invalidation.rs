@@ -9,14 +9,14 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 
-use super::levels::Levels;
-use super::{in_doubt, lease_pending, memo, uncommitted};
-use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
+use crate::process::backend::{Global, forget_names};
+use crate::session::levels::Levels;
+use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -50,7 +50,7 @@ static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// Notes that this transaction creates or updates the extension. A session that has not loaded the library may have
 /// dropped another one, and told nobody.
 pub fn extension_appears() {
-    super::register();
+    crate::session::register();
     APPEARED.set(true);
 }
 
@@ -81,7 +81,7 @@ pub fn begin() {
 
 fn define() {
     let _ = shared::get();
-    super::prepare();
+    crate::session::prepare();
     DEFINED.set(true);
     SINCE_DROP.set(true);
     forget_names();

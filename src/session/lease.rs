@@ -8,12 +8,12 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use super::memo::{Entry, Source};
-use super::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
-use crate::ffi;
 use crate::gucs;
+use crate::process::ffi;
+use crate::session::memo::{Entry, Source};
+use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
 

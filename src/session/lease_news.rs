@@ -10,15 +10,15 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
-use super::levels::Levels;
-use super::wait;
-use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::lease_changes::{self, Change};
 use crate::catalog::leases::{Ended, Lease, LeaseId};
 use crate::errors::HiloError;
-use crate::ffi;
-use crate::memory::Grow;
+use crate::process::backend::Global;
+use crate::process::ffi;
+use crate::process::memory::Grow;
+use crate::session::levels::Levels;
+use crate::session::wait;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 

@@ -12,14 +12,14 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
-use super::levels::Levels;
-use super::{lease_news, memo, uncommitted, wait};
-use crate::backend::Global;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
 use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory;
+use crate::process::backend::Global;
+use crate::process::memory;
+use crate::session::levels::Levels;
+use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
 use crate::shared::pending::{Committing, Held};
 use crate::shared::slices::IndexSpace;

@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 
 use crate::errors::HiloError;
-use crate::memory::Grow;
+use crate::process::memory::Grow;
 
 /// The level that is open.
 pub fn current() -> i32 {

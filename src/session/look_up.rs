@@ -10,10 +10,6 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
-use super::memo::{Entry, Meaning, Memo, OWN_VERSION, Source, entry_for, find, key_of, remember};
-use super::wait::{Learned, Pin};
-use super::{auto_create, gapless, in_doubt, invalidation, slice_table, uncommitted, wait};
-use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
@@ -21,8 +17,16 @@ use crate::catalog::numbering;
 use crate::catalog::privileges::{self, Held, Privileges};
 use crate::citus;
 use crate::errors::HiloError;
-use crate::ffi;
 use crate::gucs;
+use crate::process::backend::names_version;
+use crate::process::ffi;
+use crate::session::memo::{
+    Entry, Meaning, Memo, OWN_VERSION, Source, entry_for, find, key_of, remember,
+};
+use crate::session::wait::{Learned, Pin};
+use crate::session::{
+    auto_create, gapless, in_doubt, invalidation, slice_table, uncommitted, wait,
+};
 use crate::shared;
 use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
@@ -68,8 +72,8 @@ fn resolve(
     known: Option<&'static Memo>,
     needs: Privileges,
 ) -> Result<&'static Memo, HiloError> {
-    super::refuse_parallel_worker("hilo_nextval")?;
-    super::prepare();
+    crate::session::refuse_parallel_worker("hilo_nextval")?;
+    crate::session::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
     if unsafe { pg_sys::RecoveryInProgress() } {
         return Err(HiloError::Recovery("hilo_nextval"));

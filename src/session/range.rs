@@ -8,11 +8,11 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Memo, Source};
-use super::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
+use crate::session::memo::{Entry, Memo, Source};
+use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slot::{Locked, Slot, Terms};
 

@@ -8,9 +8,9 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Run;
 use hilo_core::range::Range;
 
-use super::memo::Entry;
-use crate::backend::Global;
 use crate::gucs;
+use crate::process::backend::Global;
+use crate::session::memo::Entry;
 use crate::shared::slices::{IndexSpace, Slice, my_number};
 use crate::shared::{self, Shared};
 
@@ -177,7 +177,7 @@ pub fn return_for_range(entry: &'static Entry) {
 /// Orphans a slice whose rest finds no room in the pool. The worker writes it to the catalog.
 fn leave_behind(shared: &'static Shared, slice: &Slice) {
     shared.orphan(slice);
-    super::wait::wake(shared);
+    crate::session::wait::wake(shared);
 }
 
 /// Returns a range that was taken from the pool and cannot be served.
@@ -204,7 +204,7 @@ fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -
             return Some(at);
         }
         // No slice is free yet. The worker frees those that are orphaned.
-        super::wait::wake(shared);
+        crate::session::wait::wake(shared);
         // SAFETY: it only sleeps, for a millisecond.
         unsafe { pg_sys::pg_usleep(1_000) };
     }

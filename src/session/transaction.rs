@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{gapless, invalidation, lease_pending, levels};
+use crate::session::{gapless, invalidation, lease_pending, levels};
 
 /// Registers the callbacks. Called once per process.
 pub fn init_process() {

@@ -20,16 +20,16 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
-use super::memo::{Entry, Memo, Source};
-use super::slice_table;
-use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node;
 use crate::catalog::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
-use crate::memory::Grow;
+use crate::process::backend::Global;
+use crate::process::memory::Grow;
+use crate::session::memo::{Entry, Memo, Source};
+use crate::session::slice_table;
 use crate::shared::slices::Slice;
 
 /// The most indexes loaded at a time. A large number loses nothing: what is not served is not written as

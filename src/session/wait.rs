@@ -8,11 +8,11 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
-use super::memo::Memo;
-use crate::backend::Global;
 use crate::errors::{Cause, HiloError, Meant};
-use crate::ffi;
 use crate::gucs;
+use crate::process::backend::Global;
+use crate::process::ffi;
+use crate::session::memo::Memo;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Fault, Locked, Slot, Terms};

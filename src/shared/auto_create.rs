@@ -10,8 +10,8 @@ use std::cell::UnsafeCell;
 
 use pgrx::pg_sys;
 
-use super::slot::Fault;
-use super::{LockMode, Shared};
+use crate::shared::slot::Fault;
+use crate::shared::{LockMode, Shared};
 
 /// How many requests can be under way at a time in the whole server.
 pub const REQUESTS: usize = 64;

@@ -4,10 +4,10 @@ use hilo_core::numbers::Index;
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
-use super::Shared;
-use super::key::Key;
-use super::slices::IndexSpace;
-use super::slot::{DROPPED, HELD, Locked};
+use crate::shared::Shared;
+use crate::shared::key::Key;
+use crate::shared::slices::IndexSpace;
+use crate::shared::slot::{DROPPED, HELD, Locked};
 
 hilo_core::named! {
     /// Where in memory a range is.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
 use hilo_core::numbers::SequenceId;
 use rustc_hash::FxHasher;
 
-use super::key::Key;
-use super::nameplate::Nameplate;
-use super::pin::Pinned;
-use super::slot::{Locked, Slot};
-use super::{LockMode, Shared};
+use crate::shared::key::Key;
+use crate::shared::nameplate::Nameplate;
+use crate::shared::pin::Pinned;
+use crate::shared::slot::{Locked, Slot};
+use crate::shared::{LockMode, Shared};
 
 /// What the slot of the same number belongs to, and the next slot whose key has the same bucket. Changed only under
 /// `directory`.

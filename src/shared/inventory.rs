@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::*;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use super::key::Key;
-use super::slices::IndexSpace;
-use super::{Shared, slot};
 use crate::errors::OrRaise;
-use crate::memory;
+use crate::process::memory;
+use crate::shared::key::Key;
+use crate::shared::slices::IndexSpace;
+use crate::shared::{Shared, slot};
 
 /// See [`Shared::in_memory`].
 #[derive(Debug)]

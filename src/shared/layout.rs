@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use pgrx::pg_sys;
 
-use super::auto_create::{REQUESTS, Request};
-use super::directory::Entry;
-use super::pending::{PENDING, Pending};
-use super::slices::{Backend, Slice};
-use super::slot::{Guarded, Slot};
-use super::workers::Worker;
-use super::{Control, LOCKS, Shared, random_id};
 use crate::gucs;
+use crate::shared::auto_create::{REQUESTS, Request};
+use crate::shared::directory::Entry;
+use crate::shared::pending::{PENDING, Pending};
+use crate::shared::slices::{Backend, Slice};
+use crate::shared::slot::{Guarded, Slot};
+use crate::shared::workers::Worker;
+use crate::shared::{Control, LOCKS, Shared, random_id};
 
 const TRANCHE: &CStr = c"hilo";
 

@@ -14,9 +14,9 @@ use pgrx::pg_sys;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::Shared;
-use super::key::Key;
-use super::slices::IndexSpace;
+use crate::shared::Shared;
+use crate::shared::key::Key;
+use crate::shared::slices::IndexSpace;
 
 /// How many ranges open transactions can have leased out at the same time.
 pub const PENDING: usize = 16_384;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::atomic::Ordering::*;
 
-use super::slot::Slot;
+use crate::shared::slot::Slot;
 
 /// A slot that is pinned until this is dropped.
 pub struct Pinned(&'static Slot);

@@ -4,8 +4,8 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::found;
-use super::layout::Layout;
+use crate::shared::found;
+use crate::shared::layout::Layout;
 
 type Hook = Option<unsafe extern "C-unwind" fn()>;
 static mut PREV_REQUEST: Hook = None;

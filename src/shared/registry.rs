@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::Shared;
-use super::layout::Layout;
-use crate::backend::Global;
 use crate::errors::HiloError;
+use crate::process::backend::Global;
+use crate::shared::Shared;
+use crate::shared::layout::Layout;
 
 /// Who has made the memory. The segment with it has this size in every version.
 type Maker = [u8; 32];

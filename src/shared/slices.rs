@@ -15,8 +15,8 @@ use hilo_core::mapping::Run;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::Shared;
-use super::key::Key;
+use crate::shared::Shared;
+use crate::shared::key::Key;
 
 /// A session's place: the database that it draws in.
 #[repr(C, align(64))]

@@ -23,10 +23,10 @@ use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
-use super::key::Key;
-use super::nameplate::Nameplate;
-use super::{Condition, Lock};
 use crate::errors::FaultKind;
+use crate::shared::key::Key;
+use crate::shared::nameplate::Nameplate;
+use crate::shared::{Condition, Lock};
 
 /// The epoch of a slot whose row has not been read yet.
 pub const UNKNOWN: Epoch = Epoch(-1);
@@ -292,7 +292,7 @@ impl Inner {
             rate: Rate::default(),
             block: 0,
             block_at: Timestamp(0),
-            active_at: crate::ffi::now(),
+            active_at: crate::process::ffi::now(),
             seen_taken: 0,
             blocks_reserved: 0,
             blocks_prefetched: 0,

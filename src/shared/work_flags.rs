@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use super::Shared;
+use crate::shared::Shared;
 
 impl Shared {
     /// Sets the flag of a slot. Returns whether it was not set before; then the caller wakes the worker.

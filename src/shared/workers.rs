@@ -16,8 +16,8 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
-use super::{LockMode, Shared};
-use crate::ffi;
+use crate::process::ffi;
+use crate::shared::{LockMode, Shared};
 
 /// A place in the table of workers.
 #[repr(C, align(64))]

@@ -1,44 +1,12 @@
-//! The functions that SQL calls: they read arguments and return results. The work is done elsewhere.
+//! The functions that SQL calls, in rooms by what a user does: they read arguments and return results.
+//! The work is done elsewhere.
 
-pub mod advance;
-mod all_nodes;
-pub mod args;
+pub mod call;
 pub mod check;
-pub mod column_ref_type;
-pub mod copy_defaults;
-pub mod create_missing;
-pub mod ddl;
-mod definer;
-pub mod document;
-mod ended;
-pub mod find_gaps;
-mod gaps_off_grid;
-pub mod generated_always;
-pub mod grants;
-pub mod keys;
-pub mod leases;
-pub mod memoize;
-pub mod migrate;
-mod missing_because;
-pub mod nextval;
-mod open_leases;
-pub mod owned_by;
-pub mod owners;
-pub mod prefix;
-pub mod raw_function;
-pub mod renumber;
-pub mod replication_triggers;
+pub mod column;
+pub mod define;
+pub mod draw;
+pub mod node;
+pub mod observe;
 pub mod report;
-pub mod restore_triggers;
-pub mod role_type;
-pub mod sequence_type;
-mod served_again;
-mod sight;
-pub mod spi;
-pub mod stat;
-pub mod stat_rates;
-pub mod stored_rows;
-mod trigger;
-mod unserved;
-pub mod value_at;
-mod values;
+pub mod types;

@@ -5,20 +5,20 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
-use super::Worker;
-use super::reserve::{self, Outcome, Plan};
-use super::transaction::{self, BRIEFLY, Commit, Failure};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node::{self, Here};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::next_command;
 use crate::catalog::{CatalogOids, catalog_oids, creation};
 use crate::errors::HiloError;
-use crate::ffi;
 use crate::gucs;
+use crate::process::ffi;
 use crate::shared::key::Key;
 use crate::shared::random_id;
 use crate::shared::slot::Fault;
+use crate::worker::Worker;
+use crate::worker::reserve::{self, Outcome, Plan};
+use crate::worker::transaction::{self, BRIEFLY, Commit, Failure};
 
 impl Worker {
     /// Serves all requests. Returns whether there were any.

@@ -13,18 +13,18 @@ use pgrx::prelude::*;
 use hilo_core::numbers::Timestamp;
 use hilo_core::range::Range;
 
-use super::Worker;
-use super::leaving::{self, Frozen, Outcome};
-use super::transaction::{self, LOCKED};
 use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions;
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
-use crate::ffi;
-use crate::memory;
+use crate::process::ffi;
+use crate::process::memory;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
+use crate::worker::Worker;
+use crate::worker::leaving::{self, Frozen, Outcome};
+use crate::worker::transaction::{self, LOCKED};
 
 /// The most slots in one transaction.
 const BATCH: usize = 512;

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use super::Worker;
-use super::transaction::{self, BRIEFLY, Failure, LOCKED};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
 use crate::catalog::leases::{self, Lease, LeaseId};
@@ -21,10 +19,12 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{self, CatalogOids};
 use crate::errors::HiloError;
-use crate::ffi;
+use crate::process::ffi;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
+use crate::worker::Worker;
+use crate::worker::transaction::{self, BRIEFLY, Failure, LOCKED};
 
 /// The most leases in one transaction.
 const BATCH: usize = 256;
@@ -202,7 +202,7 @@ impl Worker {
         let mut deferred = std::mem::take(&mut self.leases.deferred);
         let pause = self.look(&mut deferred);
         if self.leases.again_at.is_none() && (pause.is_some() || !deferred.is_empty()) {
-            self.leases.again_at = Some(Instant::now() + pause.unwrap_or(super::AGAIN / 5));
+            self.leases.again_at = Some(Instant::now() + pause.unwrap_or(crate::worker::AGAIN / 5));
         }
         self.leases.deferred = deferred;
         self.leases.known = true;
@@ -236,15 +236,15 @@ impl Worker {
             }
             Ok(Look::TablesLocked) => {
                 self.leases.at = None;
-                Some(super::AGAIN / 5)
+                Some(crate::worker::AGAIN / 5)
             }
             Err(failure) if failure.sqlstate == LOCKED || batch.is_empty() => {
                 self.leases.at = None;
-                Some(super::AGAIN / 5)
+                Some(crate::worker::AGAIN / 5)
             }
             Err(_) => {
                 self.leases.at = Some(ffi::now());
-                self.file_apart(&batch, deferred).then_some(super::AGAIN)
+                self.file_apart(&batch, deferred).then_some(crate::worker::AGAIN)
             }
         }
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use hilo_core::range::Range;
 
-use super::Worker;
-use super::evict::{self, From};
-use super::leaving::{self, Leftover, Outcome};
-use super::transaction::{self, Failure, LOCKED};
 use crate::catalog;
 use crate::errors::HiloError;
 use crate::shared::slices::IndexSpace;
+use crate::worker::Worker;
+use crate::worker::evict::{self, From};
+use crate::worker::leaving::{self, Leftover, Outcome};
+use crate::worker::transaction::{self, Failure, LOCKED};
 
 /// The most ranges in one transaction.
 const BATCH: usize = 256;

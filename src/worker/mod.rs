@@ -25,8 +25,8 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::ffi;
 use crate::gucs;
+use crate::process::ffi;
 use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
 use crate::shared::{self, Shared, slices};

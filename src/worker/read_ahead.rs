@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use hilo_core::numbers::SequenceId;
 
-use super::Worker;
-use super::transaction::{self, BRIEFLY};
 use crate::catalog::{self, definitions};
 use crate::gucs;
 use crate::shared::key::Key;
+use crate::worker::Worker;
+use crate::worker::transaction::{self, BRIEFLY};
 
 /// So many waits within [`PAUSE`] of each other come before the first read-ahead.
 const FIRST: u32 = 4;
@@ -53,7 +53,7 @@ impl Worker {
     /// Reads ahead of the first uses that have been noted since the last time.
     ///
     /// What is read ahead becomes an active sequence like any other. It takes no slot that others may need soon, and
-    /// nothing that another server serves: see [`Outcome::NotOurs`](super::reserve::Outcome::NotOurs).
+    /// nothing that another server serves: see [`Outcome::NotOurs`](crate::worker::reserve::Outcome::NotOurs).
     pub(super) fn read_ahead(&mut self) {
         let Some(last) = self.first_uses.last.take() else { return };
         let shared = self.shared;

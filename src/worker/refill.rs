@@ -13,18 +13,18 @@ use hilo_core::numbers::{Index, Micros, Serial};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
-use super::reserve::{self, Outcome, Plan, Reserved};
-use super::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
-use super::{Worker, exhaustion_warning};
 use crate::catalog;
 use crate::catalog::node::{self, Here};
 use crate::errors::{FaultKind, HiloError};
-use crate::ffi;
 use crate::gucs;
-use crate::memory;
+use crate::process::ffi;
+use crate::process::memory;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Fault, Locked};
+use crate::worker::reserve::{self, Outcome, Plan, Reserved};
+use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
+use crate::worker::{Worker, exhaustion_warning};
 
 /// The log says again that the same reservation fails after so many microseconds.
 const REPEAT_AFTER: Micros = Micros(60_000_000);

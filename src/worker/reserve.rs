@@ -191,7 +191,7 @@ fn take(
 }
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is locked until
-/// the position exists: see `sql::replication_triggers`.
+/// the position exists: see `sql::node::replication_triggers`.
 fn first_on_node(
     ids: &CatalogOids,
     shared: &'static Shared,

@@ -1,9 +1,9 @@
 //! Once per worker, makes the roles that the catalog mentions the same as those that the cluster knows of.
 
-use super::Worker;
-use super::transaction::{self, BRIEFLY};
 use crate::catalog::role_references;
 use crate::errors::HiloError;
+use crate::worker::Worker;
+use crate::worker::transaction::{self, BRIEFLY};
 
 impl Worker {
     /// Rows may have come by pg_upgrade or replication, without the dependencies on their roles. If this

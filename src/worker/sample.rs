@@ -6,9 +6,9 @@ use std::time::Instant;
 use hilo_core::numbers::Index;
 use hilo_core::policy::{self, Remaining};
 
-use super::Worker;
-use crate::ffi;
 use crate::gucs;
+use crate::process::ffi;
+use crate::worker::Worker;
 
 impl Worker {
     /// Samples the slots of this database when it is time. After a whole window without activity, nothing is

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use super::{Worker, transaction};
-use crate::backend::Global;
+use crate::process::backend::Global;
 use crate::shared;
 use crate::shared::workers::{Place, register};
+use crate::worker::{Worker, transaction};
 
 /// How long a stopping server's worker waits for the sessions to return their slices.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::errors::{FaultKind, HiloError};
-use crate::ffi;
+use crate::process::ffi;
 
 /// This process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);

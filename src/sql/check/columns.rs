@@ -10,7 +10,6 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
-use super::other_nodes;
 use crate::advice;
 use crate::catalog::column_values::{self, Judged};
 use crate::catalog::definitions::{self, Sequence};
@@ -18,15 +17,16 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, node, privileges};
 use crate::errors::OrRaise;
-use crate::ffi;
-use crate::memory;
+use crate::process::ffi;
+use crate::process::memory;
+use crate::process::subtransaction;
 use crate::session::invalidation;
-use crate::sql::args::{Args, sql_functions};
-use crate::sql::document::json;
-use crate::sql::spi;
-use crate::sql::stored_rows::StoredRows;
-use crate::sql::unserved::unserved;
-use crate::subtransaction;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::spi;
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::check::other_nodes;
+use crate::sql::define::unserved::unserved;
+use crate::sql::node::json;
 
 sql_functions!(hilo_unserved_values);
 

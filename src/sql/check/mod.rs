@@ -18,18 +18,21 @@ use serde_json::{Map, Value, json};
 
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
-use super::args::{Args, sql_functions};
-use super::document::json;
-use super::owned_by::sessions::{LoadedBy, loaded_by};
-use super::stored_rows::StoredRows;
-use super::{owners, spi, stat};
 use crate::advice;
 use crate::catalog::node::{self, Here};
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults, positions};
 use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
+use crate::gucs;
+use crate::process::ffi;
 use crate::shared;
-use crate::{ffi, gucs};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::spi;
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::define::loads_hilo::{LoadedBy, loaded_by};
+use crate::sql::define::owners;
+use crate::sql::node::json;
+use crate::sql::observe::stat;
 
 sql_functions!(hilo_check, hilo_server_state, hilo_column_defaults);
 

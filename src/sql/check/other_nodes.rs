@@ -9,20 +9,21 @@ use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 use hilo_core::summary::Numbering;
 
-use super::columns::Reach;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::node;
 use crate::catalog::positions::Position;
 use crate::catalog::table::text_datum;
+use crate::citus;
 use crate::errors::{HiloError, OrRaise};
-use crate::memory;
-use crate::sql::all_nodes::{self, Answer};
-use crate::sql::args::{Args, sql_functions};
-use crate::sql::definer::required;
-use crate::sql::document::{export, json};
-use crate::sql::stored_rows::StoredRows;
-use crate::time_limit::Unfinished;
-use crate::{citus, subtransaction};
+use crate::process::memory;
+use crate::process::subtransaction;
+use crate::process::time_limit::Unfinished;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::check::columns::Reach;
+use crate::sql::define::definer::required;
+use crate::sql::node::all_nodes::{self, Answer};
+use crate::sql::node::{export, json};
 
 sql_functions!(hilo_node_summaries, hilo_read_summary);
 

@@ -4,11 +4,11 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
-use super::chart::{self, Column, Share};
-use super::figures::short;
-use super::source::{Read, Record, Source};
-use super::table::{Table, count, text};
-use super::{Part, tile};
+use crate::sql::report::chart::{self, Column, Share};
+use crate::sql::report::figures::short;
+use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::table::{Table, count, text};
+use crate::sql::report::{Part, tile};
 
 const TABLE: Table = Table {
     class: "gaps",

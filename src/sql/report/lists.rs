@@ -4,10 +4,10 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
-use super::figures::{duration, short};
-use super::source::{Read, Record, Source};
-use super::table::{Table, badges, count, text};
-use super::{Part, tile};
+use crate::sql::report::figures::{duration, short};
+use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::table::{Table, badges, count, text};
+use crate::sql::report::{Part, tile};
 
 const FINDINGS: Table = Table {
     class: "findings",

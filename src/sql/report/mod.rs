@@ -20,8 +20,8 @@ use source::{Read, Record, Source};
 use table::check_memory;
 use text::ascii;
 
-use super::args::{Args, sql_functions};
 use crate::catalog::table::text_datum;
+use crate::sql::call::args::{Args, sql_functions};
 
 sql_functions!(hilo_report);
 

@@ -4,14 +4,14 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
-use super::chart::{self, Share, Step};
-use super::figures::{duration, grouped, percent, short};
-use super::lists::Finding;
-use super::source::{Read, Record, Source};
-use super::table::{Table, badges, dash, text};
-use super::{Part, tile};
 use crate::gucs;
-use crate::sql::spi;
+use crate::sql::call::spi;
+use crate::sql::report::chart::{self, Share, Step};
+use crate::sql::report::figures::{duration, grouped, percent, short};
+use crate::sql::report::lists::Finding;
+use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::table::{Table, badges, dash, text};
+use crate::sql::report::{Part, tile};
 
 const TABLE: Table = Table {
     class: "sequences",

@@ -6,14 +6,14 @@ use std::ffi::CStr;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::text::visible;
 use crate::catalog::catalog_oids;
 use crate::catalog::name::{escape_for_message, utf8};
 use crate::errors::OrRaise;
-use crate::ffi;
-use crate::memory;
-use crate::sql::spi::{self, Row};
-use crate::subtransaction;
+use crate::process::ffi;
+use crate::process::memory;
+use crate::process::subtransaction;
+use crate::sql::call::spi::{self, Row};
+use crate::sql::report::text::visible;
 
 /// The result of a query, or why there is none.
 pub type Read<T> = Result<T, String>;

@@ -5,10 +5,10 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
-use super::figures::grouped;
-use super::source::{Read, Record, Source};
 use crate::errors::OrRaise;
-use crate::memory;
+use crate::process::memory;
+use crate::sql::report::figures::grouped;
+use crate::sql::report::source::{Read, Record, Source};
 
 /// The maximum number of rows that a table shows. The queries end there.
 const MAX_ROWS: i64 = 200;

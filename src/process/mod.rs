@@ -1,0 +1,8 @@
+//! This process: its memory, its time limits, its subtransactions, and core's functions.
+
+pub mod backend;
+pub mod ffi;
+pub mod kept;
+pub mod memory;
+pub mod subtransaction;
+pub mod time_limit;

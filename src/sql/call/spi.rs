@@ -1,0 +1,228 @@
+//! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
+//! is parsed under the caller's search_path.
+
+use std::ffi::{CStr, c_char};
+
+use pgrx::prelude::*;
+
+use crate::catalog::table::{bytes_of, next_command, text_of};
+use crate::errors::OrRaise;
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+
+/// A row of a result.
+pub struct Row {
+    tuple: pg_sys::HeapTuple,
+    columns: pg_sys::TupleDesc,
+}
+
+impl Row {
+    /// The number of the column with this name.
+    pub fn column(&self, name: &CStr) -> i32 {
+        // SAFETY: reads the descriptor, which belongs to the result that is being read.
+        unsafe { pg_sys::SPI_fnumber(self.columns, name.as_ptr()) }
+    }
+
+    pub fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
+        let mut null = false;
+        // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a column that
+        // does not exist is NULL.
+        let datum = unsafe { pg_sys::SPI_getbinval(self.tuple, self.columns, number, &mut null) };
+        (!null).then_some(datum)
+    }
+
+    /// Column `number` (from 1), of type bigint.
+    pub fn int8(&self, number: i32) -> Option<i64> {
+        self.datum(number).map(|datum| datum.value() as i64)
+    }
+
+    /// Column `number`, of type integer.
+    pub fn int4(&self, number: i32) -> Option<i32> {
+        self.datum(number).map(|datum| datum.value() as i32)
+    }
+
+    /// Column `number`, of type double precision.
+    pub fn float8(&self, number: i32) -> Option<f64> {
+        self.datum(number).map(|datum| f64::from_bits(datum.value() as u64))
+    }
+
+    /// Column `number`, of type oid.
+    pub fn oid(&self, number: i32) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.datum(number).map_or(0, |datum| datum.value() as u32))
+    }
+
+    /// Column `number`, of type boolean; `false` if it is NULL.
+    pub fn bool(&self, number: i32) -> bool {
+        self.datum(number).is_some_and(|datum| datum.value() & 0xff != 0)
+    }
+
+    /// Column `number`, of type text or name, in the database's encoding; `None` if it is NULL.
+    pub fn bytes(&self, number: i32) -> Option<Vec<u8>> {
+        // SAFETY: the callers select a text as this column; the bytes are copied.
+        self.datum(number).map(|datum| unsafe { bytes_of(datum) }.to_vec())
+    }
+
+    /// Column `number`, of type text; empty if it is NULL.
+    pub fn text(&self, number: i32) -> String {
+        // SAFETY: the callers select a text as this column.
+        self.datum(number).map(|datum| unsafe { text_of(datum) }).unwrap_or_default()
+    }
+}
+
+/// A query as Postgres takes it, in the current memory context.
+fn c_string(sql: &[u8]) -> *const c_char {
+    // SAFETY: copies as many bytes as there are.
+    unsafe { pg_sys::pnstrdup(sql.as_ptr().cast(), sql.len()) }
+}
+
+/// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
+/// starts, as far as the transaction's isolation level allows.
+pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    let mut found = Vec::new();
+    for_each(sql, |row| found.grow(each(row)).or_raise());
+    found
+}
+
+/// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
+pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
+    const AT_ONCE: std::ffi::c_long = 1000;
+    memory::check().or_raise();
+    let text = c_string(sql.as_ref());
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
+    // used after its batch is freed. The query is not marked as read-only, because then it would use the
+    // older snapshot of the caller's statement; what the callers pass only reads.
+    unsafe {
+        pg_sys::SPI_connect();
+        let plan = pg_sys::SPI_prepare(text, 0, std::ptr::null_mut());
+        let none = std::ptr::null_mut();
+        let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
+        loop {
+            pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
+            let table = pg_sys::SPI_tuptable;
+            if pg_sys::SPI_processed == 0 || table.is_null() {
+                break;
+            }
+            for at in 0..pg_sys::SPI_processed as usize {
+                memory::check().or_raise();
+                each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
+            }
+            pg_sys::SPI_freetuptable(table);
+        }
+        pg_sys::SPI_cursor_close(portal);
+        pg_sys::SPI_finish();
+    }
+}
+
+/// Runs a query that only reads, with the rights of the current user, and maps each row. It sees everything
+/// that is committed when it starts, and what this transaction has written, whatever the isolation level.
+pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    memory::check().or_raise();
+    next_command();
+    let text = c_string(sql);
+    let mut found = Vec::new();
+    // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error the
+    // transaction's end cleans up. A read-only query uses the active snapshot, which is the latest one.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text, true, 0);
+        let table = pg_sys::SPI_tuptable;
+        for at in 0..pg_sys::SPI_processed as usize {
+            let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
+            found.grow(each(row)).or_raise();
+        }
+        pg_sys::SPI_finish();
+        pg_sys::PopActiveSnapshot();
+    }
+    found
+}
+
+/// Runs a query of core's functions over an array of texts, its `$1`.
+pub fn of_texts(sql: &CStr, array: pg_sys::Datum, mut each: impl FnMut(Row)) {
+    memory::check().or_raise();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. The caller's value is an
+    // array of texts, and outlives the call.
+    unsafe {
+        pg_sys::SPI_connect();
+        let (mut types, mut values) = ([pg_sys::TEXTARRAYOID], [array]);
+        let none = std::ptr::null();
+        pg_sys::SPI_execute_with_args(
+            sql.as_ptr(),
+            1,
+            types.as_mut_ptr(),
+            values.as_mut_ptr(),
+            none,
+            true,
+            0,
+        );
+        let table = pg_sys::SPI_tuptable;
+        for at in 0..pg_sys::SPI_processed as usize {
+            each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
+        }
+        pg_sys::SPI_finish();
+    }
+}
+
+/// The same for a query of core's catalogs: no user can plant anything in its search_path.
+pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+    with_rights_of(ffi::current_user(), || latest(sql.as_bytes(), each))
+}
+
+/// Runs a statement that writes or defines something, with the rights of the current user.
+pub fn execute(sql: &[u8]) {
+    memory::check().or_raise();
+    let text = c_string(sql);
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
+    unsafe {
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(text, false, 0);
+        pg_sys::SPI_finish();
+    }
+    next_command();
+}
+
+/// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
+/// After an error the transaction's end restores both.
+pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
+    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+    // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
+    let level = unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
+        pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
+        let level = pg_sys::NewGUCNestLevel();
+        // A query from which a policy hides rows is an error.
+        for (name, value) in [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")] {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
+        level
+    };
+    let result = work();
+    // SAFETY: as above; the level is the one that was opened above, and the user and the context are those
+    // that were saved there.
+    unsafe {
+        pg_sys::AtEOXact_GUC(false, level);
+        pg_sys::SetUserIdAndSecContext(user, context);
+    }
+    result
+}
+
+/// Text of the database, in whatever encoding, as an SQL expression.
+pub fn literal(bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("pg_catalog.convert_from('\\x{hex}', pg_catalog.getdatabaseencoding())")
+}
+
+/// An identifier, quoted if necessary.
+pub fn quoted(identifier: &str) -> String {
+    pgrx::spi::quote_identifier(identifier)
+}

@@ -1,0 +1,240 @@
+//! The numbers that a column holds: as its table stores them, or as a query finds them where only a
+//! query can.
+//!
+//! A query may run code of the owner of the relation: the functions of a view, the expressions of
+//! an index. So it is run for nobody who would lend rights to that code: either all that is read
+//! belongs to the caller and to superusers, or the caller is no superuser and has asked for what
+//! SELECT shows.
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::stored::{Fraction, Numbers, Stored};
+use crate::catalog::{privileges, relations};
+use crate::citus;
+use crate::errors::HiloError;
+use crate::process::ffi;
+use crate::sql::call::spi;
+use crate::sql::define::owned_by::table_owner;
+
+enum Source {
+    Stored(Stored),
+    Queried(Query),
+}
+
+/// The numbers of a column.
+pub struct Values {
+    column: ColumnRef,
+    source: Source,
+}
+
+impl Values {
+    /// All of them, whatever row security there is; the caller may read the column.
+    ///
+    /// # Errors
+    /// `NotStored`, `RowSecurity`.
+    pub fn all(column: ColumnRef) -> Result<Values, HiloError> {
+        let user = ffi::current_user();
+        if !privileges::acts_as(user, table_owner(column.relid)) && has_policies(column.relid) {
+            return Err(HiloError::RowSecurity(column.describe()));
+        }
+        let source = match stored(column) {
+            Err(HiloError::NotStored { .. })
+                if is_of_callers(column.relid)? && !has_policies(column.relid) =>
+            {
+                Source::Queried(Query::of(column))
+            }
+            stored => Source::Stored(stored?),
+        };
+        Ok(Values { column, source })
+    }
+
+    /// Those that SELECT shows the caller, who may read the column.
+    ///
+    /// # Errors
+    /// `NotStored` for a superuser.
+    pub fn as_selected(column: ColumnRef) -> Result<Values, HiloError> {
+        // SAFETY: it looks up the current user.
+        let superuser = unsafe { pg_sys::superuser() };
+        let source = match stored(column) {
+            Ok(stored) if !has_policies(column.relid) => Source::Stored(stored),
+            Err(error @ HiloError::NotStored { .. })
+                if superuser && !is_of_callers(column.relid)? =>
+            {
+                return Err(error);
+            }
+            Ok(_) | Err(HiloError::NotStored { .. }) => Source::Queried(Query::of(column)),
+            Err(error) => return Err(error),
+        };
+        Ok(Values { column, source })
+    }
+
+    fn numbers(&self, fraction: Fraction) -> Numbers {
+        Numbers::of(self.column, fraction)
+    }
+
+    /// The furthest up to `bound`.
+    pub fn furthest(&self, direction: Direction, bound: i64) -> Result<Option<i64>, HiloError> {
+        let numbers = self.numbers(match direction {
+            Direction::Rising => Fraction::Lower,
+            Direction::Falling => Fraction::Upper,
+        });
+        match &self.source {
+            Source::Stored(stored) => stored.furthest(direction, bound, numbers),
+            Source::Queried(query) => {
+                let (low, high) = match direction {
+                    Direction::Rising => (i64::MIN, bound),
+                    Direction::Falling => (bound, i64::MAX),
+                };
+                let sql = [query.sql(low, high, direction.reverse()), b" LIMIT 1".to_vec()];
+                let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
+                Ok(spi::latest(&sql.concat(), read).pop().flatten())
+            }
+        }
+    }
+
+    /// Those that lie within spans, each from its lowest to its highest number.
+    pub fn within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
+        let numbers = self.numbers(Fraction::Nothing);
+        match &self.source {
+            Source::Stored(stored) => stored.within(spans, numbers),
+            Source::Queried(query) => {
+                let mut found = Vec::new();
+                for (low, high) in spans {
+                    let sql = query.sql(low, high, Direction::Rising);
+                    let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
+                    found.extend(spi::latest(&sql, read).into_iter().flatten());
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Visits those from `low` to `high` in the direction of the numbers, as often as the column
+    /// has them.
+    pub fn in_order(
+        &self,
+        (low, high): (i64, i64),
+        direction: Direction,
+        mut visit: impl FnMut(i64),
+    ) -> Result<(), HiloError> {
+        let numbers = self.numbers(Fraction::Nothing);
+        match &self.source {
+            Source::Stored(stored) => stored.in_order((low, high), direction, numbers, visit),
+            Source::Queried(query) => {
+                spi::for_each(&query.sql(low, high, direction), |row| {
+                    let number = row.datum(1).and_then(|value| numbers.read(value));
+                    number.into_iter().for_each(&mut visit);
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether SELECT would show the current user a column.
+pub fn may_select(column: ColumnRef) -> bool {
+    let (user, id) = (ffi::current_user().to_u32(), column.relid.to_u32());
+    let sql = format!(
+        "SELECT has_schema_privilege({user}::oid, relnamespace, 'USAGE')
+            AND has_column_privilege({user}::oid, oid, {}::smallint, 'SELECT')
+           FROM pg_class WHERE oid = {id}::oid",
+        column.attnum
+    );
+    spi::look_up(&sql, |row| row.bool(1)).pop().unwrap_or(false)
+}
+
+/// What is stored in this database, with nothing of it on other nodes of Citus.
+pub fn stored(column: ColumnRef) -> Result<Stored, HiloError> {
+    match is_distributed(column.relid) {
+        true => {
+            let why = "Citus distributes it among its nodes.";
+            Err(HiloError::NotStored { relation: column.describe(), why })
+        }
+        false => Stored::open(column),
+    }
+}
+
+/// Whether Citus distributes a table among its nodes.
+pub fn is_distributed(relid: pg_sys::Oid) -> bool {
+    let id = relid.to_u32();
+    let sql = format!("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = {id}::oid::regclass");
+    citus::is_here() && !spi::look_up(&sql, |_| ()).is_empty()
+}
+
+/// Whether a relation, no view, and all that inherits from it belong to the caller or to
+/// superusers.
+fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
+    // SAFETY: as above.
+    let superuser = |role| unsafe { pg_sys::superuser_arg(role) };
+    let trusted = |owner| owner == ffi::current_user() || superuser(owner);
+    Ok(kind != pg_sys::RELKIND_VIEW
+        && relations::with_children(relid)?.into_iter().all(|one| trusted(table_owner(one))))
+}
+
+/// Whether policies hide rows of the relation from the current user.
+fn has_policies(relid: pg_sys::Oid) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction; no error is asked for.
+    let security = unsafe { pg_sys::check_enable_rls(relid, pg_sys::InvalidOid, true) };
+    security == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32
+}
+
+/// Of the values of a column.
+struct Query {
+    column: Vec<u8>,
+    from: Vec<u8>,
+    numeric: bool,
+}
+
+impl Query {
+    fn of(column: ColumnRef) -> Query {
+        let names = column.names().unwrap_or_default();
+        let [schema, table, name] = names.each_ref().map(|name| quoted(name.to_bytes()));
+        // SAFETY: look-ups in system caches, inside a transaction.
+        let base = unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) };
+        let from = [&schema[..], b".", &table].concat();
+        Query { column: name, from, numeric: base == pg_sys::NUMERICOID }
+    }
+
+    /// The text, under whatever search_path. The column is compared without a cast, so that an
+    /// index on it can be used.
+    fn sql(&self, low: i64, high: i64, direction: Direction) -> Vec<u8> {
+        let kind = if self.numeric { "numeric" } else { "int8" };
+        let order = match direction {
+            Direction::Rising => "",
+            Direction::Falling => " DESC",
+        };
+        let compared = |sign: &str, value: i64| {
+            let tail = format!(" OPERATOR(pg_catalog.{sign}) '{value}'::pg_catalog.{kind}");
+            [b"t.", &self.column[..], tail.as_bytes()].concat()
+        };
+        [
+            b"SELECT t.",
+            &self.column[..],
+            b" FROM ",
+            &self.from,
+            b" AS t WHERE ",
+            &compared(">=", low),
+            b" AND ",
+            &compared("<=", high),
+            b" ORDER BY t.",
+            &self.column,
+            order.as_bytes(),
+        ]
+        .concat()
+    }
+}
+
+/// An identifier in the encoding of the database, in quotes.
+fn quoted(identifier: &[u8]) -> Vec<u8> {
+    let mut text = vec![b'"'];
+    for &byte in identifier {
+        text.extend(std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 }));
+    }
+    text.push(b'"');
+    text
+}

@@ -1,0 +1,371 @@
+//! A column that is to change from one kind of sequence to the other: what it is, and what feeds it.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+use hilo_core::options::DataType;
+
+use crate::catalog::column_defaults;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::privileges;
+use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
+use crate::sql::call::spi;
+use crate::sql::call::values::{self, Values};
+use crate::sql::column::core_sequence::{oid_list, rights};
+use crate::sql::column::generated_always;
+use crate::sql::define::owners;
+
+/// A column of a table that the current user owns.
+pub struct Column {
+    pub relid: pg_sys::Oid,
+    pub attnum: i16,
+    pub table_owner: pg_sys::Oid,
+    pub table_name: CString,
+    pub name: Vec<u8>,
+    /// `schema.table`, quoted, and the column's name, quoted, in the database's encoding.
+    pub table_sql: Vec<u8>,
+    pub column_sql: Vec<u8>,
+    /// `None`: the column is of type numeric.
+    pub data_type: Option<DataType>,
+    pub not_null: bool,
+    pub is_partitioned: bool,
+}
+
+/// Whether an identity column refuses values of the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    Always,
+    ByDefault,
+}
+
+/// What is to be done with a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It gets another sequence: the table must be one that the current user owns, and no partition.
+    Move,
+    /// It is read.
+    Read,
+}
+
+/// Where the values of a column come from that is not given one.
+pub enum Source {
+    /// A sequence of core's, by the default or as an identity column.
+    Core { sequence: pg_sys::Oid, identity: Option<Identity> },
+    /// A sequence of hilo's.
+    Hilo(Name),
+    /// Something else: the default, or nothing.
+    Other(Option<String>),
+}
+
+impl Column {
+    /// Looks up a column, and checks that it may be moved.
+    ///
+    /// # Errors
+    /// `NoSuchRelation`, `NotATable`, `NotTableOwner`, `NoSuchColumn`, `NotANumber`, `NoSelect`.
+    pub fn find(relid: pg_sys::Oid, column: &CStr, purpose: Use) -> Result<Column, HiloError> {
+        let (id, user) = (relid.to_u32(), ffi::current_user().to_u32());
+        let name = spi::literal(column.to_bytes());
+        let sql = format!(
+            "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
+                    format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
+                    coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
+                    a.attnum IS NOT NULL AND has_schema_privilege({user}::oid, n.oid, 'USAGE')
+                    AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
+                    c.relname::text
+               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
+               LEFT JOIN pg_type t ON t.oid = a.atttypid
+              WHERE c.oid = {id}::oid"
+        );
+        let found = spi::look_up(&sql, |row| {
+            let bytes = |number| row.bytes(number).unwrap_or_default();
+            let type_oid = row.oid(8);
+            let data_type = crate::catalog::definitions::data_type_from(type_oid);
+            let column = Column {
+                relid,
+                attnum: row.int4(6).unwrap_or(0) as i16,
+                table_owner: row.oid(1),
+                table_name: CString::new(bytes(11)).unwrap_or_default(),
+                name: column.to_bytes().to_vec(),
+                table_sql: bytes(5),
+                column_sql: bytes(7),
+                data_type,
+                not_null: row.bool(9),
+                is_partitioned: row.text(2) == "p",
+            };
+            (column, row.text(2), row.text(3), row.bool(4), type_oid, row.bool(10))
+        });
+        let Some((column, kind, persistence, is_partition, type_oid, readable)) =
+            found.into_iter().next()
+        else {
+            return Err(HiloError::NoSuchRelation(id));
+        };
+        let relation = escape_for_message(&column.table_sql);
+        if purpose == Use::Move {
+            column.check_movable(&relation, &kind, &persistence, is_partition)?;
+        }
+        let name = || escape_for_message(&column.name);
+        if column.attnum == 0 {
+            return Err(HiloError::NoSuchColumn { column: name(), relation });
+        }
+        if column.data_type.is_none() && type_oid != pg_sys::NUMERICOID {
+            return Err(HiloError::NotANumber { column: name(), relation });
+        }
+        if purpose == Use::Read && !readable {
+            return Err(HiloError::NoSelect { column: name(), relation });
+        }
+        Ok(column)
+    }
+
+    fn check_movable(
+        &self,
+        relation: &str,
+        kind: &str,
+        persistence: &str,
+        is_partition: bool,
+    ) -> Result<(), HiloError> {
+        let unfit = |why| Err(HiloError::NotATable { relation: relation.into(), why });
+        if !["r", "p"].contains(&kind) {
+            return unfit("It is not a table.");
+        }
+        if persistence == "t" {
+            return unfit("It is a temporary table.");
+        }
+        if is_partition {
+            return unfit("It is a partition, and has the defaults of its partitioned table.");
+        }
+        if !privileges::acts_as(ffi::current_user(), self.table_owner) {
+            return Err(HiloError::NotTableOwner(relation.into()));
+        }
+        if values::is_distributed(self.relid) {
+            return Err(HiloError::Distributed(relation.into()));
+        }
+        Ok(())
+    }
+
+    /// `schema.table` for messages.
+    pub fn table(&self) -> String {
+        escape_for_message(&self.table_sql)
+    }
+
+    /// `schema.table.column` for messages.
+    pub fn describe(&self) -> String {
+        escape_for_message(&[self.table_sql.as_slice(), b".", &self.column_sql].concat())
+    }
+
+    /// The sequences of core's that feed this column of any of the tables.
+    pub fn core_sequences(&self, tables: &[pg_sys::Oid]) -> Vec<pg_sys::Oid> {
+        let mut found = Vec::new();
+        for table in tables {
+            if let Source::Core { sequence, .. } = self.source(*table)
+                && !found.contains(&sequence)
+                && rights(self.table_owner, sequence).is_some()
+            {
+                found.push(sequence);
+            }
+        }
+        found
+    }
+
+    /// What feeds this column of a table: the column's own, or one that inherits from it.
+    pub fn source(&self, table: pg_sys::Oid) -> Source {
+        let (id, name) = (table.to_u32(), spi::literal(&self.name));
+        let sql = format!(
+            "SELECT a.attidentity::text, d.adbin::text, pg_get_expr(d.adbin, d.adrelid),
+                    (SELECT s.objid FROM pg_depend s
+                      WHERE s.classid = 'pg_class'::regclass AND s.refclassid = 'pg_class'::regclass
+                        AND s.refobjid = a.attrelid AND s.refobjsubid = a.attnum AND s.deptype = 'i'
+                        AND a.attidentity <> ''),
+                    a.attgenerated <> ''
+               FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+              WHERE a.attrelid = {id}::oid AND a.attname = {name} AND NOT a.attisdropped"
+        );
+        let found = spi::look_up(&sql, |row| {
+            let identity = match row.text(1).as_str() {
+                "a" => Some(Identity::Always),
+                "d" => Some(Identity::ByDefault),
+                _ => None,
+            };
+            let sequence = row.oid(4);
+            (identity, sequence, row.bytes(2), row.bytes(3), row.bool(5))
+        });
+        let Some((identity, sequence, tree, text, generated)) = found.into_iter().next() else {
+            return Source::Other(None);
+        };
+        if sequence != pg_sys::InvalidOid {
+            return Source::Core { sequence, identity };
+        }
+        let text = text.map(|text| escape_for_message(&text));
+        let parsed = tree.filter(|_| !generated).and_then(|tree| CString::new(tree).ok());
+        match parsed.map(|tree| source_of(&tree)) {
+            Some(Source::Other(_)) | None => Source::Other(text),
+            Some(source) => source,
+        }
+    }
+
+    /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it serves nothing
+    /// beyond. Every committed row counts, and no row is hidden from this.
+    pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
+        self.values().furthest(direction, bound).or_raise()
+    }
+
+    /// Those values of the column that lie within spans, each from its lowest to its highest value;
+    /// sorted. However many spans there are, this reads each row once at most.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `NotStored`, `RowSecurity`.
+    pub fn values_within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
+        if spans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.values().within(spans)?;
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn values(&self) -> Values {
+        Values::all(ColumnRef { relid: self.relid, attnum: self.attnum }).or_raise()
+    }
+
+    /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables
+    /// that inherit too.
+    pub fn alter(&self, actions: &[Vec<u8>]) {
+        let mut sql = [b"ALTER TABLE ".as_slice(), &self.table_sql].concat();
+        for (at, action) in actions.iter().enumerate() {
+            sql.extend_from_slice(if at == 0 { b" ALTER COLUMN " } else { b", ALTER COLUMN " });
+            sql.extend_from_slice(&self.column_sql);
+            sql.push(b' ');
+            sql.extend_from_slice(action);
+        }
+        spi::execute(&sql);
+    }
+
+    /// Columns of other tables whose defaults use the sequence of core's too, for messages.
+    pub fn others_fed_by(&self, sequence: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Vec<String> {
+        let (id, attname, list) = (sequence.to_u32(), spi::literal(&self.name), oid_list(tables));
+        let sql = format!(
+            "SELECT u FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
+               JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum,
+                    pg_describe_object(d.classid, d.objid, d.objsubid) AS u
+              WHERE u IS NOT NULL AND d.classid = 'pg_attrdef'::regclass
+                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
+                AND NOT (f.adrelid = ANY ({list}) AND a.attname = {attname})"
+        );
+        spi::look_up(&sql, |row| row.text(1))
+    }
+
+    /// The same for a sequence of hilo's.
+    pub fn others_fed_by_hilo(
+        &self,
+        name: &Name,
+        tables: &[pg_sys::Oid],
+    ) -> Result<Vec<String>, HiloError> {
+        let column = CString::new(self.name.clone()).unwrap_or_default();
+        let own = |relid, attnum| {
+            tables.contains(&relid)
+                && ColumnRef::named(relid, &column).is_some_and(|c| c.attnum == attnum)
+        };
+        let found = column_defaults::using(owners::name_type()?, name);
+        Ok(found
+            .iter()
+            .filter(|default| !own(default.relid, default.attnum))
+            .map(column_defaults::describe)
+            .collect())
+    }
+
+    /// Whether the column owns the sequence of core's, as that of a serial or identity column.
+    pub fn owns(&self, sequence: pg_sys::Oid) -> bool {
+        let (relid, attnum, sequence) = (self.relid.to_u32(), self.attnum, sequence.to_u32());
+        let sql = format!(
+            "SELECT 1 FROM pg_depend
+              WHERE classid = 'pg_class'::regclass AND objid = {sequence}::oid
+                AND refclassid = 'pg_class'::regclass AND refobjid = {relid}::oid AND refobjsubid = {attnum}
+                AND deptype IN ('a', 'i')"
+        );
+        !spi::look_up(&sql, |_| ()).is_empty()
+    }
+}
+
+/// The functions of the extension that draw a value for a column.
+const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
+
+/// What a stored default expression draws from: `nextval` of a sequence that is known now, or `hilo_nextval` of
+/// a constant, both possibly within a cast.
+fn source_of(tree: &CStr) -> Source {
+    const NEXTVAL: u32 = 1574;
+    // SAFETY: what Postgres has stored is a valid tree, in which the tag of a node tells its type, and the
+    // arguments of a function are nodes. It is parsed into the current memory context.
+    unsafe {
+        let mut node: *mut pg_sys::Node = pg_sys::stringToNode(tree.as_ptr()).cast();
+        loop {
+            node = match (*node).type_ {
+                pg_sys::NodeTag::T_RelabelType => (*node.cast::<pg_sys::RelabelType>()).arg.cast(),
+                pg_sys::NodeTag::T_CoerceToDomain => {
+                    (*node.cast::<pg_sys::CoerceToDomain>()).arg.cast()
+                }
+                pg_sys::NodeTag::T_FuncExpr => {
+                    let call = &*node.cast::<pg_sys::FuncExpr>();
+                    if call.funcid.to_u32() == NEXTVAL || pg_sys::list_length(call.args) == 0 {
+                        break;
+                    }
+                    if call.funcformat == pg_sys::CoercionForm::COERCE_EXPLICIT_CALL {
+                        break;
+                    }
+                    pg_sys::list_nth(call.args, 0).cast()
+                }
+                _ => return Source::Other(None),
+            };
+        }
+        let call = &*node.cast::<pg_sys::FuncExpr>();
+        if pg_sys::list_length(call.args) != 1 {
+            return Source::Other(None);
+        }
+        let argument = constant(pg_sys::list_nth(call.args, 0).cast());
+        if argument.is_null() || (*argument).constisnull {
+            return Source::Other(None);
+        }
+        let constant = &*argument;
+        if call.funcid.to_u32() == NEXTVAL {
+            let sequence = pg_sys::Oid::from_u32(constant.constvalue.value() as u32);
+            return Source::Core { sequence, identity: None };
+        }
+        if owners::name_type().ok() == Some(constant.consttype)
+            && generated_always::is_of_extension(call.funcid, &DRAWING)
+        {
+            let name = pgrx::varlena::varlena_to_byte_slice(constant.constvalue.cast_mut_ptr());
+            return Source::Hilo(name.into());
+        }
+        Source::Other(None)
+    }
+}
+
+/// A constant, or a constant text that is cast to regclass at each call, as it is now; null for anything else.
+/// No function of a user's is run.
+unsafe fn constant(node: *mut pg_sys::Node) -> *mut pg_sys::Const {
+    const TEXT_TO_REGCLASS: u32 = 1079;
+    let is_const = |node: *mut pg_sys::Node| {
+        // SAFETY: the callers pass nodes, each of which has its tag.
+        unsafe { (*node).type_ == pg_sys::NodeTag::T_Const }
+    };
+    // SAFETY: the tag of a node tells its type. Evaluating the cast looks up a name; one that does not exist is
+    // core's error, as in an INSERT.
+    unsafe {
+        if is_const(node) {
+            return node.cast();
+        }
+        if (*node).type_ == pg_sys::NodeTag::T_FuncExpr {
+            let cast = &*node.cast::<pg_sys::FuncExpr>();
+            if cast.funcid.to_u32() == TEXT_TO_REGCLASS
+                && is_const(pg_sys::list_nth(cast.args, 0).cast())
+            {
+                let (regclass, none) = (pg_sys::REGCLASSOID, pg_sys::InvalidOid);
+                return pg_sys::evaluate_expr(node.cast(), regclass, -1, none).cast();
+            }
+        }
+        std::ptr::null_mut()
+    }
+}

@@ -1,0 +1,119 @@
+//! The locks of a move from one kind of sequence to the other: those of core's ALTER TABLE, ACCESS
+//! EXCLUSIVE, on the tables and on the sequences.
+//!
+//! Whoever comes to a table while such a lock is waited for waits behind it, even to read. So an
+//! attempt to get all of the locks gives up soon, releases what it has, and rests before the next
+//! one. For the same reason there is no deadlock with those who lock in another order: an attempt
+//! ends before core looks for one (`deadlock_timeout`).
+
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use crate::catalog::relations::with_children;
+use crate::errors::{HiloError, OrRaise};
+use crate::process::time_limit::{self, Unfinished};
+use crate::shared::wait_event::WaitEvent;
+use crate::sql::column::fed_column::Column;
+
+const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
+
+/// How long the first attempt may last. Each is twice as long as the one before it, up to the
+/// longest.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_millis(400);
+
+/// How many times as long as the attempt the rest after it is.
+const REST: u32 = 4;
+
+/// Locks the table of a column and all that inherit from it, and then what `more` locks, in short
+/// attempts, for no longer than `lock_timeout`. Returns the tables, the given one first.
+pub fn for_move(column: &Column, more: impl Fn(&[pg_sys::Oid])) -> Vec<pg_sys::Oid> {
+    // SAFETY: reads settings of this process, neither of which is negative.
+    let [timeout, deadlock] = unsafe { [pg_sys::LockTimeout, pg_sys::DeadlockTimeout] }
+        .map(|ms| Duration::from_millis(ms as u64));
+    let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
+    let longest = LONGEST.min(deadlock / 2);
+    let (began, mut patience, mut told) = (Instant::now(), FIRST.min(longest), false);
+    let attempt = || {
+        let tables = tables(column.relid, MOVE);
+        more(&tables);
+        tables
+    };
+    loop {
+        let left = timeout.saturating_sub(began.elapsed());
+        match time_limit::within(patience.min(left), attempt) {
+            Ok(tables) => return tables,
+            Err(Unfinished::Failed(error)) => error.rethrow(),
+            Err(Unfinished::TooLate) => {}
+        }
+        if !std::mem::replace(&mut told, true) {
+            say_waiting(column);
+        }
+        let left = timeout.saturating_sub(began.elapsed());
+        rest((patience * REST).min(left));
+        if began.elapsed() >= timeout {
+            HiloError::InUse(column.table()).raise();
+        }
+        patience = longest.min(patience * 2);
+    }
+}
+
+fn say_waiting(column: &Column) {
+    ereport!(
+        NOTICE,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("waiting for other transactions that use table {}", column.table()),
+        "Nobody waits for this call longer than half a second at a time. It goes on for as long as lock_timeout allows."
+    );
+}
+
+fn rest(time: Duration) {
+    let end = Instant::now() + time;
+    loop {
+        check_for_interrupts!();
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
+        // own.
+        unsafe {
+            let ms = left.as_millis() as i64 + 1;
+            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as _, WaitEvent::Table.code());
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+}
+
+/// Locks a sequence of core's that is going to be dropped.
+pub fn sequence(oid: pg_sys::Oid) {
+    // SAFETY: any OID can be locked; the end of the transaction releases the lock.
+    unsafe { pg_sys::LockRelationOid(oid, MOVE) }
+}
+
+/// Locks a table and all that inherit from it against writers.
+pub fn against_writers(relid: pg_sys::Oid) {
+    tables(relid, pg_sys::ShareRowExclusiveLock as _);
+}
+
+/// Locks a table and all that inherit from it, and returns them.
+fn tables(relid: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
+    // SAFETY: any OID can be locked; the end of the transaction releases the lock.
+    unsafe { pg_sys::LockRelationOid(relid, mode) };
+    let mut locked = vec![relid];
+    loop {
+        // A table gets no further heirs once it is locked, but those locked last may have got some before.
+        let all = with_children(relid).or_raise();
+        let found: Vec<_> = all.into_iter().filter(|oid| !locked.contains(oid)).collect();
+        if found.is_empty() {
+            return locked;
+        }
+        for oid in found {
+            // SAFETY: as above.
+            unsafe { pg_sys::LockRelationOid(oid, mode) };
+            locked.push(oid);
+        }
+    }
+}

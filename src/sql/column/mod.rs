@@ -1,0 +1,11 @@
+//! Columns that draw from a sequence: adopt, release, sync, defaults, owners.
+
+pub mod adopt;
+pub mod core_sequence;
+pub mod create_missing;
+pub mod fed_column;
+pub mod generated_always;
+pub mod lock;
+pub mod owned_by_statements;
+pub mod release;
+pub mod sync;

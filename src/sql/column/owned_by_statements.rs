@@ -1,0 +1,298 @@
+//! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE … RESTART
+//! IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these statements.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::numbers::SequenceId;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::Name;
+use crate::catalog::table::next_command;
+use crate::catalog::{catalog_oids, column_defaults, relations};
+use crate::catalog::{gaps, privileges};
+use crate::citus;
+use crate::errors::{HiloError, OrRaise};
+use crate::process::backend::Global;
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+use crate::session;
+use crate::session::invalidation::{self, Change};
+use crate::sql::define::owned_by::{may_own, owned, table_owner};
+use crate::sql::define::owners::Dependents;
+use crate::sql::define::{definer, owners, renumber};
+
+/// The sequences whose columns were dropped, and that are to be dropped too.
+static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
+
+/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the end of the
+/// statement, because other tables may have to be locked before them.
+pub fn dropped(relid: pg_sys::Oid, part: i32) {
+    if !may_own(relid) {
+        return;
+    }
+    let found = owned(relid, (part != 0).then_some(part as i16));
+    if let Ok(ids) = catalog_oids() {
+        gaps::forget_released(&ids, relid, part as i16).or_raise();
+    }
+    if found.is_empty() {
+        return;
+    }
+    session::prepare();
+    watch_transactions();
+    let ids = found.iter().map(|sequence| sequence.id);
+    DROPPED.borrow_mut().grow_by(ids).or_raise();
+}
+
+/// How many sequences are to be dropped by the statements around the one that begins now.
+pub fn mark() -> usize {
+    DROPPED.borrow().len()
+}
+
+/// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those beyond
+/// `mark`. They may be used by the defaults of other columns. These prevent the drop, unless the statement says
+/// CASCADE.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after_drop(mark: usize, dependents: Dependents) {
+    let ids = {
+        let mut dropped = DROPPED.borrow_mut();
+        let mark = mark.min(dropped.len());
+        dropped.split_off(mark)
+    };
+    // SAFETY: reads a static of xact.c.
+    if !ids.is_empty() && unsafe { pg_sys::IsTransactionState() } {
+        drop_sequences(ids, dependents);
+    }
+}
+
+fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
+    next_command();
+    for id in ids {
+        // DROP EXTENSION, in the same statement, leaves nothing to do.
+        let Ok(oids) = catalog_oids() else { return };
+        // The drop of a column may have been rolled back since, to a savepoint.
+        let is_gone =
+            |sequence: &Sequence| sequence.owned_by.is_some_and(|column| column.names().is_none());
+        let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
+            continue;
+        };
+        if heir(&sequence).is_none() {
+            drop_defaults(&sequence.name, dependents);
+        }
+        if let Some(locked) = definitions::lock_existing(id).or_raise()
+            && is_gone(&locked.sequence)
+        {
+            match heir(&locked.sequence) {
+                Some(column) => {
+                    let owned_by = Some(column);
+                    locked.update(&Sequence { owned_by, ..locked.sequence.clone() });
+                    invalidation::note(id, Change::Outdated).or_raise();
+                }
+                None => {
+                    drop_defaults(&locked.sequence.name, dependents);
+                    definer::remove(locked);
+                }
+            }
+        }
+    }
+}
+
+/// The column that a sequence goes over to when the one that owns it is dropped: of a table that replaces the old one in this
+/// transaction, as Citus does it to distribute a table in another way.
+fn heir(sequence: &Sequence) -> Option<ColumnRef> {
+    let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
+    let inherits =
+        |relid| may_own(relid) && table_owner(relid) == sequence.owner && relations::is_new(relid);
+    let found = users.into_iter().find(|default| inherits(default.relid))?;
+    Some(ColumnRef { relid: found.relid, attnum: found.attnum })
+}
+
+/// Citus gives shards the defaults of their table, and uses none of them. Another connection of the same statement may have
+/// locked the shards, to drop them.
+fn is_shard(relid: pg_sys::Oid) -> bool {
+    /// Citus counts shards from 102008 on, and appends the number to the table's name.
+    const DIGITS: usize = 6;
+    let Some(name) = relations::name(relid).filter(|_| citus::is_here()) else { return false };
+    let number = name.to_bytes().rsplit(|byte| *byte == b'_').next().unwrap_or_default();
+    number.len() >= DIGITS
+        && number.len() < name.to_bytes().len()
+        && number.iter().all(u8::is_ascii_digit)
+}
+
+fn drop_defaults(name: &Name, dependents: Dependents) {
+    let mut defaults = column_defaults::using(owners::name_type().or_raise(), name);
+    defaults.retain(|default| !is_shard(default.relid));
+    if !defaults.is_empty() && dependents == Dependents::Keep {
+        let dependents =
+            memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+        HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
+    }
+    defaults.iter().for_each(column_defaults::drop_default);
+}
+
+/// Registers the callback that drops, at the latest before the commit, what was dropped without a statement, as
+/// by another extension's function.
+fn watch_transactions() {
+    static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
+    if !DONE.replace(true) {
+        // SAFETY: the callback is a function of this library, which stays loaded for the life of the process.
+        unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    use pg_sys::XactEvent::*;
+    match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
+            let ids = std::mem::take(&mut *DROPPED.borrow_mut());
+            if !ids.is_empty() {
+                drop_sequences(ids, Dependents::Keep);
+            }
+        }
+        XACT_EVENT_ABORT => DROPPED.borrow_mut().clear(),
+        _ => {}
+    }
+}
+
+/// What a statement that drops something does with what depends on it.
+///
+/// # Safety
+/// `node` must be a statement.
+pub unsafe fn dependents(node: *mut pg_sys::Node) -> Dependents {
+    const CASCADE: pg_sys::DropBehavior::Type = pg_sys::DropBehavior::DROP_CASCADE;
+    // SAFETY: the tag of a node tells its type.
+    let cascades = unsafe {
+        match (*node).type_ {
+            pg_sys::NodeTag::T_DropStmt => (*node.cast::<pg_sys::DropStmt>()).behavior == CASCADE,
+            pg_sys::NodeTag::T_DropOwnedStmt => {
+                (*node.cast::<pg_sys::DropOwnedStmt>()).behavior == CASCADE
+            }
+            pg_sys::NodeTag::T_AlterTableStmt => {
+                commands(node.cast()).any(|command| (*command).behavior == CASCADE)
+            }
+            _ => false,
+        }
+    };
+    if cascades { Dependents::Drop } else { Dependents::Keep }
+}
+
+/// The commands of an ALTER TABLE.
+///
+/// # Safety
+/// `statement` must be one, and must live as long as the result is used.
+unsafe fn commands(
+    statement: *mut pg_sys::AlterTableStmt,
+) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
+    // SAFETY: the list is one of AlterTableCmd nodes, with as many cells as it says.
+    unsafe {
+        let list = (*statement).cmds;
+        (0..pg_sys::list_length(list)).map(move |at| pg_sys::list_nth(list, at).cast())
+    }
+}
+
+/// Copies a statement after which owned sequences have something to do; null for all others. Core may free
+/// the statement when it executes it.
+///
+/// # Safety
+/// `node` must be a statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: the tag of a node tells its type; the copy is in the statement's memory context.
+    unsafe {
+        let concerns = match (*node).type_ {
+            pg_sys::NodeTag::T_TruncateStmt => (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
+            pg_sys::NodeTag::T_AlterTableStmt => commands(node.cast())
+                .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner),
+            _ => false,
+        };
+        if concerns { pg_sys::copyObjectImpl(node.cast()).cast() } else { std::ptr::null_mut() }
+    }
+}
+
+/// Runs after core has executed the statement that [`before`] copied.
+///
+/// # Safety
+/// `node` must come from [`before`], in the same statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node) {
+    next_command();
+    // SAFETY: the tag of a node tells its type.
+    unsafe {
+        match (*node).type_ {
+            pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
+            _ => follow_owner(node.cast()),
+        }
+    }
+}
+
+/// Restarts the sequences of the tables that TRUNCATE … RESTART IDENTITY has emptied, each at its start value.
+unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
+    // SAFETY: core has locked all of these tables and has just executed the statement on them, so each exists.
+    // The lists are in the current memory context.
+    let tables = unsafe {
+        let mut tables: *mut pg_sys::List = std::ptr::null_mut();
+        for at in 0..pg_sys::list_length((*statement).relations) {
+            let range: *mut pg_sys::RangeVar = pg_sys::list_nth((*statement).relations, at).cast();
+            let relid = relid_of(range);
+            let all = match (*range).inh {
+                true => ffi::with_children(relid),
+                false => pg_sys::lappend_oid(std::ptr::null_mut(), relid),
+            };
+            tables = pg_sys::list_concat_unique_oid(tables, all);
+        }
+        if (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE {
+            loop {
+                let referencing = pg_sys::heap_truncate_find_FKs(tables);
+                if referencing.is_null() {
+                    break;
+                }
+                tables = pg_sys::list_concat_unique_oid(tables, referencing);
+            }
+        }
+        relations::oids(tables).or_raise()
+    };
+    for sequence in tables.into_iter().flat_map(|relid| owned(relid, None)) {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
+            if !privileges::acts_as(ffi::current_user(), locked.sequence.owner) {
+                HiloError::NotOwner(locked.sequence.name.to_string()).raise();
+            }
+            renumber::restart(&locked.sequence);
+        }
+    }
+}
+
+/// Gives the sequences of a table to its new owner.
+unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
+    // SAFETY: core has locked the relation and has just executed the statement on it, so it exists, unless the
+    // statement tolerates that it does not.
+    let relid = unsafe { relid_of((*statement).relation) };
+    let owner = table_owner(relid);
+    for sequence in owned(relid, None) {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
+            && locked.sequence.owner != owner
+        {
+            owners::give(locked, owner).or_raise();
+        }
+    }
+}
+
+/// The relation that a statement means; InvalidOid if there is none.
+unsafe fn relid_of(range: *const pg_sys::RangeVar) -> pg_sys::Oid {
+    // SAFETY: the caller passes a part of a statement; the statement has locked the relation.
+    unsafe {
+        pg_sys::RangeVarGetRelidExtended(
+            range,
+            pg_sys::NoLock as _,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            std::ptr::null_mut(),
+        )
+    }
+}

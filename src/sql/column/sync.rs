@@ -1,0 +1,132 @@
+//! `hilo_sync`: moves a sequence beyond the values that a column holds.
+//!
+//! What counts is that no value of the column is served again. Most values that are yet to be served lie beyond
+//! all that the column holds, or do so after the move. Others are held by sessions, or are free: below the
+//! largest value of the column, but not in it. They stay as they are, so a sequence that is in use loses nothing.
+//! What is leased is its holder's; but if the column holds values of it, nothing that comes back is served again.
+
+use pgrx::pg_sys;
+
+use hilo_core::range::Range;
+
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::leases::{Lease, LeaseId};
+use crate::catalog::missing;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::{node, numbering};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::memory;
+use crate::session::slice_table;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::column::adopt::column_name;
+use crate::sql::column::fed_column::{Column, Use};
+use crate::sql::define::definer::{self, By};
+use crate::sql::define::unserved::{self, Unserved};
+use crate::sql::define::{open_leases, renumber};
+use crate::sql::draw::nextval;
+
+sql_functions!(hilo_sync);
+
+/// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
+fn hilo_sync(args: Args) -> pg_sys::Datum {
+    definer::begin_write(c"hilo_sync()");
+    let name = definer::required_name(args);
+    definer::required(args, 1, "relation");
+    let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
+    let column_name = column_name(args, 2);
+    let missing = || missing::to_use(name);
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    nextval::allow(&found, Privileges::UPDATE).or_raise();
+    Column::find(relid, column_name, Use::Read).or_raise();
+    // Tables are locked before sequences, and what is read is what was checked.
+    // SAFETY: any OID can be locked; the end of the transaction releases the lock.
+    unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
+    let column = Column::find(relid, column_name, Use::Read).or_raise();
+    let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+    let sequence = &locked.sequence;
+    nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    match sync(sequence, &column).or_raise() {
+        Some(next) => next.into(),
+        None => args.null(),
+    }
+}
+
+/// Returns the next value; `None`: there is none left.
+fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> {
+    let definition = &sequence.definition;
+    let furthest = column.furthest(definition.direction(), definition.last_bound());
+    // What Citus has distributed is not seen here.
+    numbering::check_moves(sequence, unserved(sequence).position.nodes, furthest)?;
+    let passed = pass_leases(sequence, column, &[])?;
+    // The values of a sequence that cycles come again in any case.
+    let furthest = furthest.filter(|_| !definition.cycle);
+    if let Some(taken) = furthest
+        && serves_again(sequence, column, taken)?
+    {
+        return renumber::advance(sequence, taken);
+    }
+    // What has left memory for a lease meanwhile was not yet leased before.
+    pass_leases(sequence, column, &passed)?;
+    Ok(unserved(sequence).next())
+}
+
+/// What the sequence is yet to serve here, after this session has returned what it holds.
+fn unserved(sequence: &Sequence) -> Unserved {
+    let node = node::Here::read().or_raise().id;
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    unserved::unserved(sequence, node)
+}
+
+/// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
+/// Returns the leases that it has looked at, sorted.
+fn pass_leases(
+    sequence: &Sequence,
+    column: &Column,
+    known: &[LeaseId],
+) -> Result<Vec<LeaseId>, HiloError> {
+    let mut open = open_leases::of(sequence)?;
+    open.retain(|lease| known.binary_search(&lease.id).is_err());
+    let suspects = column.values_within(memory::collected(open.iter().map(Lease::span))?)?;
+    let holds_any = |lease: &Lease| {
+        let (low, high) = lease.span();
+        let first = suspects.partition_point(|value| *value < low);
+        let mut within = suspects[first..].iter().take_while(|value| **value <= high);
+        within.any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
+    };
+    open_leases::pass(sequence, &open, holds_any)?;
+    let mut seen = memory::collected(open.iter().map(|lease| lease.id))?;
+    seen.sort_unstable();
+    Ok(seen)
+}
+
+/// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
+fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> Result<bool, HiloError> {
+    let before = unserved(sequence);
+    if !before.continues_beyond(taken) {
+        return Ok(true);
+    }
+    let Some(held) = before.all_held() else { return Ok(true) };
+    let suspects = column.values_within(spans(&before, &held)?)?;
+    if suspects.is_empty() {
+        return Ok(false);
+    }
+    // A value that was served meanwhile and is in the column now is held no more.
+    let after = unserved(sequence);
+    let Some(held) = after.all_held() else { return Ok(true) };
+    let held = Range::union(held);
+    let is_held = |index| {
+        let at = held.partition_point(|range| range.end <= index);
+        held.get(at).is_some_and(|range| range.contains(index))
+    };
+    Ok(suspects.into_iter().any(|value| after.mapping.index_of(value).is_some_and(is_held)))
+}
+
+/// The values of ranges, each span from its lowest to its highest.
+fn spans(unserved: &Unserved, held: &[Range]) -> Result<Vec<(i64, i64)>, HiloError> {
+    let ends = |range: &Range| {
+        let first = unserved.mapping.value(range.start)?;
+        let last = unserved.mapping.value(range.last())?;
+        Some((first.min(last), first.max(last)))
+    };
+    memory::collected(held.iter().filter_map(ends))
+}

@@ -1,0 +1,90 @@
+//! `hilo_advance`: serves nothing up to a value any more.
+
+use pgrx::pg_sys;
+
+use hilo_core::direction::Direction;
+
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::leases::Lease;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::{missing, node, numbering};
+use crate::errors::{HiloError, OrRaise};
+use crate::session::slice_table;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::define::definer::{By, begin_write, lock_named, required, required_name};
+use crate::sql::define::unserved::unserved;
+use crate::sql::define::{open_leases, renumber};
+use crate::sql::draw::nextval;
+
+sql_functions!(hilo_advance);
+
+/// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
+fn hilo_advance(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_advance()");
+    let name = required_name(args);
+    required(args, 1, "at_least");
+    let at_least = args.int8(1).unwrap_or(0);
+    let missing = || missing::to_use(name);
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    check(&found);
+    let next = match is_beyond(&found, at_least) {
+        Some(next) => next,
+        None => {
+            let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+            check(&locked.sequence);
+            advance(&locked.sequence, at_least)
+        }
+    };
+    match next {
+        Some(next) => next.into(),
+        None => args.null(),
+    }
+}
+
+fn check(sequence: &Sequence) {
+    nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    if sequence.definition.cycle {
+        HiloError::AdvanceCycling(sequence.name.to_string()).raise();
+    }
+}
+
+/// Advances a locked sequence, unless another session has done so meanwhile.
+fn advance(sequence: &Sequence, at_least: i64) -> Option<i64> {
+    let open = open_leases::of(sequence).or_raise();
+    open_leases::pass(sequence, &open, |lease| !starts_beyond(sequence, lease, at_least))
+        .or_raise();
+    match is_beyond(sequence, at_least) {
+        Some(next) => next,
+        None => renumber::advance(sequence, at_least).or_raise(),
+    }
+}
+
+fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
+    Direction::of(sequence.definition.increment).is_beyond(lease.first_value, at_least)
+}
+
+/// The next value, if nothing up to `at_least` is yet to be served, nor could come back from a lease; `Some(None)`: none
+/// is left at all.
+fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    // What comes back from a lease meanwhile was open before, and what leaves memory for one is open afterwards.
+    let all_leased_beyond = || {
+        let open = open_leases::of(sequence).or_raise();
+        open.iter().all(|lease| starts_beyond(sequence, lease, at_least))
+    };
+    if !all_leased_beyond() {
+        return None;
+    }
+    let unserved = unserved(sequence, node::Here::read().or_raise().id);
+    numbering::check_moves(sequence, unserved.position.nodes, Some(at_least)).or_raise();
+    if unserved.position.may_lack() {
+        return None;
+    }
+    let direction = Direction::of(sequence.definition.increment);
+    let held = unserved.all_held()?;
+    let mapping = unserved.mapping.unbounded();
+    let mut firsts = held.iter().filter_map(|range| mapping.value(range.start));
+    let all_beyond = unserved.continues_beyond(at_least)
+        && firsts.all(|value| direction.is_beyond(value, at_least));
+    (all_beyond && all_leased_beyond()).then(|| unserved.next())
+}

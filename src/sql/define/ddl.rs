@@ -1,0 +1,270 @@
+//! Definitions: create, rename, drop. Ordinary transactional writes to the catalog.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::numbers::SequenceId;
+use hilo_core::options::{Definition, Options};
+use hilo_core::summary::Numbering;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::missing;
+use crate::catalog::name::{self, Name, escape_for_message};
+use crate::catalog::node;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::table::next_command;
+use crate::catalog::{column_defaults, creation, numbering, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::process::ffi;
+use crate::process::memory;
+use crate::process::subtransaction;
+use crate::session::invalidation::{self, Change};
+use crate::session::uncommitted::{self, Origin};
+use crate::shared;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::define::definer::{
+    By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
+};
+use crate::sql::define::owned_by::{self, Purpose};
+
+sql_functions!(hilo_create, hilo_rename, hilo_drop);
+
+/// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments from
+/// `start_value` to `key_format`, and `gapless`, which older versions do not pass.
+pub fn options(args: Args) -> Options {
+    let data_type = args.oid(5).map(|oid| {
+        definitions::data_type_from(oid).unwrap_or_else(|| {
+            HiloError::Argument(
+                "data type of a hilo sequence must be smallint, integer, or bigint".into(),
+                "Use one of these three types.",
+            )
+            .raise()
+        })
+    });
+    Options {
+        data_type,
+        start_value: args.int8(1),
+        increment: args.int8(2),
+        min_value: args.int8(3),
+        max_value: args.int8(4),
+        cycle: args.bool(6),
+        ordered: args.bool(7),
+        block_size: args.int8(8),
+        slice_size: args.int8(9),
+        key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
+        gapless: args.optional(12).and_then(|_| args.bool(12)),
+    }
+}
+
+/// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
+fn key_format(bytes: &[u8]) -> String {
+    checked_key_format(bytes).or_raise().to_owned()
+}
+
+pub fn checked_key_format(bytes: &[u8]) -> Result<&str, HiloError> {
+    name::utf8(bytes).ok_or_else(|| {
+        HiloError::Argument(
+            format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
+            "Use ASCII only, or a database whose encoding is UTF8.",
+        )
+    })
+}
+
+pub fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
+    crate::sql::draw::keys::check(definition, name)
+}
+
+/// What to do if the name of a new sequence is taken.
+#[derive(Clone, Copy)]
+pub enum Duplicate {
+    /// Raise an error.
+    Refuse,
+    /// Leave the existing sequence as it is, with a notice.
+    Skip,
+}
+
+/// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
+fn hilo_create(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_create()");
+    let result = required(args, 0, "name of a hilo sequence");
+    let name = args.new_name(0);
+    let definition = Definition::create(&options(args)).or_raise();
+    let duplicate = match args.bool(11) {
+        Some(true) => Duplicate::Skip,
+        _ => Duplicate::Refuse,
+    };
+    let owned_by =
+        args.optional(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    if create(name.clone(), definition, owned_by, None, duplicate).is_none() {
+        exists(name, duplicate);
+    }
+    result
+}
+
+/// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if they have the sequence.
+/// `None`: the name is taken; if another transaction is taking
+/// it, [`insert`] decides.
+pub fn create(
+    name: Name,
+    definition: Definition,
+    owned_by: Option<ColumnRef>,
+    given: Option<Numbering>,
+    duplicate: Duplicate,
+) -> Option<Sequence> {
+    check_key_format(&definition, &name).or_raise();
+    privileges::may_create().or_raise();
+    if let Some(column) = owned_by {
+        owned_by::check(column, ffi::current_user()).or_raise();
+    }
+    let here = node::Here::read().or_raise();
+    here.check(&definition).or_raise();
+    let nodes = given.map_or(gucs::node_count(), |numbering| numbering.nodes);
+    node::check_set(nodes).or_raise();
+    if here.id >= nodes {
+        HiloError::NotAmongNodes { name: name.to_string(), id: here.id, count: nodes }.raise();
+    }
+    if definition.gapless && nodes > 1 {
+        HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
+    }
+    if definitions::by_name(&name).or_raise().is_some() {
+        return None;
+    }
+    if given.is_none() {
+        numbering::check_begins(&name, nodes).or_raise();
+    }
+    let sequence = Sequence {
+        id: SequenceId(shared::random_id()),
+        name,
+        owner: ffi::current_user(),
+        created_at: definitions::now(),
+        owned_by,
+        highest_node: None,
+        definition,
+    };
+    let first = Position::first(&sequence, here.id);
+    let first = match given {
+        Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
+        None => first,
+    };
+    // What other nodes number is not begun here: after a rollback this one may be told again.
+    let origin = if given.is_some() { Origin::Shared } else { Origin::New };
+    if !insert(&sequence, &first, origin, duplicate) {
+        return None;
+    }
+    invalidation::begin();
+    Some(sequence)
+}
+
+fn exists(name: Name, duplicate: Duplicate) {
+    match duplicate {
+        Duplicate::Refuse => HiloError::Duplicate(name.to_string()).raise(),
+        Duplicate::Skip => ereport!(
+            PgLogLevel::NOTICE,
+            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+            format!("hilo sequence \"{name}\" already exists, skipping")
+        ),
+    }
+}
+
+/// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
+/// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
+pub fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
+    let insert = || {
+        creation::insert(sequence).or_raise();
+        uncommitted::wrote(positions::insert(first).or_raise(), origin).or_raise();
+        next_command();
+    };
+    if matches!(duplicate, Duplicate::Refuse) {
+        PgTryBuilder::new(AssertUnwindSafe(insert))
+            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+                HiloError::Duplicate(sequence.name.to_string()).raise()
+            })
+            .execute();
+        return true;
+    }
+    match subtransaction::run(insert) {
+        Ok(()) => true,
+        Err(error)
+            if subtransaction::sqlstate(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION =>
+        {
+            false
+        }
+        Err(error) => error.rethrow(),
+    }
+}
+
+/// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
+fn hilo_rename(args: Args) {
+    begin_write(c"hilo_rename()");
+    let name = required_name(args);
+    required(args, 1, "new name of a hilo sequence");
+    let new_name = args.new_name(1);
+    let free = || {
+        if definitions::by_name(&new_name).or_raise().is_some() {
+            HiloError::Duplicate(new_name.to_string()).raise();
+        }
+    };
+    find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
+    free();
+    let type_oid = name_type(args);
+    let rename_defaults = || {
+        for default in column_defaults::using(type_oid, name) {
+            column_defaults::rename_in(&default, type_oid, name, &new_name);
+        }
+    };
+    // The tables are locked before the sequence: a session that holds a table's lock may be waiting for the
+    // worker, and the worker for the sequence's row.
+    rename_defaults();
+    let locked = lock_owned(name);
+    free();
+    let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
+    check_key_format(&renamed.definition, &new_name).or_raise();
+    PgTryBuilder::new(AssertUnwindSafe(|| locked.update(&renamed)))
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+            HiloError::Duplicate(new_name.to_string()).raise()
+        })
+        .execute();
+    // Rename also in the defaults that were added during the waits.
+    rename_defaults();
+    invalidation::note(renamed.id, Change::Outdated).or_raise();
+}
+
+/// The OID of type hilo_sequence, which is that of the function's first argument.
+fn name_type(args: Args) -> pg_sys::Oid {
+    // SAFETY: `flinfo` is set in every call from SQL, and lives as long as the call.
+    unsafe { pg_sys::get_fn_expr_argtype((*args.raw()).flinfo, 0) }
+}
+
+/// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
+fn hilo_drop(args: Args) {
+    begin_write(c"hilo_drop()");
+    let (name, if_exists, cascade) =
+        (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
+    let absent = || {
+        if !if_exists {
+            missing::to_use(name).raise();
+        }
+        let name = escape_for_message(name);
+        notice!("hilo sequence \"{name}\" does not exist, skipping");
+    };
+    let type_oid = name_type(args);
+    let drop_defaults = |name: &Name| {
+        let defaults = column_defaults::using(type_oid, name);
+        if !defaults.is_empty() && !cascade {
+            let dependents =
+                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+            HiloError::HasDependents { name: name.to_string(), dependents }.raise();
+        }
+        defaults.iter().for_each(column_defaults::drop_default);
+    };
+    let Some(found) = find_owned(name).or_raise() else { return absent() };
+    // The tables come first, as in hilo_rename(), and then the defaults that were added during the waits.
+    drop_defaults(&found.name);
+    let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
+    drop_defaults(&owned.sequence.name);
+    remove(owned);
+}

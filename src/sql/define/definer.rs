@@ -1,0 +1,116 @@
+//! What the functions that define sequences have in common: the checks before a write, the locks, the
+//! arguments that they require, and the removal.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use hilo_core::numbers::SequenceId;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::{CatalogOids, catalog_oids, gaps, missing, positions, privileges, ranges};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
+use crate::session;
+use crate::session::invalidation::{self, Change};
+use crate::session::memo;
+use crate::shared;
+use crate::sql::call::args::Args;
+
+/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
+pub fn begin_write(what: &'static CStr) {
+    shared::get().or_raise();
+    // This comes before any lock is taken.
+    session::prepare();
+    // SAFETY: the first two raise an error or do nothing, and the name is a C string. The last reads a static.
+    let parallel = unsafe {
+        pg_sys::PreventCommandDuringRecovery(what.as_ptr());
+        pg_sys::PreventCommandIfReadOnly(what.as_ptr());
+        pg_sys::IsInParallelMode()
+    };
+    if parallel {
+        HiloError::InParallelMode(what.to_str().unwrap_or_default()).raise();
+    }
+}
+
+/// A sequence that the current user owns, not locked. `None`: no sequence has this name.
+pub fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
+    match definitions::by_name(name)? {
+        Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
+            Err(HiloError::NotOwner(found.name.to_string()))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The users that may lock a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Owner,
+    Anybody,
+}
+
+/// Locks the sequence that has this name. `None`: there is none.
+pub fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
+    loop {
+        let found = match by {
+            By::Owner => find_owned(name)?,
+            By::Anybody => definitions::by_name(name)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        match definitions::lock_existing(found.id)? {
+            Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
+            // It was dropped or renamed during the wait for its lock.
+            _ => continue,
+        }
+    }
+}
+
+/// Locks a sequence that the current user owns.
+pub fn lock_owned(name: &[u8]) -> LockedSequence {
+    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
+}
+
+/// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
+pub fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
+    args.datum(at).unwrap_or_else(|| {
+        HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
+            .raise()
+    })
+}
+
+pub fn required_name(args: Args) -> &'static [u8] {
+    required(args, 0, "name of a hilo sequence");
+    args.name(0)
+}
+
+/// Drops a sequence that no column default uses any more, with all that is recorded of it.
+pub fn remove(locked: LockedSequence) {
+    remove_as(locked, Change::Dropped);
+}
+
+/// Drops a sequence because `column` is released, which keeps its gaps: also those of leases, which
+/// end with this transaction.
+pub fn release(locked: LockedSequence, column: ColumnRef) {
+    let (id, name) = (locked.sequence.id, locked.sequence.name.clone());
+    gaps::keep(&catalog_oids().or_raise(), id, &name, column).or_raise();
+    remove_as(locked, Change::Released { name, column });
+}
+
+fn remove_as(locked: LockedSequence, change: Change) {
+    let id = locked.sequence.id;
+    forget_numbers(&catalog_oids().or_raise(), id).or_raise();
+    locked.delete();
+    invalidation::note(id, change).or_raise();
+}
+
+/// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets any of them, unless this
+/// transaction is rolled back.
+pub fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+    positions::forget(ids, sequence)?;
+    if let Ok(shared) = shared::get() {
+        shared.freeze(&memo::key_of(sequence)?);
+    }
+    ranges::forget(ids, sequence)
+}

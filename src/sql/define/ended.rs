@@ -1,0 +1,266 @@
+//! The end of a numbering, and the beginning of the next one.
+//!
+//! Which of [`Restart`] and [`Continuation`] a statement ends the old numbering with also says who
+//! draws from the next one before the commit, and there is no way from one to the other.
+
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
+use hilo_core::options::Definition;
+use hilo_core::range::Range;
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::{self, Reason};
+use crate::catalog::node::{self, Here};
+use crate::catalog::numbering::{self, Numbering};
+use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::table::{LockWait, RowLock, next_command};
+use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
+use crate::errors::{HiloError, OrRaise};
+use crate::session::invalidation::{self, Change};
+use crate::session::uncommitted::{Continued, Origin};
+use crate::session::{gapless, slice_table, uncommitted};
+use crate::shared;
+use crate::sql::define::served_again;
+use crate::sql::define::unserved::index_space;
+
+/// How this node begins with a sequence of which it has no position.
+pub type First = fn(&CatalogOids, &Sequence, &Here) -> Result<Position, HiloError>;
+
+/// Like a new sequence, because the caller renumbers it at once, from a value that its owner
+/// states.
+pub fn stated(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+    Ok(Position::first(sequence, here.id))
+}
+
+/// The same, but the value is not the owner's: where the other nodes tell how they number it, they
+/// come first.
+///
+/// # Errors
+/// `NotNumbered`
+pub fn restarted(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+    numbering::check_told(sequence, here)?;
+    Ok(Position::first(sequence, here.id))
+}
+
+/// Locks this node's position, and makes the first one if this node has none yet.
+fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
+    let ids = catalog_oids().or_raise();
+    let here = node::serves(sequence).or_raise();
+    loop {
+        match positions::lock(&ids, sequence.id, here.id, LockWait::Block).or_raise() {
+            RowLock::Locked(locked) => return locked,
+            _ => {
+                positions::insert(&first(&ids, sequence, &here).or_raise()).or_raise();
+                next_command();
+            }
+        }
+    }
+}
+
+/// Locks the numbers of a sequence that is about to end.
+pub fn lock(sequence: &Sequence) {
+    lock_position(sequence, numbering::joined);
+}
+
+/// A numbering that has ended. Until this transaction ends, no session takes from the pool, which
+/// is frozen.
+struct Ended<'a> {
+    locked: LockedPosition,
+    sequence: &'a Sequence,
+    /// Where it ended. What was reserved below that and not served is written off, but for what
+    /// open transactions have leased out: the commit decides whose that is
+    /// (`session::invalidation`).
+    position: Position,
+}
+
+/// A numbering after which a user says where the numbers begin. Only this makes numbers this
+/// transaction's own.
+pub struct Restart<'a>(Ended<'a>);
+
+/// A numbering whose numbers continue in the next one. If all sessions share them, a rollback
+/// serves them again, so this transaction draws none of them.
+pub struct Continuation<'a>(Ended<'a>);
+
+impl<'a> Ended<'a> {
+    fn close(sequence: &'a Sequence, first: First) -> Ended<'a> {
+        let locked = lock_position(sequence, first);
+        let mut position = locked.position;
+        if sequence.definition.gapless {
+            // Nothing of it is in memory but what this transaction has drawn.
+            position.next_index = gapless::reached(sequence.id).unwrap_or(position.next_index);
+        } else {
+            let lost = take_back(&locked, sequence, &mut position);
+            let (ids, mapping) =
+                (catalog_oids().or_raise(), position.mapping(&sequence.definition));
+            ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
+        }
+        position.settled_index = position.next_index;
+        Ended { locked, sequence, position }
+    }
+
+    fn mapping(&self) -> Mapping {
+        self.position.mapping(&self.sequence.definition)
+    }
+
+    /// Records that the next numbering begins at `index` of this one, and not where this one ended.
+    fn jump_to(&self, index: Index) {
+        let (ids, position) = (catalog_oids().or_raise(), &self.position);
+        let jumped = Range::new(position.next_index, index);
+        gaps::record(&ids, position, &self.mapping(), jumped, Reason::Altered).or_raise();
+    }
+
+    /// Writes the next numbering, under the next epoch.
+    fn open(self, numbering: Numbering, next_index: Index, origin: Origin) {
+        let (old, mapping) = (self.position, self.mapping());
+        let (system_id, timeline) = positions::server();
+        let renumbered = self.locked.rewrite(&Position {
+            epoch: old.epoch.next(),
+            next_index,
+            settled_index: next_index,
+            incarnation: 0,
+            system_id,
+            timeline,
+            ..numbered(&old, numbering)
+        });
+        next_command();
+        let id = self.sequence.id;
+        invalidation::note(id, Change::Renumbered { old, mapping }).or_raise();
+        uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
+        gapless::renumbered(id).or_raise();
+    }
+}
+
+impl<'a> Restart<'a> {
+    pub fn close(sequence: &'a Sequence, first: First) -> Restart<'a> {
+        Restart(Ended::close(sequence, first))
+    }
+
+    pub fn position(&self) -> &Position {
+        &self.0.position
+    }
+
+    /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from
+    /// now on. What it jumps over is a gap.
+    pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
+        let ended = &self.0;
+        let old = ended.mapping();
+        let mapping = numbered(&ended.position, numbering).mapping(new);
+        if !old.cycle && !mapping.cycle && (old.increment > 0) == (mapping.increment > 0) {
+            let next = mapping.value(next_index);
+            ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)));
+        }
+        self.begin(numbering, next_index);
+    }
+
+    /// The same for a sequence that has just been made: what lies before that was none of its
+    /// values.
+    pub fn begin(self, numbering: Numbering, next_index: Index) {
+        self.0.open(numbering, next_index, Origin::New);
+    }
+
+    /// Tells the client if this goes back to values that may have been served.
+    pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
+        let Ended { sequence, position, .. } = &self.0;
+        let mapping = numbered(position, numbering).mapping(new);
+        served_again::notice(sequence, position, &mapping, next_index);
+    }
+}
+
+impl<'a> Continuation<'a> {
+    /// The next one begins after what another server may have served.
+    pub fn close(sequence: &'a Sequence, first: First) -> Continuation<'a> {
+        let mut ended = Ended::close(sequence, first);
+        if !sequence.definition.gapless && ended.position.may_lack() {
+            takeover::skip(&catalog_oids().or_raise(), sequence, &mut ended.position).or_raise();
+        }
+        Continuation(ended)
+    }
+
+    pub fn position(&self) -> &Position {
+        &self.0.position
+    }
+
+    pub fn mapping(&self) -> Mapping {
+        self.0.mapping()
+    }
+
+    /// Records as a gap what lies between its end and `index`, because the next numbering begins
+    /// there.
+    pub fn jump_to(&self, index: Index) {
+        self.0.jump_to(index);
+    }
+
+    /// Ends it without a next one, because the sequence is about to be dropped.
+    ///
+    /// # Errors
+    /// Those of [`invalidation::note`].
+    pub fn end(self) -> Result<(), HiloError> {
+        let Ended { sequence, position, .. } = &self.0;
+        let change = Change::Renumbered { old: *position, mapping: self.mapping() };
+        invalidation::note(sequence.id, change)
+    }
+
+    /// Continues at index `next_index` of `numbering`.
+    pub fn open(self, numbering: Numbering, next_index: Index) {
+        let ended = &self.0;
+        let own = ended.locked.is_own().then(|| ended.locked.version());
+        let origin = match own {
+            _ if ended.sequence.definition.gapless => Origin::Gapless(own),
+            None => Origin::Shared,
+            Some(version) => Origin::Continues(Continued {
+                version,
+                mapping: ended.mapping(),
+                next_index: ended.position.next_index,
+            }),
+        };
+        self.0.open(numbering, next_index, origin);
+    }
+}
+
+/// Takes back from memory what nobody has served, and lowers the position to where the numbers end.
+/// Returns what lies below that.
+fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Position) -> Vec<Range> {
+    let (ids, shared) = (catalog_oids().or_raise(), shared::get().or_raise());
+    let mapping = position.mapping(&sequence.definition);
+    if locked.is_own() {
+        // This transaction has drawn values that it has not written back yet.
+        let reached = uncommitted::reached(&locked.version()).unwrap_or_default();
+        position.next_index = reached.max(position.next_index);
+        return uncommitted::passed(&locked.version());
+    }
+    if position.incarnation != shared.life() {
+        if position.incarnation != 0 {
+            let reason = takeover::reason(position);
+            ranges::write_off_memory(&ids, position, &mapping, &[], reason).or_raise();
+        }
+        return Vec::new();
+    }
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let index_space = index_space(position);
+    shared.freeze(&index_space.key);
+    let arrived = shared.await_worker(&index_space.key);
+    // Nothing more is leased out of a frozen pool.
+    let leased = Range::union(shared.pending_of(&index_space));
+    let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
+        // What is in memory cannot be determined, so everything that may be there is written off.
+        ranges::write_off_memory(&ids, position, &mapping, &leased, Reason::Altered).or_raise();
+        return Vec::new();
+    };
+    let mut lost: Vec<Range> =
+        held.ranges.iter().flat_map(|range| range.without(&leased)).collect();
+    if held.has_slot {
+        // This was reserved by a worker that was replaced before it could publish it.
+        let known = held.reserved_to.unwrap_or(position.settled_index);
+        lost.push(Range::new(known, position.next_index));
+    }
+    // Nothing from this index on has left the pool, so it counts as not reserved.
+    let next = held.first_untaken.or(held.reserved_to);
+    position.next_index = next.unwrap_or(position.next_index);
+    lost
+}
+
+/// `position` in another numbering.
+pub fn numbered(position: &Position, numbering: Numbering) -> Position {
+    let Numbering { base, nodes, stripe } = numbering;
+    Position { base, nodes, stripe, ..*position }
+}

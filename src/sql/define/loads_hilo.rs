@@ -1,0 +1,79 @@
+//! Which sessions of this database load hilo when they begin. If the server does not load it, session_preload_libraries
+//! decides, of which Postgres applies one: that of the role in this database, else of the role, of the database, of all
+//! roles, of the server. The catalog has all but the last; so the answer is about sessions that connect from now on.
+
+use crate::errors::HiloError;
+use crate::gucs::{self, lists_hilo};
+use crate::sql::call::spi;
+
+/// Who loads hilo.
+pub enum LoadedBy {
+    All,
+    /// Those that have called it. Others only if a setting of their own says so.
+    Callers,
+    /// All but those for whom this was set, as in ALTER.
+    AllBut(String),
+    /// This session cannot know: what the server has set for all is hidden from it by a setting of its role.
+    Unknown,
+}
+
+struct Setting {
+    of_role: bool,
+    has_hilo: bool,
+    whose: String,
+}
+
+pub fn loaded_by() -> LoadedBy {
+    if gucs::loaded_by_server() {
+        return LoadedBy::All;
+    }
+    let Some(own) = gucs::session_libraries() else { return LoadedBy::Callers };
+    let set = set_in_catalog();
+    // The first one counts.
+    match set.iter().find(|setting| !setting.of_role) {
+        Some(for_all) if !for_all.has_hilo => return LoadedBy::AllBut(for_all.whose.clone()),
+        None if !own.of_server => return LoadedBy::Unknown,
+        None if !own.has_hilo => return LoadedBy::Callers,
+        _ => {}
+    }
+    match set.into_iter().find(|setting| setting.of_role && !setting.has_hilo) {
+        Some(setting) => LoadedBy::AllBut(setting.whose),
+        None => LoadedBy::All,
+    }
+}
+
+/// What the catalog has set for sessions of this database: of each role what counts, and what is for all roles in the order
+/// in which it counts.
+fn set_in_catalog() -> Vec<Setting> {
+    let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
+                      s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),
+                      CASE WHEN s.setrole <> 0 THEN 'ROLE ' || quote_ident(pg_get_userbyid(s.setrole))
+                                || CASE s.setdatabase WHEN 0 THEN '' ELSE ' IN DATABASE ' || quote_ident(d.datname) END
+                           WHEN s.setdatabase <> 0 THEN 'DATABASE ' || quote_ident(d.datname)
+                           ELSE 'ROLE ALL' END
+                 FROM pg_db_role_setting s JOIN pg_database d ON d.datname = current_database() AND s.setdatabase IN (0, d.oid)
+                CROSS JOIN unnest(s.setconfig) c (line)
+                WHERE starts_with(c.line, 'session_preload_libraries=')
+                ORDER BY s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END DESC, s.setdatabase DESC";
+    spi::look_up(sql, |row| Setting {
+        of_role: row.bool(1),
+        has_hilo: lists_hilo(&row.bytes(2).unwrap_or_default()),
+        whose: row.text(3),
+    })
+}
+
+/// Checks that no session drops, truncates or writes a table without hilo's hooks.
+///
+/// # Errors
+/// `NotInAllSessions`
+pub fn check() -> Result<(), HiloError> {
+    let refused = |except| Err(HiloError::NotInAllSessions { except });
+    match loaded_by() {
+        LoadedBy::AllBut(whose) => refused(Some(whose)),
+        LoadedBy::Callers | LoadedBy::Unknown => refused(None),
+        // A session that began before hilo was set has others beside it that do not know hilo.
+        LoadedBy::All if gucs::loaded_by_server() => Ok(()),
+        LoadedBy::All if gucs::session_libraries().is_some_and(|own| own.has_hilo) => Ok(()),
+        LoadedBy::All => refused(None),
+    }
+}

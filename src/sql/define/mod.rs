@@ -1,0 +1,15 @@
+//! Definitions: create, alter, drop, renumber, grant, own.
+
+pub mod advance;
+pub mod ddl;
+pub mod definer;
+pub mod ended;
+pub mod grants;
+pub mod loads_hilo;
+pub mod open_leases;
+pub mod owned_by;
+pub mod owners;
+pub mod prefix;
+pub mod renumber;
+pub mod served_again;
+pub mod unserved;

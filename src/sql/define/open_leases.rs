@@ -1,0 +1,40 @@
+//! The open leases of a sequence on this node, whose rests may be served when they come back.
+
+use pgrx::check_for_interrupts;
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::leases::{self, Lease};
+use crate::catalog::{catalog_oids, node, positions};
+use crate::errors::HiloError;
+use crate::session::{lease_news, memo};
+
+pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
+    let ids = catalog_oids()?;
+    let Some(position) = positions::find(&ids, sequence.id, node::Here::read()?.id)? else {
+        return Ok(Vec::new());
+    };
+    let (mut open, passed) =
+        (leases::open_of(&ids, &position)?, lease_news::leases(|change| change == Change::Pass)?);
+    open.retain(|lease| !passed.contains(&lease.id));
+    Ok(open)
+}
+
+/// Makes sure that nothing which comes back from those of `open` that `picks` picks is served
+/// again. Waits for transactions that are returning one of them; nobody returns one until this
+/// transaction ends.
+pub fn pass(
+    sequence: &Sequence,
+    open: &[Lease],
+    picks: impl Fn(&Lease) -> bool,
+) -> Result<(), HiloError> {
+    let ids = catalog_oids()?;
+    for lease in open.iter().filter(|lease| picks(lease)) {
+        check_for_interrupts!();
+        // One that has ended meanwhile is yet to be served, or was filed.
+        if lease_changes::keep(&ids, &lease.id)? {
+            lease_news::change(lease, memo::key_of(sequence.id)?, Change::Pass)?;
+        }
+    }
+    Ok(())
+}

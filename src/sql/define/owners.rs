@@ -1,0 +1,297 @@
+//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and DROP ROLE:
+//! the same as to core's own sequences.
+
+use std::collections::HashMap;
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use crate::catalog::column_defaults::{self, ColumnDefault};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::name::Name;
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::table::next_command;
+use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+use crate::session::invalidation::{self, Change};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::raw_function::raw_functions;
+use crate::sql::define::{definer, grants};
+
+sql_functions!(hilo_set_owner);
+raw_functions!(hilo_note_roles);
+
+/// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
+fn hilo_set_owner(args: Args) {
+    definer::begin_write(c"hilo_set_owner()");
+    let name = definer::required_name(args);
+    definer::required(args, 1, "new owner");
+    let new_owner = grants::existing_role(args.bytes(1)).or_raise();
+    set_owner(definer::lock_owned(name), new_owner);
+}
+
+/// Gives a sequence that the current user owns to another role, if core's rules allow it.
+pub fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
+    if owned.sequence.owner == new_owner {
+        return;
+    }
+    if let Some(column) = owned.sequence.owned_by {
+        let (name, column) = (owned.sequence.name.to_string(), column.describe());
+        HiloError::LinkedToTable { name, column }.raise();
+    }
+    // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or does
+    // nothing.
+    unsafe {
+        if !pg_sys::superuser() {
+            #[cfg(feature = "pg15")]
+            pg_sys::check_is_member_of_role(ffi::current_user(), new_owner);
+            #[cfg(not(feature = "pg15"))]
+            pg_sys::check_can_set_role(ffi::current_user(), new_owner);
+            privileges::may_have_own(new_owner).or_raise();
+        }
+    }
+    give(owned, new_owner).or_raise();
+}
+
+/// Makes `new_owner` the owner of a sequence, with the consequences for its privileges.
+pub fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+    let sequence = &locked.sequence;
+    let (id, old_owner) = (sequence.id, sequence.owner);
+    roles::depend_on(new_owner)?;
+    locked.update(&Sequence { owner: new_owner, ..sequence.clone() });
+    privileges::change_owner(id, old_owner, new_owner)?;
+    invalidation::note(id, Change::Outdated)
+}
+
+/// Locks those of `found` that `role` still owns.
+fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequence>, HiloError> {
+    let mut locked = Vec::new();
+    for sequence in found {
+        if let Some(found) = definitions::lock_existing(sequence.id)?
+            && found.sequence.owner == role
+        {
+            locked.grow(found)?;
+        }
+    }
+    Ok(locked)
+}
+
+/// What a statement that drops a sequence does with the column defaults that use it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Dependents {
+    /// They prevent it (RESTRICT).
+    Keep,
+    /// It drops them too (CASCADE).
+    Drop,
+}
+
+/// What DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its statement.
+pub struct Belongings {
+    roles: *mut pg_sys::List,
+    /// The role after TO in REASSIGN OWNED.
+    heir: Option<pg_sys::Oid>,
+    dependents: Dependents,
+}
+
+/// Runs before core executes such a statement, because core may free the statement. Returns null if nothing
+/// is left to do afterwards.
+///
+/// # Safety
+/// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongings {
+    // SAFETY: the caller guarantees that the node is one of the two, and its tag tells which. A role that
+    // does not exist is an error, as in core.
+    let belongings = unsafe {
+        if (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt {
+            let statement: *mut pg_sys::DropOwnedStmt = node.cast();
+            Belongings {
+                roles: pg_sys::roleSpecsToIds((*statement).roles),
+                heir: None,
+                dependents: match (*statement).behavior {
+                    pg_sys::DropBehavior::DROP_CASCADE => Dependents::Drop,
+                    _ => Dependents::Keep,
+                },
+            }
+        } else {
+            let statement: *mut pg_sys::ReassignOwnedStmt = node.cast();
+            Belongings {
+                roles: pg_sys::roleSpecsToIds((*statement).roles),
+                heir: Some(pg_sys::get_rolespec_oid((*statement).newrole, false)),
+                dependents: Dependents::Keep,
+            }
+        }
+    };
+    if !installed() {
+        return std::ptr::null_mut();
+    }
+    let roles = belongings.roles();
+    // A user who may not do this must not get as far as a lock, nor may a standby or a read-only transaction;
+    // core will refuse the statement.
+    // SAFETY: reads a static of xact.c, which is true in recovery too.
+    let read_only = unsafe { pg_sys::XactReadOnly };
+    let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
+    if read_only || !allowed {
+        return std::ptr::null_mut();
+    }
+    if belongings.heir.is_none() {
+        // Otherwise core would look for privileges on the type hilo.role, in order to revoke them.
+        roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
+    }
+    // SAFETY: the memory is in the statement's context and large enough, and is written before it is read.
+    unsafe {
+        let kept = pg_sys::palloc(size_of::<Belongings>()) as *mut Belongings;
+        kept.write(belongings);
+        kept
+    }
+}
+
+/// Runs after core has executed the statement.
+///
+/// # Safety
+/// `belongings` must come from [`before`], in the same statement.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
+    // SAFETY: the caller guarantees that `before` made it in this statement, whose memory context still
+    // exists.
+    let belongings = unsafe { &*belongings };
+    next_command();
+    // DROP OWNED by the extension's owner has dropped the extension.
+    if !installed() {
+        return;
+    }
+    match belongings.heir {
+        Some(heir) => reassign(&belongings.roles(), heir).or_raise(),
+        None => drop_owned(&belongings.roles(), belongings.dependents).or_raise(),
+    }
+}
+
+impl Belongings {
+    fn roles(&self) -> Vec<pg_sys::Oid> {
+        // SAFETY: the list is null, which is checked, or a list of OIDs that has as many elements as it says.
+        unsafe {
+            match self.roles.as_ref() {
+                None => Vec::new(),
+                Some(list) => {
+                    (0..list.length as usize).map(|at| (*list.elements.add(at)).oid_value).collect()
+                }
+            }
+        }
+    }
+}
+
+/// Whether the extension exists in this database, in the library's version. Otherwise the rows cannot be
+/// read, and core's own record of the roles decides.
+fn installed() -> bool {
+    catalog_oids().is_ok()
+}
+
+fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
+    for role in from.iter().filter(|role| **role != heir) {
+        for owned in lock_owned_by(*role, &role_references::owned_by(*role)?)? {
+            give(owned, heir)?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops what the roles own and revokes what was granted to them.
+fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloError> {
+    let mut owned = Vec::new();
+    for role in from {
+        owned.push((*role, role_references::owned_by(*role)?));
+    }
+    let type_oid = name_type()?;
+    // The tables come before the sequences, as in hilo_drop(), and then the defaults that were added during
+    // the waits.
+    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), dependents)?;
+    for (role, found) in &owned {
+        let locked = lock_owned_by(*role, found)?;
+        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
+        locked.into_iter().for_each(definer::remove);
+    }
+    for role in from {
+        for sequence in role_references::granted_to(*role)? {
+            if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                privileges::revoke(&locked.sequence, *role, Privileges::ALL)?;
+                invalidation::note(sequence.id, Change::Outdated)?;
+            }
+        }
+        default_privileges::forget(*role)?;
+    }
+    Ok(())
+}
+
+/// The OID of type hilo_sequence.
+pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
+    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
+    catalog::type_named(c"hilo_sequence", schema)
+}
+
+/// Drops the column defaults that use these sequences or, if they are kept, raises an error that names them
+/// all.
+fn drop_defaults<'a>(
+    type_oid: pg_sys::Oid,
+    sequences: impl Iterator<Item = &'a Sequence>,
+    dependents: Dependents,
+) -> Result<(), HiloError> {
+    let names = memory::collected(sequences.map(|sequence| &sequence.name))?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
+    for (default, name) in column_defaults::all(type_oid) {
+        users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        users.entry(name).or_default().grow(default)?;
+    }
+    let used: Vec<(&Name, &ColumnDefault)> =
+        memory::collected(names.iter().flat_map(|name| {
+            users.get(*name).into_iter().flatten().map(|default| (*name, default))
+        }))?;
+    if !used.is_empty() && dependents == Dependents::Keep {
+        let say = |(name, default): &(&Name, &ColumnDefault)| {
+            let default = column_defaults::describe(default);
+            format!("{default} depends on hilo sequence \"{name}\"")
+        };
+        return Err(HiloError::OwnedHasDependents(memory::collected(used.iter().map(say))?));
+    }
+    used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
+    Ok(())
+}
+
+/// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does in this
+/// database. For other databases core's own record applies.
+pub fn role_dropped(role: pg_sys::Oid) {
+    if !installed() {
+        return;
+    }
+    // From here on no session can give the role anything, and what was being given is visible.
+    roles::forget_dependency(role).or_raise();
+    let owned = role_references::owned_by(role).or_raise();
+    let granted = role_references::granted_to(role).or_raise();
+    let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
+    let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
+    let defaults = default_privileges::mentioning(role).or_raise();
+    let dependents = memory::collected(own.chain(may).chain(defaults)).or_raise();
+    if !dependents.is_empty() {
+        HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
+    }
+}
+
+/// Trigger that records the roles of rows that were copied into the catalog, as by a restore.
+#[pg_guard]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: Postgres passes a live call, whose context is null, which is checked, or a node.
+    let triggered = unsafe {
+        let context = (*fcinfo).context;
+        !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData
+    };
+    if triggered {
+        role_references::reconcile().or_raise();
+    }
+    pg_sys::Datum::null()
+}

@@ -1,0 +1,314 @@
+//! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
+
+use hilo_core::direction::Direction;
+use hilo_core::numbers::Index;
+use hilo_core::options::{Definition, Options};
+
+use crate::catalog::catalog_oids;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
+use crate::catalog::node;
+use crate::catalog::numbering::{self, Numbering};
+use crate::catalog::positions::{self, Position};
+use crate::catalog::privileges::Privileges;
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::session::invalidation::{self, Change};
+use crate::session::{memo, slice_table, uncommitted};
+use crate::shared;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::define::ddl::{check_key_format, options};
+use crate::sql::define::definer::{By, begin_write, lock_named, lock_owned, required_name};
+use crate::sql::define::ended::{Continuation, Restart, numbered};
+use crate::sql::define::owned_by::Purpose;
+use crate::sql::define::unserved::index_space;
+use crate::sql::define::{ended, owned_by};
+use crate::sql::draw::nextval;
+
+sql_functions!(hilo_alter, hilo_setval);
+
+/// The first index of this node that no session has taken in order, as far as is known. This session returns
+/// what it holds first.
+fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
+    slice_table::return_slices(|entry| entry.id == sequence.id);
+    let index_space = index_space(position);
+    let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
+    held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
+}
+
+/// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
+fn hilo_alter(args: Args) {
+    begin_write(c"hilo_alter()");
+    let name = required_name(args);
+    let (options, restart) = (options(args), args.int8(11));
+    let owned_by =
+        args.optional(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    let owned = lock_owned(name);
+    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart, false);
+}
+
+/// Changes the options of a locked sequence and the column that owns it, and restarts it if
+/// `restart` says where. A `dry_run`, which is rolled back, leaves the numbers alone, so nobody
+/// notices it.
+pub fn alter(
+    owned: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    restart: Option<i64>,
+    dry_run: bool,
+) {
+    let old = owned.sequence.clone();
+    if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
+        owned_by::check(column, old.owner).or_raise();
+    }
+    // An error in the options is raised before the pool is frozen.
+    old.definition.alter(options, None, restart).or_raise();
+    let nodes = gucs::node_count();
+    if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
+        HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
+    }
+    let renumbers = renumbers(&old.definition, options);
+    if restart.is_none() && (dry_run || !renumbers) {
+        let position = redefine(owned, options, owned_by);
+        if let Some(position) = position.filter(|_| renumbers) {
+            continued(&position, &old).or_raise();
+        }
+        return;
+    }
+    match restart {
+        Some(base) => {
+            let ended = Restart::close(&old, ended::stated);
+            let position = ended.position();
+            let new = redefined(owned, options, owned_by, position, restart);
+            let numbering = numbering::starting_at(&old, position, &new, base).or_raise();
+            ended.notice(&new, numbering, Index::ZERO);
+            ended.open(&new, numbering, Index::ZERO);
+        }
+        None => {
+            let ended = Continuation::close(&old, numbering::joined);
+            let new = redefined(owned, options, owned_by, ended.position(), None);
+            let (numbering, next_index) = continued(ended.position(), &old).or_raise();
+            // Numbers that turn back from beyond a bound begin within the bounds.
+            let indexes = numbered(ended.position(), numbering).mapping(&new).indexes();
+            ended.open(numbering, next_index.max(indexes.start));
+        }
+    }
+}
+
+/// Writes the definition that a locked sequence has after its numbering ended at `position`, and
+/// returns it.
+fn redefined(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    position: &Position,
+    restart: Option<i64>,
+) -> Definition {
+    let old = &locked.sequence;
+    let last = position.last_value(&old.definition).unwrap_or(position.base);
+    write_definition(locked, options, owned_by, Some(last), restart)
+}
+
+fn write_definition(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    last: Option<i64>,
+    restart: Option<i64>,
+) -> Definition {
+    let old = &locked.sequence;
+    let definition = old.definition.alter(options, last, restart).or_raise();
+    check_key_format(&definition, &old.name).or_raise();
+    locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
+    invalidation::note(old.id, Change::Terms).or_raise();
+    definition
+}
+
+/// Changes options that leave each index its value. The position stays as it is, so this transaction draws
+/// from the pool as every other session does, and its rollback returns nothing.
+/// Returns the position.
+fn redefine(
+    locked: &LockedSequence,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+) -> Option<Position> {
+    let old = &locked.sequence;
+    let position =
+        positions::find(&catalog_oids().or_raise(), old.id, node::id().or_raise()).or_raise();
+    let last = position.map(|position| {
+        let written = positions::find_written(old.id, position.node).or_raise();
+        let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
+            Some(reached) => reached,
+            None => first_untaken(old, &position),
+        };
+        let taken = Position { next_index, ..position };
+        taken.last_value(&old.definition).unwrap_or(position.base)
+    });
+    write_definition(locked, options, owned_by, last, None);
+    position
+}
+
+/// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
+/// there is none left. Then what other bounds or another increment bring lies beyond `taken` too.
+///
+/// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
+///
+/// # Errors
+/// `MovesAlone`
+pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
+    let old = Continuation::close(sequence, ended::restarted);
+    let position = old.position();
+    numbering::check_moves(sequence, position.nodes, Some(taken))?;
+    let mapping = old.mapping().unbounded();
+    let index = mapping.first_index_beyond(taken).max(position.next_index);
+    old.jump_to(index);
+    let next = old.mapping().value(index);
+    let (numbering, next_index) = match mapping.value(index) {
+        _ if position.nodes > 1 => (position.numbering(), index),
+        Some(first) => with(sequence, position, first)?,
+        // After the last number of all nothing comes, in whatever steps.
+        None => (with(sequence, position, mapping.bound())?.0, Index(1)),
+    };
+    old.open(numbering, next_index);
+    Ok(next)
+}
+
+/// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
+/// because it is exhausted.
+pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
+    let ended = Restart::close(sequence, ended::restarted);
+    let definition = &sequence.definition;
+    let last = match Direction::of(definition.increment) {
+        Direction::Rising => definition.max_value,
+        Direction::Falling => definition.min_value,
+    };
+    let begun = match next {
+        Some(next) => with(sequence, ended.position(), next),
+        None => after(sequence, ended.position(), last),
+    };
+    let (numbering, next_index) = begun.or_raise();
+    ended.begin(numbering, next_index);
+}
+
+/// Ends the numbering of a sequence that is about to be dropped, and returns the value that it would have
+/// served next; `None`: it is exhausted. What others hold of it is written off.
+///
+/// # Errors
+/// `NodesShare` if other nodes serve the sequence too.
+pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
+    let ended = Continuation::close(sequence, numbering::joined);
+    if ended.position().nodes > 1 {
+        return Err(HiloError::NodesShare(sequence.name.to_string()));
+    }
+    let next = ended.mapping().value(ended.position().next_index);
+    ended.end()?;
+    Ok(next)
+}
+
+/// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
+pub fn restart(sequence: &Sequence) {
+    let (definition, ended) = (&sequence.definition, Restart::close(sequence, ended::restarted));
+    let base = definition.start_value;
+    let numbering = numbering::starting_at(sequence, ended.position(), definition, base).or_raise();
+    ended.open(definition, numbering, Index::ZERO);
+}
+
+/// How a sequence continues after its last value when its increment, its cycle option or its laps change.
+/// Several nodes have reached different values, so there the caller must state the value at which all
+/// restart.
+fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
+    let numbering = position.numbering();
+    if position.nodes > 1 {
+        return Err(HiloError::NodesRestart(old.name.to_string()));
+    }
+    Ok(match position.last_value(&old.definition) {
+        Some(last) => (Numbering { base: last, ..numbering }, Index(1)),
+        None => (numbering, Index::ZERO),
+    })
+}
+
+/// Whether these options change the value of an index. Another increment does, and so does the start or end
+/// of cycling; for a sequence that cycles, so do other bounds or another data type, because they change its
+/// laps. Whatever changes in a gapless sequence waits for the transaction that draws from it, and gets an epoch of
+/// its own, by which the others learn of it.
+fn renumbers(old: &Definition, options: &Options) -> bool {
+    if options.gapless.is_some_and(|new| new != old.gapless)
+        || (old.gapless && *options != Options::default())
+    {
+        return true;
+    }
+    let cycle = options.cycle.unwrap_or(old.cycle);
+    let laps = options.min_value.is_some_and(|new| new != old.min_value)
+        || options.max_value.is_some_and(|new| new != old.max_value)
+        || options.data_type.is_some_and(|new| new != old.data_type);
+    options.increment.is_some_and(|new| new != old.increment)
+        || cycle != old.cycle
+        || (cycle && laps)
+}
+
+/// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it. Returns
+/// `value`.
+fn hilo_setval(args: Args) -> i64 {
+    begin_write(c"hilo_setval()");
+    let (name, value, called) =
+        (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
+    let missing = || missing::to_create(name);
+    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
+    nextval::allow(&found, Privileges::UPDATE).or_raise();
+    check_value(&found, value);
+    let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
+    nextval::allow(&sequence, Privileges::UPDATE).or_raise();
+    check_value(&sequence, value);
+    let ended = Restart::close(&sequence, ended::restarted);
+    let continued = if called { after } else { with };
+    let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
+    ended.notice(&sequence.definition, numbering, next_index);
+    ended.open(&sequence.definition, numbering, next_index);
+    if called {
+        memo::set_last(sequence.id, value);
+    }
+    value
+}
+
+fn check_value(sequence: &Sequence, value: i64) {
+    let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
+    if value < min || value > max {
+        HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }.raise();
+    }
+}
+
+/// How a sequence continues with `value`: the numbering, and the next index of this node.
+fn with(
+    sequence: &Sequence,
+    position: &Position,
+    value: i64,
+) -> Result<(Numbering, Index), HiloError> {
+    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, Index::ZERO))
+}
+
+/// How a sequence continues after `value`: the numbering, and the next index of this node.
+fn after(
+    sequence: &Sequence,
+    position: &Position,
+    value: i64,
+) -> Result<(Numbering, Index), HiloError> {
+    let definition = &sequence.definition;
+    let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
+    if gucs::node_count() == 1 {
+        return Ok((starting_at(value)?, Index(1)));
+    }
+    // The node that has the first stripe must not serve the value again, and the other nodes must not skip
+    // one, so the numbering starts at the next value.
+    let (min, max) = (definition.min_value, definition.max_value);
+    let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
+    if let Some(next) = next {
+        return Ok((starting_at(next)?, Index::ZERO));
+    }
+    if definition.cycle {
+        return Ok((starting_at(if definition.increment > 0 { min } else { max })?, Index::ZERO));
+    }
+    // `value` was the last one: nothing is left on any node.
+    let numbering = starting_at(value)?;
+    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+}

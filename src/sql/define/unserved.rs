@@ -1,0 +1,126 @@
+//! What a sequence is yet to serve on this node: what comes next in order, and what lies below that in memory or
+//! in the catalog.
+
+use hilo_core::direction::Direction;
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::leases::{self, Ended};
+use crate::catalog::positions::{self, Position};
+use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::memory::{self, Grow};
+use crate::session::{gapless, lease_pending, memo, uncommitted};
+use crate::shared;
+use crate::shared::slices::IndexSpace;
+
+pub struct Unserved {
+    pub position: Position,
+    pub mapping: Mapping,
+    /// All indexes from this one on are yet to be served.
+    pub next_index: Index,
+    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
+    pub held: Option<Vec<Range>>,
+    /// What other open transactions have leased out: it is served if they commit.
+    pub pending: Vec<Range>,
+}
+
+impl Unserved {
+    /// The value that comes next in order; `None`: there is none left.
+    pub fn next(&self) -> Option<i64> {
+        self.mapping.value(self.next_index)
+    }
+
+    /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment change: of
+    /// one node's numbers, another increment continues the last one.
+    pub fn continues_beyond(&self, value: i64) -> bool {
+        let mapping = self.mapping.unbounded();
+        let direction = Direction::of(mapping.increment);
+        let last = match self.position.nodes > 1 {
+            true => None,
+            false => mapping.value(self.next_index - 1),
+        };
+        let next = mapping.value(self.next_index);
+        next.is_none_or(|next| direction.is_beyond(next, value))
+            && last.is_none_or(|last| !direction.is_beyond(value, last))
+    }
+
+    /// What lies before `next_index` and may yet be served; `None`: that cannot be told.
+    pub fn all_held(&self) -> Option<Vec<Range>> {
+        let mut all = self.held.clone()?;
+        all.extend(&self.pending);
+        Some(all)
+    }
+
+    /// Everything that is known to be yet to be served, sorted and disjoint.
+    pub fn ranges(&self) -> Vec<Range> {
+        let mut all = self.held.clone().unwrap_or_default();
+        all.push(Range::new(self.next_index, self.mapping.limit()));
+        Range::union(all)
+    }
+}
+
+/// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything that a session
+/// gets from the sequence before the call is seen to be served.
+pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
+    let ids = catalog_oids().or_raise();
+    let found = positions::find(&ids, sequence.id, node).or_raise();
+    let position = found.unwrap_or_else(|| Position::first(sequence, node));
+    let of = |position: Position, next_index, held| Unserved {
+        mapping: position.mapping(&sequence.definition),
+        position,
+        next_index,
+        held,
+        pending: Vec::new(),
+    };
+    if let Some(reached) = gapless::reached(sequence.id) {
+        return of(position, reached, Some(Vec::new()));
+    }
+    let written = positions::find_written(sequence.id, node).or_raise();
+    if let Some((position, version)) = written {
+        // What this transaction has numbered, nobody else holds.
+        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
+        return of(position, reached, Some(Vec::new()));
+    }
+    // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back from a lease is free
+    // before that.
+    let mut free = returned(&ids, sequence, &position).or_raise();
+    free.grow_by(ranges::free_of(&ids, &position).or_raise()).or_raise();
+    let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
+    let Some(shared) = in_memory else {
+        let free = if takeover::discards_free(&position) { Vec::new() } else { free };
+        return of(position, position.next_index, Some(free));
+    };
+    let Some(held) = shared.in_memory_soon(&index_space(&position)) else {
+        return of(position, position.next_index, None);
+    };
+    let next_index = held.first_untaken.unwrap_or(position.next_index);
+    let leased = Range::union(shared.pending_of(&index_space(&position)));
+    let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
+    let unserved = in_memory.chain(free).map(|range| range.until(next_index));
+    let held = Some(unserved.filter(|range| !range.is_empty()).collect());
+    let own = Range::union(lease_pending::own(&index_space(&position)));
+    let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
+    Unserved { pending, ..of(position, next_index, held) }
+}
+
+/// What comes back from leases that the worker has not filed yet.
+fn returned(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    position: &Position,
+) -> Result<Vec<Range>, HiloError> {
+    let ended = leases::due_of(ids, position.sequence, position.node)?.into_iter();
+    let back = ended.filter(|lease| {
+        lease.ended == Some(Ended::Returned) && lease.lost(Some((sequence, position))).is_none()
+    });
+    memory::collected(back.map(|lease| lease.rest()))
+}
+
+/// The space that the indexes of a position belong to.
+pub fn index_space(position: &Position) -> IndexSpace {
+    let key = memo::key_of(position.sequence).or_raise();
+    IndexSpace { key, node: position.node, epoch: position.epoch }
+}

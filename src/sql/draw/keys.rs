@@ -1,0 +1,178 @@
+//! Text keys: a value inserted into the sequence's key format.
+
+use pgrx::pg_sys;
+
+use hilo_core::key_format::{Frame, KeyFormat};
+use hilo_core::options::{Definition, OptionError};
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::missing;
+use crate::catalog::name::escape_for_message;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::table::text_datum;
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::process::ffi;
+use crate::process::memory;
+use crate::session::memo::Memo;
+use crate::session::{draw, look_up};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::raw_function::raw_functions;
+use crate::sql::draw::nextval::known;
+
+sql_functions!(hilo_key, hilo_key_value);
+
+raw_functions!(hilo_nextkey_wrapper);
+
+/// Checks that a definition's key format, with the current prefix, makes different keys of different values.
+pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
+    let format = match &definition.key_format {
+        Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
+        None => KeyFormat::default(),
+    };
+    let prefix = gucs::server_prefix_bytes();
+    check_prefix(&format, name, prefix, definition.min_value)
+}
+
+/// Whether bytes are text in this database's encoding: a configuration file may contain any encoding.
+fn is_text(bytes: &[u8]) -> bool {
+    // SAFETY: reads the bytes of a slice, as many as it has, and raises no error.
+    unsafe {
+        pg_sys::pg_verify_mbstr(
+            pg_sys::GetDatabaseEncoding(),
+            bytes.as_ptr().cast(),
+            bytes.len() as i32,
+            true,
+        )
+    }
+}
+
+fn check_prefix(
+    format: &KeyFormat,
+    name: &[u8],
+    prefix: &[u8],
+    min_value: i64,
+) -> Result<(), HiloError> {
+    if prefix.is_empty() || !format.has_server() {
+        return Ok(());
+    }
+    if !is_text(prefix) {
+        return Err(HiloError::Prefix {
+            prefix: escape_for_message(prefix),
+            message: "it is not valid text in the encoding of this database".into(),
+            detail: None,
+            hint: Some(
+                "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET."
+                    .into(),
+            ),
+        });
+    }
+    format.check_prefix(name, prefix, min_value).map_err(|error| HiloError::Prefix {
+        prefix: escape_for_message(prefix),
+        message: error.to_string(),
+        detail: error.detail(),
+        hint: error.hint(),
+    })
+}
+
+/// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the
+/// remembered parts of the key. The only error that it can raise is out of memory, and nothing here has a
+/// destructor.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: Postgres calls the function with the arguments that it was declared to take.
+    let args = unsafe { Args::new(fcinfo) };
+    if let Some(memo) = known(args)
+        && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
+        && let Some(value) = draw::hit_unguarded(memo)
+    {
+        return text_unguarded(frame, value);
+    }
+    // SAFETY: as above; the call is handed on as it came.
+    unsafe { nextkey(fcinfo) }
+}
+
+/// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused before a
+/// value is drawn.
+#[pgrx::pg_guard]
+#[cold]
+unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: the caller hands on the call as it came from Postgres.
+    let args = unsafe { Args::new(fcinfo) };
+    memory::check().or_raise();
+    let name = args.name(0);
+    let (memo, _) = look_up::look_up(name, draw::DRAW).or_raise();
+    frame_of(memo).or_raise();
+    let (memo, value) = draw::next(name).or_raise();
+    args.set_extra(memo);
+    text(frame_of(memo).or_raise(), value)
+}
+
+fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
+    let prefix = gucs::server_prefix_bytes();
+    if memo.key_frame(prefix).is_none() {
+        let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);
+        let format = memo.key_format();
+        check_prefix(&format, memo.name_bytes(), prefix, min_value)?;
+        memo.frame_keys(&format, prefix);
+    }
+    Ok(memo.key_frame(prefix).expect("just made"))
+}
+
+fn text(frame: &Frame, value: i64) -> pg_sys::Datum {
+    text_datum(&frame.key(value, &mut [0; 20]).concat())
+}
+
+/// The same, outside pgrx's guard.
+#[inline(always)]
+fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
+    let mut buffer = [0; 20];
+    let parts = frame.key(value, &mut buffer);
+    let length = pg_sys::VARHDRSZ + parts.iter().map(|part| part.len()).sum::<usize>();
+    // SAFETY: the memory has room for the header and for all parts, and is new, so it overlaps none of them.
+    // If palloc raises an error, it jumps across frames that have nothing to drop.
+    unsafe {
+        let datum: *mut u8 = ffi::palloc(length).cast();
+        pgrx::set_varsize_4b(datum.cast(), length as i32);
+        let mut to = datum.add(pg_sys::VARHDRSZ);
+        for part in parts {
+            std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+            to = to.add(part.len());
+        }
+        datum.into()
+    }
+}
+
+fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
+    let sequence = missing::required(name)?;
+    crate::sql::draw::nextval::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
+    Ok(sequence)
+}
+
+/// `hilo_key(name, value)`: the key that this server would make of a value.
+fn hilo_key(args: Args) -> pg_sys::Datum {
+    let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
+    let definition = readable(name).or_raise().definition;
+    let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
+    check_prefix(&format, name, prefix, definition.min_value).or_raise();
+    text(&format.frame(name, prefix), value)
+}
+
+/// `hilo_key_value(name, key)`: the value in a key that this server has made.
+fn hilo_key_value(args: Args) -> i64 {
+    let (name, key) = (args.name(0), args.bytes(1));
+    let sequence = readable(name).or_raise();
+    sequence
+        .definition
+        .parsed_key_format()
+        .frame(name, gucs::server_prefix_bytes())
+        .read(key)
+        .map_err(|error| HiloError::Key {
+            key: escape_for_message(key),
+            name: sequence.name.to_string(),
+            reason: error.to_string(),
+        })
+        .or_raise()
+}

@@ -1,0 +1,245 @@
+//! Leases: ranges that leave the server. Taking one and ending one are parts of the caller's
+//! transaction. An end is written when the transaction commits (`session::lease_news`): until then
+//! it locks nothing, so nobody who revokes a lease waits for its holder.
+
+use pgrx::pg_sys;
+
+use hilo_core::key_format;
+use hilo_core::numbers::Timestamp;
+
+use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::leases::{self, Ended, Lease, LeaseId, New, uuid_datum};
+use crate::catalog::table::text_datum;
+use crate::catalog::{CatalogOids, catalog_oids, definitions, positions, privileges};
+use crate::errors::{Closed, HiloError, OrRaise};
+use crate::gucs;
+use crate::process::ffi;
+use crate::session::{lease, lease_news, memo};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::define::definer::{begin_write, required, required_name};
+use crate::sql::draw::nextval::record;
+
+sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);
+
+/// The most values of one lease: more is a mistake, and would use up most sequences at once.
+const MOST: i64 = 1_000_000_000;
+/// The longest name of a holder, in bytes.
+const LONGEST_HOLDER: usize = 255;
+
+/// `hilo_lease(name, n, holder, ttl)`: up to n values that step evenly, which nobody else gets.
+fn hilo_lease(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_lease()");
+    let name = required_name(args);
+    required(args, 1, "number of values to lease");
+    let count = args.int8(1).unwrap_or(0);
+    if !(1..=MOST).contains(&count) {
+        HiloError::Argument(
+            format!("number of values to lease must be from 1 to {MOST}: {count}"),
+            "Take several leases if you need more values.",
+        )
+        .raise();
+    }
+    let holder = args.datum(2).map(|_| args.bytes(2));
+    if holder.is_some_and(|holder| holder.len() > LONGEST_HOLDER) {
+        HiloError::Argument(
+            format!("name of a holder must be at most {LONGEST_HOLDER} bytes long"),
+            "Choose a shorter name.",
+        )
+        .raise();
+    }
+    expiry(args, 3, ffi::now()); // refused before anything is taken
+    let taken = lease::take(name, count).or_raise();
+    // The holder has all of its time, however long it waited.
+    let leased_at = ffi::now();
+    let expires_at = expiry(args, 3, leased_at);
+    let ids = catalog_oids().or_raise();
+    let last = taken.run.last(taken.increment);
+    let new = New {
+        sequence: taken.id,
+        node: taken.node,
+        epoch: taken.epoch,
+        range: taken.range,
+        first_value: taken.run.first,
+        last_value: last,
+        increment: taken.increment,
+        holder,
+        role: ffi::current_user(),
+        client_addr: client_addr(),
+        leased_at,
+        expires_at,
+    };
+    let id = leases::insert(&ids, &new).or_raise();
+    lease_news::expires(expires_at).or_raise();
+    let definition = definitions::by_id(&ids, taken.id).or_raise().map(|found| found.definition);
+    let format = definition.and_then(|definition| definition.key_format);
+    let format = format.as_deref().unwrap_or(key_format::DEFAULT);
+    let values = [
+        Some(uuid_datum(&id)),
+        Some(taken.run.first.into()),
+        Some(last.into()),
+        Some(taken.increment.into()),
+        Some(taken.run.count.into()),
+        expires_at.map(|at| at.0.into()),
+        Some(text_datum(format.as_bytes())),
+        Some(text_datum(gucs::server_prefix_bytes())),
+        Some(taken.suggested.into()),
+    ];
+    // SAFETY: the function is declared to return a record of these types.
+    unsafe { record(args.raw(), &values) }
+}
+
+/// The address of the client, as core's function of the same name reports it.
+fn client_addr() -> Option<pg_sys::Datum> {
+    // SAFETY: core's function takes no arguments and reads the connection of this backend.
+    unsafe { pgrx::direct_function_call_as_datum(pg_sys::inet_client_addr, &[]) }
+}
+
+/// The time that a ttl, which is argument `at`, ends at; `None` if it is NULL.
+fn expiry(args: Args, at: usize, now: Timestamp) -> Option<Timestamp> {
+    let ttl = args.datum(at)?;
+    // SAFETY: core's function takes a timestamptz and an interval, and returns a timestamptz.
+    let end = unsafe {
+        pgrx::direct_function_call_as_datum(
+            pg_sys::timestamptz_pl_interval,
+            &[Some(now.0.into()), Some(ttl)],
+        )
+    };
+    let end = end.map_or(now, |end| Timestamp(end.value() as i64));
+    if end <= now {
+        HiloError::Argument(
+            "ttl of a lease must be positive".into(),
+            "Omit it for a lease that does not expire.",
+        )
+        .raise();
+    }
+    Some(end)
+}
+
+/// The lease that argument 0 names.
+fn lease_id(args: Args) -> LeaseId {
+    let datum = required(args, 0, "lease");
+    let mut id = [0; 16];
+    // SAFETY: the argument is a uuid: 16 bytes, passed by reference.
+    unsafe { std::ptr::copy_nonoverlapping(datum.cast_mut_ptr::<u8>(), id.as_mut_ptr(), 16) };
+    id
+}
+
+/// An open lease that the current user may end, and whether nobody has locked it, for sure.
+///
+/// # Errors
+/// `LeaseNotOpen`, `LeaseDenied`.
+fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
+    let Some((lease, is_untouched)) = leases::find(ids, id)? else {
+        return Err(leases::not_open(id, Closed::Unknown));
+    };
+    if !may_end(ids, &lease)? {
+        return Err(HiloError::LeaseDenied(leases::display(id)));
+    }
+    let now = ffi::now();
+    let own = lease_news::ended(id).map(|how| match how {
+        Ended::Returned => Closed::Returned(leases::printed(now)),
+        Ended::Revoked => Closed::Revoked(leases::printed(now)),
+    });
+    match own.or_else(|| lease.closed(now)) {
+        Some(since) => Err(leases::not_open(id, since)),
+        None => Ok((lease, is_untouched)),
+    }
+}
+
+/// Notes what becomes of a lease when this transaction commits.
+fn change(lease: &Lease, change: Change) {
+    lease_news::change(lease, memo::key_of(lease.sequence).or_raise(), change).or_raise();
+}
+
+/// Whether the current user took the lease, owns its sequence, or is a superuser.
+fn may_end(ids: &CatalogOids, lease: &Lease) -> Result<bool, HiloError> {
+    let user = ffi::current_user();
+    if privileges::acts_as(user, lease.role) {
+        return Ok(true);
+    }
+    let sequence = definitions::by_id(ids, lease.sequence)?;
+    Ok(sequence.is_some_and(|sequence| privileges::acts_as(user, sequence.owner)))
+}
+
+/// `hilo_lease_return(lease, next)`: ends a lease, of which the values before `next` were used. Returns how many come
+/// back to be served again.
+fn hilo_lease_return(args: Args) -> i64 {
+    begin_write(c"hilo_lease_return()");
+    let id = lease_id(args);
+    let ids = catalog_oids().or_raise();
+    let (mut lease, is_untouched) = open(&ids, &id).or_raise();
+    if !is_untouched {
+        lease_changes::wait_for_keepers(&ids, &id);
+        (lease, _) = open(&ids, &id).or_raise();
+    }
+    let next = match args.int8(1) {
+        None => lease.range.start,
+        Some(next) => lease
+            .index_of(next)
+            .ok_or_else(|| HiloError::LeaseValue {
+                lease: leases::display(&id),
+                next,
+                first: lease.first_value,
+                last: lease.value(lease.range.last()) as i64,
+                increment: lease.increment,
+            })
+            .or_raise(),
+    };
+    change(&lease, Change::Return(next));
+    let position = positions::find(&ids, lease.sequence, lease.node).or_raise();
+    let sequence = definitions::by_id(&ids, lease.sequence).or_raise();
+    match lease.lost(sequence.as_ref().zip(position.as_ref())) {
+        None => lease.range.from(next).len(),
+        Some(_) => 0,
+    }
+}
+
+/// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns when it does.
+fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_lease_renew()");
+    let id = lease_id(args);
+    let expires_at = expiry(args, 1, ffi::now());
+    let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
+    change(&lease, Change::Renew(expires_at));
+    match expires_at {
+        Some(at) => at.0.into(),
+        None => args.null(),
+    }
+}
+
+/// `hilo_lease_revoke(lease, holder)`: ends a lease, or the leases of a holder, that will not come back. Returns how
+/// many.
+fn hilo_lease_revoke(args: Args) -> i64 {
+    begin_write(c"hilo_lease_revoke()");
+    let ids = catalog_oids().or_raise();
+    let holder = args.datum(1).map(|_| args.bytes(1));
+    match (args.datum(0), holder) {
+        (None, None) => HiloError::Argument(
+            "either a lease or a holder is required".into(),
+            "Name the lease, or the holder whose leases are to end.",
+        )
+        .raise(),
+        (Some(_), _) => {
+            let (lease, _) = open(&ids, &lease_id(args)).or_raise();
+            if let Some(holder) = holder
+                && !leases::of_holder(&ids, holder).or_raise().iter().any(|one| one.id == lease.id)
+            {
+                return 0;
+            }
+            change(&lease, Change::Revoke);
+            1
+        }
+        (None, Some(holder)) => {
+            let mut count = 0;
+            let ended = lease_news::leases(|change| change.ends().is_some()).or_raise();
+            for found in leases::of_holder(&ids, holder).or_raise() {
+                pgrx::check_for_interrupts!();
+                if !ended.contains(&found.id) && may_end(&ids, &found).or_raise() {
+                    change(&found, Change::Revoke);
+                    count += 1;
+                }
+            }
+            count
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `hilo_export`: what a document says of the sequences that exist.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use hilo_core::document::{Described, Document, Grant, VERSION};
+use hilo_core::summary::{Node, Numbering};
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::node::{self, Here};
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::{catalog_oids, missing, numbering, positions, roles};
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+use crate::shared;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::draw::nextval;
+use crate::sql::node::json::{utf8, write};
+
+sql_functions!(hilo_export, hilo_node_summary);
+
+/// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may read.
+fn hilo_export(args: Args) -> pg_sys::Datum {
+    let sequences = memory::collected(chosen(args).iter().map(described)).or_raise();
+    write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
+}
+
+/// `hilo_node_summary(name)`: the same, with which node this is and how it numbers each sequence. A sequence that does
+/// not exist is left out.
+fn hilo_node_summary(args: Args) -> pg_sys::Datum {
+    let named = args.datum(0).is_some();
+    let sequences = match named && definitions::by_name(args.name(0)).or_raise().is_none() {
+        true => Vec::new(),
+        false => chosen(args),
+    };
+    write(&summary(&sequences).or_raise()).or_raise()
+}
+
+/// The sequence that the first argument names, or all that the caller may read, by name.
+fn chosen(args: Args) -> Vec<Sequence> {
+    let mut sequences = match args.datum(0) {
+        Some(_) => vec![named(args.name(0)).or_raise()],
+        None => readable().or_raise(),
+    };
+    sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    sequences
+}
+
+/// What other nodes need to know of this one.
+pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
+    let id = node::known();
+    let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
+        let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
+        let highest_node = numbering::highest_node(&catalog_oids()?, sequence)?;
+        Ok(Described { numbering, highest_node, ..described(sequence) })
+    };
+    let mut all = Vec::new();
+    for sequence in sequences {
+        all.grow(numbered(sequence)?)?;
+    }
+    let node = Node { id, count: gucs::node_count(), server: server() };
+    Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
+}
+
+/// What tells this server from all others, as long as it runs. Its system identifier would not: copies share that.
+pub fn server() -> String {
+    shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
+}
+
+/// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it. `None`: it refuses to serve it.
+pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
+    let ids = catalog_oids()?;
+    let joined = || numbering::joined(&ids, sequence, &Here::read()?);
+    let position = match positions::find(&ids, sequence.id, node)? {
+        None => joined().ok(),
+        found => found,
+    };
+    Ok(position.map(|position| Numbering {
+        base: position.base,
+        nodes: position.nodes,
+        stripe: position.stripe,
+        reserved_to: position.last_value(&sequence.definition),
+    }))
+}
+
+fn named(name: &[u8]) -> Result<Sequence, HiloError> {
+    let sequence = missing::required(name)?;
+    if !privileges::may_see(&sequence, ffi::current_user())? {
+        nextval::allow(&sequence, Privileges::ALL)?;
+    }
+    Ok(sequence)
+}
+
+/// The sequences that view hilo_sequences shows to the current user.
+pub fn readable() -> Result<Vec<Sequence>, HiloError> {
+    let user = ffi::current_user();
+    let mut found = Vec::new();
+    definitions::each(|sequence| {
+        if privileges::may_see(&sequence, user).or_raise() {
+            found.grow(sequence).or_raise();
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// All that a document says of a sequence. A role that does not exist any more is left out.
+pub fn described(sequence: &Sequence) -> Described {
+    let mut grants: Vec<Grant> = Vec::new();
+    for (grantee, held) in privileges::granted(sequence.id).or_raise() {
+        if let Some(grantee) = role_name(grantee) {
+            grants.grow(Grant { grantee, privileges: listed(held) }).or_raise();
+        }
+    }
+    grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));
+    Described {
+        owned_by: column_name(sequence.owned_by),
+        owner: role_name(sequence.owner),
+        privileges: Some(grants),
+        ..Described::of(utf8(&sequence.name), &sequence.definition)
+    }
+}
+
+/// The privileges of a set, as a document lists them.
+pub fn listed(set: Privileges) -> Vec<String> {
+    set.names().map(str::to_owned).collect()
+}
+
+/// The name of a role, or `public`; `None` if the role does not exist.
+pub fn role_name(role: pg_sys::Oid) -> Option<String> {
+    if role == roles::PUBLIC {
+        return Some("public".into());
+    }
+    // SAFETY: a catalog look-up; the result is null, which is checked, or a C string in the current memory
+    // context.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        (!name.is_null()).then(|| utf8(CStr::from_ptr(name).to_bytes()))
+    }
+}
+
+/// The column that owns a sequence, if any, as a document has it.
+pub fn column_name(column: Option<ColumnRef>) -> Option<String> {
+    column.and_then(ColumnRef::text).map(|text| utf8(text.to_bytes()))
+}

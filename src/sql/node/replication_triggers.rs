@@ -1,0 +1,435 @@
+//! What logical replication brings to the tables of schema `hilo`. Its workers write to them without the
+//! library. So triggers that fire for these workers only (sql/catalog.sql) ensure that replication causes no
+//! value to be served twice, that memory learns of what has changed, and that no row stops a worker
+//! permanently.
+//!
+//! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`]. Rows of
+//! this server's own node are accepted only if this server has not reserved yet, as on a replica that is to
+//! take over. Once it has, neither its position nor the columns that determine the numbers are replaced by
+//! rows from elsewhere.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use hilo_core::numbers::SequenceId;
+use hilo_core::options::{DataType, Definition};
+
+use crate::catalog::columns::{self, sequence as column};
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::Name;
+use crate::catalog::node;
+use crate::catalog::positions::{self, Position, REPLICATED};
+use crate::catalog::roles::NOBODY;
+use crate::catalog::table::{LockWait, Row, RowLock};
+use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::backend::Global;
+use crate::process::ffi;
+use crate::session::invalidation::{self, Change};
+use crate::shared;
+use crate::sql::call::raw_function::raw_functions;
+use crate::sql::call::trigger::before_row;
+use crate::sql::define::definer::forget_numbers;
+
+/// Functions of triggers, all the same.
+macro_rules! replicated {
+    ($($name:ident),+ $(,)?) => { $(
+        raw_functions!($name);
+
+        #[pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+            // SAFETY: Postgres passes a live call to a trigger function.
+            unsafe { Fired::new(fcinfo) }.answer()
+        }
+    )+ };
+}
+
+// The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are those
+// of the tables in the SQL objects of 0.2.0.
+replicated!(
+    hilo_replicated,
+    hilo_replicated_sequence,
+    hilo_replicated_position,
+    hilo_replicated_privilege,
+    hilo_replicated_free_range,
+);
+
+/// The tables, each with the judge of its rows.
+const JUDGES: [(&CStr, Judge); 6] = [
+    (c"sequence", sequence),
+    (c"position", position),
+    (c"privilege", privilege),
+    (c"default_privilege", default_privilege),
+    (c"free_range", keep_out),
+    (c"lease", keep_out),
+];
+
+type Judge = fn(&Fired) -> Result<Verdict, HiloError>;
+
+/// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.
+const REPLICA: std::ffi::c_int = 1;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// The verdict on a row that has arrived.
+enum Verdict {
+    Accept,
+    KeepOut,
+    /// The row is stored with these columns replaced.
+    With(Vec<(i16, Option<pg_sys::Datum>)>),
+}
+
+/// The call of a row trigger before the change of a row.
+struct Fired {
+    trigger: *mut pg_sys::TriggerData,
+    event: Event,
+    judge: Judge,
+}
+
+impl Fired {
+    /// # Safety
+    /// `fcinfo` must be a live call.
+    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
+        // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a row
+        // trigger of these tables, and returns the place of the table.
+        unsafe {
+            let (trigger, table) = before_row(fcinfo, &JUDGES.map(|(table, _)| table));
+            let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+                pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,
+                pg_sys::TRIGGER_EVENT_UPDATE => Event::Update,
+                _ => Event::Delete,
+            };
+            Fired { trigger, event, judge: JUDGES[table].1 }
+        }
+    }
+
+    /// The existing row, if one is changed or deleted.
+    fn old(&self) -> Row {
+        // SAFETY: the tuple is one of the trigger's relation, and both live as long as the call.
+        unsafe { Row::of((*self.trigger).tg_trigtuple, (*(*self.trigger).tg_relation).rd_att) }
+    }
+
+    fn new_tuple(&self) -> pg_sys::HeapTuple {
+        // SAFETY: the data of the trigger lives as long as the call.
+        unsafe {
+            match self.event {
+                Event::Update => (*self.trigger).tg_newtuple,
+                _ => (*self.trigger).tg_trigtuple,
+            }
+        }
+    }
+
+    /// The new row, if one is inserted or changed.
+    fn new_row(&self) -> Row {
+        // SAFETY: as in `old`.
+        unsafe { Row::of(self.new_tuple(), (*(*self.trigger).tg_relation).rd_att) }
+    }
+
+    fn answer(self) -> pg_sys::Datum {
+        // The triggers may have been enabled for all sessions: `hilo_check` reports that.
+        // SAFETY: reads the variable behind the setting session_replication_role.
+        let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
+        let verdict = if replica { (self.judge)(&self).or_raise() } else { Verdict::Accept };
+        match verdict {
+            Verdict::KeepOut => pg_sys::Datum::null(),
+            Verdict::Accept => self.new_tuple().into(),
+            Verdict::With(columns) if columns.is_empty() => self.new_tuple().into(),
+            Verdict::With(columns) => {
+                let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| i32::from(*at)).collect();
+                let mut values: Vec<pg_sys::Datum> = columns
+                    .iter()
+                    .map(|(_, value)| value.unwrap_or(pg_sys::Datum::null()))
+                    .collect();
+                let mut nulls: Vec<bool> =
+                    columns.iter().map(|(_, value)| value.is_none()).collect();
+                // SAFETY: each column gets a value of its own type, taken from a row of this table, and each
+                // array has an element for every column replaced.
+                unsafe {
+                    pg_sys::heap_modify_tuple_by_cols(
+                        self.new_tuple(),
+                        (*(*self.trigger).tg_relation).rd_att,
+                        columns.len() as i32,
+                        numbers.as_mut_ptr(),
+                        values.as_mut_ptr(),
+                        nulls.as_mut_ptr(),
+                    )
+                    .into()
+                }
+            }
+        }
+    }
+}
+
+fn warn(message: String, detail: &str, hint: &str) {
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
+        .set_detail(detail)
+        .set_hint(hint)
+        .report(PgLogLevel::WARNING);
+}
+
+/// A row of `hilo.position`.
+fn position(fired: &Fired) -> Result<Verdict, HiloError> {
+    let ids = catalog_oids()?;
+    let here = node::known();
+    // If it is not known which node this server is, it keeps what it has reserved as any.
+    let is_here = |node| here.is_none_or(|here| here == node);
+    if fired.event == Event::Delete {
+        let old = Position::from_row(&fired.old());
+        // A position of this server is deleted with its sequence: see `sequence`.
+        let keep = is_here(old.node) && old.is_ours();
+        return Ok(if keep { Verdict::KeepOut } else { Verdict::Accept });
+    }
+    let new = Position::from_row(&fired.new_row());
+    let known = match fired.event {
+        Event::Update => Some(Position::from_row(&fired.old())),
+        _ => positions::find(&ids, new.sequence, new.node)?,
+    };
+    if let Some(known) = known {
+        if is_here(new.node) && known.is_ours() {
+            meet_twin(&new);
+            return Ok(Verdict::KeepOut);
+        }
+        if !is_here(new.node)
+            && known.system_id != 0
+            && new.system_id != 0
+            && known.system_id != new.system_id
+        {
+            node_moved(new.node);
+        }
+        if fired.event == Event::Insert {
+            replace(&ids, &new, is_here(new.node))?;
+            return Ok(Verdict::KeepOut);
+        }
+    }
+    Ok(Verdict::With(vec![(columns::position::TIMELINE, Some(REPLICATED.into()))]))
+}
+
+/// Replaces the existing row with one that arrived, unless the existing row became this server's during the
+/// wait for its lock.
+fn replace(ids: &CatalogOids, new: &Position, here: bool) -> Result<(), HiloError> {
+    let arrived = Position { timeline: REPLICATED, ..*new };
+    match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
+        RowLock::Locked(locked) if here && locked.position.is_ours() => meet_twin(new),
+        RowLock::Locked(locked) => {
+            locked.update(&arrived);
+        }
+        _ => {
+            positions::insert(&arrived)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is time to repeat a warning: what is true of one row is true of many.
+fn is_due(last: &Cell<Option<Instant>>) -> bool {
+    const INTERVAL: Duration = Duration::from_secs(60);
+    let due = last.get().is_none_or(|last| last.elapsed() >= INTERVAL);
+    if due {
+        last.set(Some(Instant::now()));
+    }
+    due
+}
+
+/// Handles a row that shows that another server reserves as this node.
+fn meet_twin(new: &Position) {
+    static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
+    let life = shared::get().map_or(0, |shared| shared.life());
+    // A row of this server may come back through a third server, which has marked it as replicated.
+    if new.system_id == positions::server().0 && (new.incarnation == 0 || new.incarnation == life) {
+        return;
+    }
+    if let Ok(shared) = shared::get() {
+        shared.control.twin_seen_at.store(ffi::now().0, Relaxed);
+    }
+    if is_due(&LAST) {
+        let node = new.node;
+        warn(
+            format!(
+                "another server reserves values as node {node}, which is the node of this server"
+            ),
+            "A row of hilo.position for this node arrived by replication, but this server has already reserved from that sequence. The row was not applied.",
+            "Both servers serve the same values and, with the same hilo.server_prefix, the same keys. Stop one of them, or give it its own hilo.node_id.",
+        );
+    }
+}
+
+fn node_moved(node: i32) {
+    static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
+    if is_due(&LAST) {
+        warn(
+            format!("node {node} is now a different server"),
+            "A row of hilo.position arrived by replication from a different server than before.",
+            "After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and serve the same values.",
+        );
+    }
+}
+
+/// Whether this server has reserved from a sequence, or made its position.
+fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
+    let ids = catalog_oids()?;
+    let own = match node::known() {
+        Some(node) => positions::find(&ids, id, node)?.into_iter().collect(),
+        None => positions::of_all_nodes(&ids, id)?,
+    };
+    Ok(own.iter().any(Position::is_ours))
+}
+
+/// What the numbers are made of: columns 3 to 9, in this order, and `gapless`.
+fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
+    let bounds = [of.start_value, of.increment, of.min_value, of.max_value];
+    (of.data_type, bounds, [of.cycle, of.ordered, of.gapless])
+}
+
+/// A row of `hilo.sequence`.
+fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
+    match fired.event {
+        Event::Insert => inserted(&Sequence::from_row(&fired.new_row())),
+        Event::Update => updated(&fired.old(), &Sequence::from_row(&fired.new_row())),
+        Event::Delete => {
+            let id = Sequence::from_row(&fired.old()).id;
+            forget_numbers(&catalog_oids()?, id)?;
+            invalidation::note(id, Change::Dropped)?;
+            Ok(Verdict::Accept)
+        }
+    }
+}
+
+fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
+    if let Some(locked) = definitions::lock_existing(new.id)? {
+        let known = &locked.sequence;
+        let kept = kept(known, new)?;
+        // If the new owner does not exist here, `missing_owner` has replaced it with the role that this runs
+        // as.
+        let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
+        let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new, &kept) };
+        if merged != *known {
+            locked.update(&merged);
+            tell(&merged)?;
+        }
+        return Ok(Verdict::KeepOut);
+    }
+    if definitions::by_name(&new.name)?.is_some() {
+        warn(
+            format!("hilo sequence \"{}\" was also created on another server", new.name),
+            "A row of hilo.sequence arrived by replication with a name that another sequence has on this server. The row was not applied.",
+            "Each server continues with its own sequence. Their values stay disjoint as long as both have the same definition and numbering.",
+        );
+        return Ok(Verdict::KeepOut);
+    }
+    roles::depend_on(new.owner)?;
+    Ok(Verdict::Accept)
+}
+
+/// The columns that the numbers are made of.
+const NUMBERS: std::ops::RangeInclusive<i16> = column::DATA_TYPE..=column::ORDERED;
+
+fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
+    let old = Sequence::from_row(old_row);
+    let kept = kept(&old, new)?;
+    tell(&merge(&old, new, &kept))?;
+    Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
+}
+
+/// The columns that keep their old values when `new` arrives for `old`.
+fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
+    let mut kept = Vec::new();
+    if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
+        warn(
+            format!(
+                "hilo sequence \"{}\" was renamed to \"{}\" on another server",
+                old.name, new.name
+            ),
+            "Another sequence on this server has the new name, so the sequence keeps its old name here.",
+            "Rename one of the two sequences.",
+        );
+        kept.push(column::NAME);
+    }
+    if new.owner == NOBODY {
+        kept.push(column::OWNER);
+    } else {
+        roles::depend_on(new.owner)?;
+    }
+    if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
+        differs(&old.name);
+        kept.extend(NUMBERS);
+        kept.push(column::GAPLESS);
+    }
+    Ok(kept)
+}
+
+/// `new`, except for the columns that are kept from `old`.
+fn merge(old: &Sequence, new: &Sequence, kept: &[i16]) -> Sequence {
+    let mut merged = new.clone();
+    if kept.contains(&column::NAME) {
+        merged.name = old.name.clone();
+    }
+    if kept.contains(&column::OWNER) {
+        merged.owner = old.owner;
+    }
+    if kept.contains(NUMBERS.start()) {
+        let Definition { block_size, slice_size, ref key_format, .. } = new.definition;
+        let key_format = key_format.clone();
+        merged.definition =
+            Definition { block_size, slice_size, key_format, ..old.definition.clone() };
+    }
+    merged
+}
+
+/// Tells memory of a definition that has changed.
+fn tell(new: &Sequence) -> Result<(), HiloError> {
+    invalidation::note(new.id, Change::Terms)
+}
+
+fn differs(name: &Name) {
+    warn(
+        format!("hilo sequence \"{name}\" is numbered differently on another server"),
+        "A row of hilo.sequence arrived by replication with a different data type, increment, start value, bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence by them.",
+        "Make the same change on every node that serves the sequence.",
+    );
+}
+
+/// A row of `hilo.privilege`.
+fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
+    let row = match fired.event {
+        Event::Delete => fired.old(),
+        _ => fired.new_row(),
+    };
+    let known = fired.event == Event::Insert && privileges::is_recorded(&row)?;
+    if !known && fired.event != Event::Delete {
+        roles::depend_on(row.oid(columns::privilege::GRANTEE))?;
+    }
+    invalidation::note(SequenceId(row.int8(columns::privilege::SEQUENCE)), Change::Outdated)?;
+    Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
+}
+
+/// A row of `hilo.default_privilege`.
+fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
+    if fired.event == Event::Delete {
+        return Ok(Verdict::Accept);
+    }
+    let row = fired.new_row();
+    if default_privileges::is_recorded(&row)? {
+        return Ok(Verdict::KeepOut);
+    }
+    for column in [columns::default_privilege::OWNER, columns::default_privilege::GRANTEE] {
+        roles::depend_on(row.oid(column))?;
+    }
+    Ok(Verdict::Accept)
+}
+
+/// A row of `hilo.free_range` or `hilo.lease`. A range that another server returned is for that server to
+/// serve, and a lease is ended at the server that made it.
+fn keep_out(_: &Fired) -> Result<Verdict, HiloError> {
+    Ok(Verdict::KeepOut)
+}

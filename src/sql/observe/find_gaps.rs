@@ -1,0 +1,319 @@
+//! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
+//!
+//! All ranges are of *places*: the values of a sequence counted from its first one, in the order of serving,
+//! without those of other nodes. First the function reads what the catalog and the pool know, with the
+//! extension's own rights. Then it reads the column in order, as SELECT would show it. The places
+//! between neighbours are split by the reasons and go to the result at once.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use hilo_core::direction::Direction;
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::Sequence;
+use crate::catalog::gaps::GapRow;
+use crate::catalog::name::escape_for_message;
+use crate::catalog::positions::{self, Position};
+use crate::catalog::privileges::Privileges;
+use crate::catalog::stored::Numbers;
+use crate::catalog::table::text_datum;
+use crate::catalog::{catalog_oids, missing, node};
+use crate::errors::{HiloError, OrRaise};
+use crate::process::memory::Grow;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::spi;
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::values::{self, Values};
+use crate::sql::column::adopt::column_name;
+use crate::sql::observe::gaps_off_grid::{self as off_grid, Series};
+use crate::sql::observe::missing_because::{Known, Why, gaps, in_catalog, in_memory};
+
+sql_functions!(hilo_find_gaps);
+
+/// The result: values, in the order of serving.
+pub struct Gaps {
+    rows: StoredRows,
+    /// The reasons by rank, as text datums.
+    reasons: Vec<pg_sys::Datum>,
+}
+
+impl Gaps {
+    fn begin(args: Args) -> Gaps {
+        Gaps {
+            rows: StoredRows::begin(args),
+            reasons: Why::names().map(|name| text_datum(name.as_bytes())).collect(),
+        }
+    }
+
+    pub fn add(&mut self, first: i64, last: i64, count: i64, rank: usize) {
+        check_for_interrupts!();
+        let values = [first.into(), last.into(), count.into(), self.reasons[rank]];
+        // SAFETY: the function is declared to return three bigints and a text.
+        unsafe { self.rows.add(values) };
+    }
+}
+
+/// `hilo_find_gaps(name, relation, column_name)`
+fn hilo_find_gaps(args: Args) {
+    let sequence = readable(args.name(0));
+    if sequence.definition.cycle {
+        HiloError::Cycles(sequence.name.to_string()).raise();
+    }
+    let column = column(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args, 2));
+    let values = Values::as_selected(column).or_raise();
+    let (grid, known, strange) = gather(&sequence).or_raise();
+    let known = apart(known).or_raise();
+    let mut gaps = Gaps::begin(args);
+    grid.missing(&values, &known, &mut gaps).or_raise();
+    off_grid::missing(&values, &grid, &strange, &mut gaps).or_raise();
+}
+
+fn readable(name: &[u8]) -> Sequence {
+    let sequence = missing::required(name).or_raise();
+    crate::sql::draw::nextval::allow(&sequence, Privileges::ALL).or_raise();
+    sequence
+}
+
+/// The column that is searched, of numbers that the caller may read.
+fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
+    let sql = format!(
+        "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c
+           JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {}::oid",
+        relation.to_u32()
+    );
+    let Some(known) = spi::look_up(&sql, |row| row.text(1)).pop() else {
+        HiloError::NoSuchRelation(relation.to_u32()).raise()
+    };
+    let column = escape_for_message(name.to_bytes());
+    let Some(found) = ColumnRef::named(relation, name) else {
+        HiloError::NoSuchColumn { column, relation: known }.raise();
+    };
+    if !values::may_select(found) {
+        HiloError::NoSelect { column, relation: known }.raise();
+    }
+    if !Numbers::are_in(found) {
+        HiloError::NotANumber { column, relation: known }.raise();
+    }
+    found
+}
+
+/// The places of a sequence among the numbers.
+pub struct Grid {
+    /// Maps a place to a value, without bounds.
+    mapping: Mapping,
+    /// The places before this one are examined.
+    end: Index,
+}
+
+/// All that is known without reading the column: the grid, the places with a known reason, and the recorded
+/// gaps that do not lie on the grid.
+fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
+    let ids = catalog_oids()?;
+    let node = node::id()?;
+    // A range may move between memory and the catalog meanwhile. Memory is read before and after, so that one
+    // of the readings sees it.
+    let before = positions::find(&ids, sequence.id, node)?;
+    let mut indexes = Vec::new();
+    if let Some(position) = &before {
+        in_memory(sequence.id, position.epoch, &mut indexes)?;
+        in_catalog(&ids, sequence, position, &mut indexes)?;
+        in_memory(sequence.id, position.epoch, &mut indexes)?;
+    }
+    let gaps = gaps(&ids, sequence, before.as_ref(), node)?;
+    lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
+}
+
+/// Chooses the grid so that it covers the sequence from its start to its position, and those gaps recorded
+/// earlier that lie on it.
+fn lay_out(
+    sequence: &Sequence,
+    position: Position,
+    indexes: Vec<Known>,
+    gaps: Vec<GapRow>,
+) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
+    let definition = &sequence.definition;
+    let unbounded = Mapping {
+        min_value: i64::MIN,
+        max_value: i64::MAX,
+        cycle: false,
+        ..position.mapping(definition)
+    };
+    let limit = position.mapping(definition).limit();
+    let next = position.next_index.min(limit);
+    if unbounded.stripes.nodes > 1 {
+        return on_stripes(unbounded, next, indexes, gaps);
+    }
+    let increment = definition.increment as i128;
+    let place = |value: i64| {
+        let distance = value as i128 - position.base as i128;
+        (distance % increment == 0).then(|| distance / increment)
+    };
+    let (mut low, mut high) = (0, next.0 as i128);
+    let mut stretch = |first: i128, end: i128| {
+        let (wider_low, wider_high) = (low.min(first), high.max(end));
+        let fits = wider_high - wider_low < i64::MAX as i128;
+        if fits {
+            (low, high) = (wider_low, wider_high);
+        }
+        fits
+    };
+    let start = place(definition.start_value)
+        .filter(|start| *start <= 0 && stretch(*start, 0))
+        .unwrap_or(0);
+    let mut known = vec![(Why::Unknown.rank(), start, next.0 as i128)];
+    let mut strange = Vec::new();
+    for gap in gaps {
+        let why = Why::recorded(&gap.reason);
+        let whole = match (place(gap.first), place(gap.last)) {
+            // If it is more than the gap's, gaps became one row, and lie anywhere between its ends.
+            (Some(first), Some(last)) if last - first >= (gap.count - 1) as i128 => {
+                Some((first, last + 1))
+            }
+            _ => None,
+        };
+        let on_grid =
+            whole.or_else(|| Series::of(&gap)?.on_grid(position.base, definition.increment));
+        // The sequence has gone back since: what comes next is yet to be served.
+        let comes = matches!(why, Why::Gap(_)) && position.next_index < limit;
+        let on_grid = on_grid.map(|(first, end)| match comes {
+            true => (first, end.min(next.0 as i128)),
+            false => (first, end),
+        });
+        let fits = on_grid.filter(|(first, end)| first >= end || stretch(*first, *end));
+        if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
+            known.grow((why.rank(), first, end))?;
+        }
+        if whole.is_none() || fits.is_none() {
+            strange.grow(gap)?;
+        }
+    }
+    let at = |place: i128| Index((place - low) as i64);
+    let shifted = |first: i128, end: i128| Range::new(at(first), at(end));
+    let mut all: Vec<Known> = Vec::new();
+    for (rank, first, end) in known {
+        all.grow((rank, shifted(first, end)))?;
+    }
+    for (rank, range) in indexes {
+        let end = range.end.min(next).max(range.start);
+        all.grow((rank, shifted(range.start.0 as i128, end.0 as i128)))?;
+    }
+    let base = (position.base as i128 + increment * low) as i64;
+    Ok((Grid { mapping: Mapping { base, ..unbounded }, end: at(high) }, all, strange))
+}
+
+/// The same with stripes, but only from the current base on, because an earlier base had other stripes.
+fn on_stripes(
+    mapping: Mapping,
+    next: Index,
+    indexes: Vec<Known>,
+    gaps: Vec<GapRow>,
+) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
+    let mut known = vec![(Why::Unknown.rank(), Range::below(next))];
+    for (rank, range) in indexes {
+        known.grow((rank, range.until(next)))?;
+    }
+    let mut end = next;
+    let mut strange = Vec::new();
+    for gap in gaps {
+        match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
+            (Some(first), Some(last)) if last - first >= gap.count - 1 => {
+                known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last.next())))?;
+                end = end.max(last.next());
+            }
+            _ => strange.grow(gap)?,
+        }
+    }
+    Ok((Grid { mapping, end }, known, strange))
+}
+
+/// What a reason does at a place. In this order, one ends before the next begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Ends,
+    Begins,
+}
+
+/// Splits the ranges so that they are disjoint and in order, each with the first reason that knows it.
+/// Neighbours with the same reason become one range.
+fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
+    // The places at which a reason begins and ends to apply.
+    let mut edges: Vec<(Index, usize, Edge)> = Vec::new();
+    for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
+        edges.grow((range.start, rank, Edge::Begins))?;
+        edges.grow((range.end, rank, Edge::Ends))?;
+    }
+    edges.sort_unstable();
+    let mut open = [0usize; Why::UNKNOWN + 1];
+    let mut all: Vec<Known> = Vec::new();
+    let mut from = Index::ZERO;
+    for (place, rank, edge) in edges {
+        if place > from
+            && let Some(first) = open.iter().position(|count| *count > 0)
+        {
+            match all.last_mut() {
+                Some((rank, range)) if *rank == first && range.end == from => range.end = place,
+                _ => all.grow((first, Range::new(from, place)))?,
+            }
+        }
+        from = place;
+        match edge {
+            Edge::Begins => open[rank] += 1,
+            Edge::Ends => open[rank] -= 1,
+        }
+    }
+    Ok(all)
+}
+
+impl Grid {
+    /// Adds the places that have a reason and that the column lacks, as values.
+    fn missing(&self, values: &Values, known: &[Known], gaps: &mut Gaps) -> Result<(), HiloError> {
+        if self.end == Index::ZERO {
+            return Ok(());
+        }
+        let mut rest = known;
+        let mut absent = |range: Range| {
+            while let Some(((_, first), others)) = rest.split_first()
+                && first.end <= range.start
+            {
+                rest = others;
+            }
+            for (rank, part) in rest.iter().take_while(|(_, part)| part.start < range.end) {
+                for run in self.mapping.runs(part.intersection(&range)) {
+                    gaps.add(run.first, run.last(self.mapping.increment), run.count, *rank);
+                }
+            }
+        };
+        let mut next = Index::ZERO;
+        if let (Some(first), Some(last)) =
+            (self.mapping.value(Index::ZERO), self.mapping.value(self.end - 1))
+        {
+            let ends = (first.min(last), first.max(last));
+            values.in_order(ends, Direction::of(self.mapping.increment), |value| {
+                let Some(place) = self.mapping.index_of(value) else { return };
+                if place > next {
+                    absent(Range::new(next, place));
+                }
+                next = next.max(place.next());
+            })?;
+        }
+        if next < self.end {
+            absent(Range::new(next, self.end));
+        }
+        Ok(())
+    }
+
+    /// Its first and its last value among those examined.
+    pub fn ends(&self) -> Option<(i64, i64)> {
+        Some((self.mapping.value(Index::ZERO)?, self.mapping.value(self.end - 1)?))
+    }
+
+    /// Whether the grid has a place for this value among those examined.
+    pub fn covers(&self, value: i64) -> bool {
+        self.mapping.index_of(value).is_some_and(|place| place < self.end)
+    }
+}

@@ -1,0 +1,9 @@
+//! What is shown of sequences: statistics, gaps, what a value is.
+
+pub mod find_gaps;
+pub mod gaps_off_grid;
+pub mod missing_because;
+pub mod sight;
+pub mod stat;
+pub mod stat_rates;
+pub mod value_at;

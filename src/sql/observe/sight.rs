@@ -1,0 +1,34 @@
+//! Which sequences the functions behind the views show to the current user: every one, because only the views
+//! call them, and each view shows what its reader may see. If the extension was created in schema `hilo`, its
+//! users need USAGE there, and so may call them too. Then each function shows what its caller may see.
+
+use std::collections::HashMap;
+
+use hilo_core::numbers::SequenceId;
+
+use crate::catalog::{catalog_oids, definitions, privileges};
+use crate::errors::OrRaise;
+use crate::process::ffi;
+
+pub struct Sight {
+    /// What is known so far; `None`: every sequence is shown.
+    limited: Option<HashMap<SequenceId, bool>>,
+}
+
+impl Sight {
+    pub fn of_caller() -> Sight {
+        let ids = catalog_oids().or_raise();
+        let limited = privileges::extension_schema(ids.extension).or_raise() == ids.schema;
+        Sight { limited: limited.then(HashMap::new) }
+    }
+
+    pub fn shows(&mut self, id: SequenceId) -> bool {
+        let Some(known) = &mut self.limited else { return true };
+        *known.entry(id).or_insert_with(|| {
+            let ids = catalog_oids().or_raise();
+            let sequence = definitions::by_id(&ids, id).or_raise();
+            let user = ffi::current_user();
+            sequence.is_some_and(|sequence| privileges::may_see(&sequence, user).or_raise())
+        })
+    }
+}

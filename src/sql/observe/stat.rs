@@ -1,0 +1,397 @@
+//! What the views show of shared memory. They read one slot or slice at a time and stop no session.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::*;
+
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::pool::{Pool, Ranges};
+use hilo_core::range::Range;
+
+use crate::catalog::{catalog_oids, definitions, missing, node, positions, privileges};
+use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+use crate::session::memo;
+use crate::shared::content::Tier;
+use crate::shared::key::Key;
+use crate::shared::slices::IndexSpace;
+use crate::shared::slot::{DROPPED, Fault, LEAVING, Locked};
+use crate::shared::{self, Shared};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::observe::sight::Sight;
+
+sql_functions!(hilo_stat_reset);
+
+/// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate memory,
+/// because an allocation could fail under the lock.
+pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
+    let Ok(shared) = shared::get() else { return Vec::new() };
+    let key = memo::key_of(SequenceId::default()).or_raise();
+    let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
+    let numbers = memory::collected((0..shared.slots.len()).filter(ours)).or_raise();
+    let mut all = memory::with_capacity(numbers.len()).or_raise();
+    for number in numbers {
+        let mut locked = shared.lock_slot(number);
+        let mine = locked.key.database == key.database && locked.key.extension == key.extension;
+        if mine && locked.epoch != DROPPED {
+            all.extend(visit(number, &mut locked));
+        }
+    }
+    all
+}
+
+/// What a slot holds, read under its lock.
+#[derive(Clone, Copy)]
+struct Stat {
+    number: usize,
+    index_space: IndexSpace,
+    taken: i64,
+    current: i64,
+    standby: i64,
+    returned: i64,
+    recycled: i64,
+    lost: i64,
+    reserved: u64,
+    prefetched: u64,
+    errors: u64,
+    rate: f64,
+    fault: Fault,
+}
+
+fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
+    let taken = locked.taken();
+    let current = locked.slot.cursor().peek().0.len();
+    Some(Stat {
+        number,
+        index_space: locked.index_space(),
+        taken: taken - locked.taken_at_reset,
+        current,
+        standby: locked.pool.queue().total(),
+        returned: locked.pool.returned().total(),
+        recycled: locked.pool.recycled() - locked.recycled_at_reset,
+        lost: locked.lost,
+        reserved: locked.blocks_reserved,
+        prefetched: locked.blocks_prefetched,
+        errors: locked.errors,
+        rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
+        fault: locked.fault,
+    })
+}
+
+/// The number of values of a sequence that the sessions hold.
+#[derive(Clone, Copy, Default)]
+struct InSlices {
+    /// In the sequence's current index space.
+    good: i64,
+    /// In an earlier index space: taken from the pool, and never to be served.
+    void: i64,
+}
+
+/// The values that the sessions hold, by sequence. `now` names the current index space of each sequence.
+fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
+    let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
+    let slices = slices(shared);
+    let mut sums: HashMap<SequenceId, InSlices> = memory::mapped(slices.len(), []).or_raise();
+    for (_, index_space, rest) in slices {
+        let sum = sums.entry(index_space.key.sequence).or_default();
+        match now.get(&index_space.key.sequence) {
+            Some(current) if **current == index_space => sum.good += rest.len(),
+            _ => sum.void += rest.len(),
+        }
+    }
+    sums
+}
+
+/// `hilo.stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_slots() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(epoch, i64),
+        name!(served, i64),
+        name!(slices, i64),
+        name!(blocks_reserved, i64),
+        name!(blocks_prefetched, i64),
+        name!(refill_wanted, bool),
+        name!(waits, i64),
+        name!(wait_time_total, f64),
+        name!(wait_time_max, f64),
+        name!(rate, f64),
+        name!(in_slices, i64),
+        name!(in_current, i64),
+        name!(in_standby, i64),
+        name!(in_returned, i64),
+        name!(recycled, i64),
+        name!(lost, i64),
+        name!(errors, i64),
+        name!(last_error, Option<String>),
+        name!(last_error_at, Option<TimestampWithTimeZone>),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    let slots = each_slot(stat);
+    let now = memory::collected(slots.iter().map(|stat| stat.index_space)).or_raise();
+    let held = in_slices(shared, &now);
+    let mut sight = Sight::of_caller();
+    let shown = slots.into_iter().filter(move |stat| sight.shows(stat.index_space.key.sequence));
+    TableIterator::new(shown.map(move |stat| {
+        let slot = &shared.slots[stat.number];
+        let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
+        let faulty = stat.fault.at.0 != 0;
+        (
+            stat.index_space.key.sequence.0,
+            stat.index_space.epoch.0,
+            (stat.taken - in_slices.good - in_slices.void).max(0),
+            slot.taking.slices.load(Relaxed) as i64,
+            stat.reserved as i64,
+            stat.prefetched as i64,
+            shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,
+            slot.waits.load(Relaxed) as i64,
+            slot.wait_total.load(Relaxed) as f64 / 1000.0,
+            slot.wait_max.load(Relaxed) as f64 / 1000.0,
+            stat.rate,
+            in_slices.good,
+            stat.current,
+            stat.standby,
+            stat.returned,
+            stat.recycled,
+            stat.lost,
+            stat.errors as i64,
+            faulty.then(|| stat.fault.message().to_string()),
+            faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at.0).ok()).flatten(),
+        )
+    }))
+}
+
+/// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as the
+/// catalog says.
+struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
+
+impl Mappings {
+    fn new() -> Mappings {
+        let known = each_slot(|_, locked| {
+            let (terms, _) = locked.terms()?;
+            Some((locked.key.sequence, (locked.index_space(), terms.mapping)))
+        });
+        Mappings(memory::mapped(known.len(), known).or_raise())
+    }
+
+    /// The mapping of the indexes in this index space; `None` if it is no longer the current one of its
+    /// sequence.
+    fn get(&mut self, index_space: &IndexSpace) -> Option<Mapping> {
+        let id = index_space.key.sequence;
+        let known = match self.0.get(&id) {
+            Some(known) => *known,
+            None => *self.0.entry(id).or_insert(catalogued(index_space)?),
+        };
+        (known.0 == *index_space).then_some(known.1)
+    }
+}
+
+fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
+    let ids = catalog_oids().or_raise();
+    let sequence = definitions::by_id(&ids, index_space.key.sequence).or_raise()?;
+    let position = positions::find(&ids, sequence.id, index_space.node).or_raise()?;
+    let mapping = position.mapping(&sequence.definition);
+    Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
+}
+
+/// `hilo.stat_slices()`: one row for each slice that a session holds.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_slices() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(pid, i32),
+        name!(next_value, Option<i64>),
+        name!(last_value, Option<i64>),
+        name!(left_in_slice, i64),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    let mut mappings = Mappings::new();
+    let mut sight = Sight::of_caller();
+    let mut slices = slices(shared);
+    slices.retain(|(_, index_space, _)| sight.shows(index_space.key.sequence));
+    TableIterator::new(slices.into_iter().filter_map(move |(pid, index_space, rest)| {
+        let mapping = mappings.get(&index_space);
+        let rest = if mapping.is_some() { rest } else { Range::EMPTY };
+        let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
+        let last = if rest.start > Index::ZERO { mapping?.value(rest.start - 1) } else { None };
+        Some((index_space.key.sequence.0, pid, next, last, rest.len()))
+    }))
+}
+
+/// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_ranges() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(first_value, i64),
+        name!(last_value, i64),
+        name!(count, i64),
+        name!(tier, String),
+        name!(pid, Option<i32>),
+    ),
+> {
+    let shared = shared::get().or_raise();
+    let slices = slices(shared);
+    let mut mappings = Mappings::new();
+    let pools = each_slot(|_, locked| {
+        let (terms, _) = locked.terms()?;
+        let current = locked.slot.cursor().peek().0;
+        Some((locked.key.sequence, terms.mapping, current, locked.pool, locked.leaving))
+    });
+    let of_slices = slices.into_iter().filter_map(|(pid, index_space, rest)| {
+        let mapping = mappings.get(&index_space)?;
+        // An orphaned slice is on its way to the pool or the catalog.
+        let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
+        Some((index_space.key.sequence, rest, mapping, tier, pid))
+    });
+    let mut rows: Vec<(SequenceId, Range, Mapping, Tier, Option<i32>)> =
+        memory::collected(of_slices).or_raise();
+    for (sequence, mapping, current, pool, leaving) in pools {
+        let all = tiers(current, &pool, &leaving)
+            .map(|(tier, range)| (sequence, range, mapping, tier, None));
+        rows.grow_by(all).or_raise();
+    }
+    for (pid, index_space, range) in pending(shared) {
+        if let Some(mapping) = mappings.get(&index_space) {
+            let row = (index_space.key.sequence, range, mapping, Tier::Leased, pid);
+            rows.grow(row).or_raise();
+        }
+    }
+    apart(&mut rows);
+    let mut sight = Sight::of_caller();
+    rows.retain(|(sequence, ..)| sight.shows(*sequence));
+    TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
+        let (first, last) = (mapping.value(range.start)?, mapping.value(range.last())?);
+        Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
+    }))
+}
+
+/// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the session has
+/// ended.
+fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
+    let key = memo::key_of(SequenceId::default()).or_raise();
+    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
+    let held = shared.all_slices().filter_map(|(pid, slice)| {
+        let (index_space, rest) = slice.observe()?.ok()?;
+        ours(&index_space.key).then_some((pid, index_space, rest))
+    });
+    memory::collected(held).or_raise()
+}
+
+/// What open transactions of this database have leased out, without a pid.
+fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
+    let key = memo::key_of(SequenceId::default()).or_raise();
+    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
+    let held = shared.all_pending().filter(|held| ours(&held.index_space.key));
+    memory::collected(held.map(|held| (None, held.index_space, held.range))).or_raise()
+}
+
+/// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may move between
+/// them meanwhile. An index that was seen twice is shown once.
+fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
+    rows.sort_unstable_by_key(|row| (row.0, row.1));
+    let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);
+    for row in rows.iter_mut() {
+        if row.0 != sequence {
+            (sequence, end) = (row.0, Index::ZERO);
+        }
+        row.1 = row.1.from(end);
+        end = end.max(row.1.end);
+    }
+    rows.retain(|row| !row.1.is_empty());
+}
+
+/// The ranges of a pool, each with its tier, and those on their way to the catalog.
+fn tiers<'a>(
+    current: Range,
+    pool: &'a Pool,
+    leaving: &'a Ranges<LEAVING>,
+) -> impl Iterator<Item = (Tier, Range)> + 'a {
+    let queued = pool.queue().as_slice().iter().map(|range| (Tier::Standby, *range));
+    let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
+    [(Tier::Current, current)]
+        .into_iter()
+        .chain(queued)
+        .chain(returned.map(|range| (Tier::Returned, *range)))
+}
+
+/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier. A range that
+/// moves meanwhile may appear twice, or not at all.
+pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, HiloError> {
+    let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
+    let key = memo::key_of(id)?;
+    let before = slices(shared);
+    let mut all = Vec::new();
+    if let Some(slot) = shared.find(&key) {
+        let locked = shared.lock_slot(shared.number_of(&slot));
+        let (pool, leaving, current) = (locked.pool, locked.leaving, slot.cursor().peek().0);
+        let same = locked.epoch == epoch;
+        drop(locked);
+        drop(slot);
+        if same {
+            all.extend(tiers(current, &pool, &leaving));
+        }
+    }
+    let mine = |(_, of, rest): (i32, IndexSpace, Range)| {
+        (of.key == key && of.epoch == epoch).then_some((Tier::Slice, rest))
+    };
+    all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
+    let leased =
+        pending(shared).into_iter().filter(|(_, of, _)| of.key == key && of.epoch == epoch);
+    all.extend(leased.map(|(.., range)| (Tier::Leased, range)));
+    Ok(all)
+}
+
+/// The sequences whose last reservation failed.
+pub fn failing() -> Vec<i64> {
+    each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
+}
+
+/// `hilo.node_id()`: this server's node; NULL if it is not known.
+#[pg_extern(sql = false)]
+fn node_id() -> Option<i32> {
+    node::known()
+}
+
+/// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every sequence of
+/// this database. Requires ownership of the sequence; with NULL, superuser rights.
+fn hilo_stat_reset(args: Args) {
+    let shared = shared::get().or_raise();
+    let one = args.datum(0).map(|_| {
+        let sequence = missing::required(args.name(0)).or_raise();
+        if !privileges::acts_as(ffi::current_user(), sequence.owner) {
+            HiloError::NotOwner(sequence.name.to_string()).raise();
+        }
+        sequence.id
+    });
+    // SAFETY: a catalog look-up inside a transaction.
+    if one.is_none() && !unsafe { pg_sys::superuser() } {
+        HiloError::ResetAll.raise();
+    }
+    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
+    for number in each_slot(|number, locked| {
+        let wanted = one.is_none_or(|id| locked.key.sequence == id);
+        if wanted {
+            let held = held.get(&locked.key.sequence).copied().unwrap_or_default();
+            locked.reset_counters(held.good + held.void);
+        }
+        wanted.then_some(number)
+    }) {
+        shared.slots[number].reset_counters();
+    }
+}

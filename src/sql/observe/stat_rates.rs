@@ -1,0 +1,62 @@
+//! How the rate of each active sequence has changed over the window, as far as its slot knows.
+
+use hilo_core::numbers::{SequenceId, Timestamp};
+use hilo_core::rate::Rate;
+use pgrx::datum::TimestampWithTimeZone;
+use pgrx::prelude::*;
+
+use crate::errors::OrRaise;
+use crate::process::ffi;
+use crate::process::memory::{self, Grow};
+use crate::shared;
+use crate::sql::observe::sight::Sight;
+use crate::sql::observe::stat::each_slot;
+
+const SECOND: f64 = 1_000_000.0;
+
+/// `hilo.stat_rates()`: one row for each sequence that has a slot, with the intervals between its samples, oldest first:
+/// when each begins and ends, and the values per second in it.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)]
+fn stat_rates() -> TableIterator<
+    'static,
+    (
+        name!(sequence, i64),
+        name!(since, Vec<TimestampWithTimeZone>),
+        name!(until, Vec<TimestampWithTimeZone>),
+        name!(rate, Vec<f64>),
+    ),
+> {
+    shared::get().or_raise();
+    let sampled =
+        each_slot(|_, locked| Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken())));
+    let mut sight = Sight::of_caller();
+    TableIterator::new(sampled.into_iter().filter(move |(id, ..)| sight.shows(*id)).map(
+        |(SequenceId(id), rate, now, taken)| {
+            let course = course(&rate, now, taken);
+            let times = |at: usize| {
+                memory::collected(course.iter().filter_map(|interval| {
+                    TimestampWithTimeZone::try_from([interval.0, interval.1][at].0).ok()
+                }))
+                .or_raise()
+            };
+            let rates = memory::collected(course.iter().map(|interval| interval.2)).or_raise();
+            (id, times(0), times(1), rates)
+        },
+    ))
+}
+
+/// The intervals between samples: when each begins and ends, and the values per second in it.
+fn course(rate: &Rate, now: Timestamp, taken: i64) -> Vec<(Timestamp, Timestamp, f64)> {
+    let mut before: Option<(Timestamp, i64)> = None;
+    let mut intervals = Vec::new();
+    for (at, taken) in rate.course(now, taken) {
+        if let Some((since, taken_before)) = before.filter(|(since, _)| since.0 < at.0) {
+            let seconds = at.0.saturating_sub(since.0) as f64 / SECOND;
+            let count = taken.saturating_sub(taken_before).max(0) as f64;
+            intervals.grow((since, at, count / seconds)).or_raise();
+        }
+        before = Some((at, taken));
+    }
+    intervals
+}
