@@ -1,18 +1,25 @@
-//! What to do about a sequence that several nodes share, as errors and `hilo_check` advise it. Whoever follows this on one
-//! node only must get an error, and not values that another node serves too.
+//! What to do about a sequence that several nodes share, as errors and `hilo_check` advise it.
+//! Whoever follows this on one node only must get an error, and not values that another node serves
+//! too.
 
 use hilo_core::node_id::NodeId;
 
 use crate::{citus, gucs};
 
 /// How all nodes begin again.
-pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hilo_alter(name, restart_with => ...), with the same value, beyond all that any node reserves until the last one has done it.";
+pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hilo_alter(name, \
+                           restart_with => ...), with the same value, beyond all that any node \
+                           reserves until the last one has done it.";
 
 /// How a node of Citus gets its id.
-pub const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and hilo.node_count to more than there will ever be groups, and reload.";
+pub const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and \
+                                hilo.node_count to more than there will ever be groups, and \
+                                reload.";
 
 /// How a node gets what others have.
-pub const COMPLETE: &str = "On Citus run hilo_create_on_all_nodes(name) for each of them; elsewhere pass what hilo_node_summary() returns on the server that has them to hilo_apply() on the other.";
+pub const COMPLETE: &str = "On Citus run hilo_create_on_all_nodes(name) for each of them; \
+                            elsewhere pass what hilo_node_summary() returns on the server that has \
+                            them to hilo_apply() on the other.";
 
 /// How a node of Citus gets what others have, where each has values of its own by its bounds.
 pub const WITHIN_BOUNDS: &str =
@@ -22,16 +29,22 @@ pub const WITHIN_BOUNDS: &str =
 pub fn create() -> &'static str {
     match (citus::is_here(), gucs::node_id(), gucs::node_count()) {
         (true, NodeId::Citus, _) | (true, _, 2..) => {
-            "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a node that lacks it. If none has it and rows have numbers already, give it a start_value beyond these."
+            "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a \
+             node that lacks it. If none has it and rows have numbers already, give it a \
+             start_value beyond these."
         }
         (true, ..) => {
-            "Create it on each node of Citus with bounds of its own, or let hilo_create_on_all_nodes create it if hilo.node_id = 'citus': docs/citus.md says how."
+            "Create it on each node of Citus with bounds of its own, or let \
+             hilo_create_on_all_nodes create it if hilo.node_id = 'citus': docs/citus.md says how."
         }
         (false, _, 2..) => {
-            "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() here. Otherwise SET hilo.on_every_node = on, create it here with hilo_create, beyond the numbers that rows have already, and let the others join in the same way."
+            "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() \
+             here. Otherwise SET hilo.on_every_node = on, create it here with hilo_create, beyond \
+             the numbers that rows have already, and let the others join in the same way."
         }
         _ => {
-            "Create it with hilo_create. If no other server serves the same values, hilo.auto_create = on creates it at the first use."
+            "Create it with hilo_create. If no other server serves the same values, \
+             hilo.auto_create = on creates it at the first use."
         }
     }
 }
@@ -40,7 +53,8 @@ pub fn create() -> &'static str {
 pub fn create_for_column() -> String {
     let how = match gucs::node_count() == 1 && !citus::is_here() {
         true => {
-            "Create it with hilo_create_missing(), which lets it begin beyond what the column holds."
+            "Create it with hilo_create_missing(), which lets it begin beyond what the column \
+             holds."
         }
         false => create(),
     };
@@ -53,7 +67,8 @@ pub fn pass(name: &str, taken: Option<i64>) -> String {
     let call = format!("hilo_advance({}, {taken})", literal(name));
     match citus::is_here() {
         true => format!(
-            "SELECT * FROM run_command_on_all_nodes($$SELECT {call} FROM set_config('hilo.on_every_node', 'on', true)$$)"
+            "SELECT * FROM run_command_on_all_nodes($$SELECT {call} FROM \
+             set_config('hilo.on_every_node', 'on', true)$$)"
         ),
         false => format!("On every node: SET hilo.on_every_node = on; SELECT {call}"),
     }

@@ -1,21 +1,22 @@
 //! The way of an error through pgrx, when the system refuses memory.
 //!
-//! pgrx's guard turns an error of core's into a panic, and at the end of our function into an error again.
-//! Both times it copies the report into the current memory context. If that context is full, the copy fails
-//! with an error of its own, which the guard copies in the same way: Postgres ends such a recursion with a
-//! PANIC of the server. An error while the report is raised again unwinds into core's frames, and the process
-//! aborts.
+//! pgrx's guard turns an error of core's into a panic, and at the end of our function into an error
+//! again. Both times it copies the report into the current memory context. If that context is full,
+//! the copy fails with an error of its own, which the guard copies in the same way: Postgres ends
+//! such a recursion with a PANIC of the server. An error while the report is raised again unwinds
+//! into core's frames, and the process aborts.
 //!
-//! The copies are therefore made in memory that is set aside when the library is loaded. The linker's option
-//! `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of the two functions of core's that pgrx
-//! calls at these points, in this library alone. That is one place for every call of core's, present and
-//! future, for errors of every kind. It costs nothing until there is an error. An entry on core's
-//! `error_context_stack` that frees a reserve would have to be pushed wherever core calls us, would see errors
-//! only while the reserve is there, and would depend on what the system's allocator does with freed memory.
+//! The copies are therefore made in memory that is set aside when the library is loaded. The
+//! linker's option `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of the two
+//! functions of core's that pgrx calls at these points, in this library alone. That is one place
+//! for every call of core's, present and future, for errors of every kind. It costs nothing until
+//! there is an error. An entry on core's `error_context_stack` that frees a reserve would have to
+//! be pushed wherever core calls us, would see errors only while the reserve is there, and would
+//! depend on what the system's allocator does with freed memory.
 //!
-//! Rust's part of a report comes from the reserve in `process/memory.rs`. Where a collection cannot grow and nobody has
-//! foreseen it, the standard library aborts the process, and all sessions of the server end with it. [`end`]
-//! is in the place of `abort`, and ends this session alone.
+//! Rust's part of a report comes from the reserve in `process/memory.rs`. Where a collection cannot
+//! grow and nobody has foreseen it, the standard library aborts the process, and all sessions of
+//! the server end with it. [`end`] is in the place of `abort`, and ends this session alone.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -37,8 +38,8 @@ static COPYING: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 mod raw {
     use super::*;
-    // SAFETY: memutils.h, elog.h and stdlib.h declare them like this. `__real_` is the linker's name for the function
-    // that it replaces.
+    // SAFETY: memutils.h, elog.h and stdlib.h declare them like this. `__real_` is the linker's
+    // name for the function that it replaces.
     unsafe extern "C-unwind" {
         pub fn AllocSetContextCreateInternal(
             parent: pg_sys::MemoryContext,
@@ -61,11 +62,13 @@ mod raw {
     }
 }
 
-/// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust: when a session
-/// loads the library, libc and the standard library make memory of their own for the thread, or abort.
+/// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust: when
+/// a session loads the library, libc and the standard library make memory of their own for the
+/// thread, or abort.
 pub fn init() {
-    // SAFETY: the context is one for the life of the process, and forked processes inherit it. An error jumps
-    // past frames that have nothing to drop: there is no memory yet with which the guard could catch it.
+    // SAFETY: the context is one for the life of the process, and forked processes inherit it. An
+    // error jumps past frames that have nothing to drop: there is no memory yet with which the
+    // guard could catch it.
     PLACE.set(unsafe {
         raw::AllocSetContextCreateInternal(
             pg_sys::TopMemoryContext,
@@ -84,22 +87,25 @@ pub fn init() {
 /// # Safety
 /// Nothing that is in it may be used any more.
 unsafe fn enter() {
-    // SAFETY: `init` made the context before anything could call this. Neither function raises an error.
+    // SAFETY: `init` made the context before anything could call this. Neither function raises an
+    // error.
     unsafe {
         raw::MemoryContextReset(PLACE.get());
         pg_sys::CurrentMemoryContext = PLACE.get();
     }
 }
 
-/// In the place of `CopyErrorData`. Never raises an error: if the report does not fit, it is replaced by that
-/// of a refusal of memory.
+/// In the place of `CopyErrorData`. Never raises an error: if the report does not fit, it is
+/// replaced by that of a refusal of memory.
 ///
 /// # Safety
-/// As for `CopyErrorData`: there is an error to copy. The copy must be freed before the next one is made.
+/// As for `CopyErrorData`: there is an error to copy. The copy must be freed before the next one is
+/// made.
 #[unsafe(export_name = "__wrap_CopyErrorData")]
 unsafe extern "C-unwind" fn copy() -> *mut pg_sys::ErrorData {
-    // SAFETY: pgrx has freed the copy before. The guard that calls this restores no memory context, so this
-    // does. A failure inside calls this function again, whose answer needs nothing but the room.
+    // SAFETY: pgrx has freed the copy before. The guard that calls this restores no memory context,
+    // so this does. A failure inside calls this function again, whose answer needs nothing but the
+    // room.
     unsafe {
         let before = pg_sys::CurrentMemoryContext;
         enter();
@@ -125,7 +131,8 @@ unsafe extern "C-unwind" fn copy() -> *mut pg_sys::ErrorData {
 /// # Safety
 /// The room is the current context, and is empty.
 unsafe fn out_of_memory() -> *mut pg_sys::ErrorData {
-    // SAFETY: the room is far greater than what is allocated in it. All zeros are a report without texts.
+    // SAFETY: the room is far greater than what is allocated in it. All zeros are a report without
+    // texts.
     unsafe {
         let report: *mut pg_sys::ErrorData = raw::palloc0(size_of::<pg_sys::ErrorData>()).cast();
         (*report).elevel = PgLogLevel::ERROR as c_int;
@@ -153,8 +160,8 @@ unsafe fn shorten(text: *mut c_char) {
     }
 }
 
-/// In the place of `errstart`. The texts with which pgrx raises an error again are allocated in the room. An
-/// error leaves the current context to whoever catches it.
+/// In the place of `errstart`. The texts with which pgrx raises an error again are allocated in the
+/// room. An error leaves the current context to whoever catches it.
 ///
 /// # Safety
 /// As for `errstart`.
@@ -170,8 +177,8 @@ unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
     }
 }
 
-/// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as safe as an
-/// abort, and core's clean-up at exit releases what other processes wait for.
+/// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as
+/// safe as an abort, and core's clean-up at exit releases what other processes wait for.
 ///
 /// # Safety
 /// As for `abort`.

@@ -19,7 +19,8 @@ type CheckHook = unsafe extern "C-unwind" fn(
 
 /// The number of slots is fixed at server start because shared memory cannot grow.
 static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
-/// A slice takes one cache line for every backend that the server allows, so the default is moderate.
+/// A slice takes one cache line for every backend that the server allows, so the default is
+/// moderate.
 static MAX_BACKEND_SLICES: GucSetting<i32> = GucSetting::<i32>::new(64);
 /// Limits what one session can hold back from the others.
 static MAX_SLICE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(256);
@@ -41,7 +42,8 @@ static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
 static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
 /// A node cannot see whether the others do the same, so the user has to say it.
 static ON_EVERY_NODE: GucSetting<bool> = GucSetting::<bool>::new(false);
-/// -1: as many values as may have been reserved ahead within a minute of lag; see [`policy::failover_skip`].
+/// -1: as many values as may have been reserved ahead within a minute of lag; see
+/// [`policy::failover_skip`].
 static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
 struct Int {
@@ -60,36 +62,54 @@ fn integers() -> Vec<Int> {
     let none = GucFlags::default();
     let (s, ms) = (GucFlags::UNIT_S, GucFlags::UNIT_MS);
     vec![
-        Int { name: c"hilo.max_sequences", what: c"Sets the maximum number of sequences that can be active at the same time.",
-              why: c"Each slot takes about 2.5 kB of shared memory. When all slots are taken, the longest idle sequence is flushed to the catalog.",
+        Int { name: c"hilo.max_sequences", what: c"Sets the maximum number of sequences that can \
+                                                   be active at the same time.",
+              why: c"Each slot takes about 2.5 kB of shared memory. When all slots are taken, the \
+                     longest idle sequence is flushed to the catalog.",
               setting: &MAX_SEQUENCES, range: (16, 1_000_000), context: Postmaster, flags: none },
-        Int { name: c"hilo.max_backend_slices", what: c"Sets the maximum number of sequences of which one session can hold a slice.",
+        Int { name: c"hilo.max_backend_slices", what: c"Sets the maximum number of sequences of \
+                                                        which one session can hold a slice.",
               why: c"Each slice takes 64 bytes of shared memory for every allowed connection.",
               setting: &MAX_BACKEND_SLICES, range: (1, 4096), context: Postmaster, flags: none },
-        Int { name: c"hilo.max_slice_size", what: c"Sets the maximum number of values that a session takes from the pool at once.",
+        Int { name: c"hilo.max_slice_size", what: c"Sets the maximum number of values that a \
+                                                    session takes from the pool at once.",
               why: c"The slice_size of a sequence takes precedence.",
               setting: &MAX_SLICE_SIZE, range: (1, 65_536), context: Sighup, flags: none },
-        Int { name: c"hilo.min_block_size", what: c"Sets the smallest block reserved in the catalog, in values.",
+        Int { name: c"hilo.min_block_size", what: c"Sets the smallest block reserved in the \
+                                                    catalog, in values.",
               why: c"The block_size of a sequence takes precedence.",
               setting: &MIN_BLOCK_SIZE, range: (1, 1_048_576), context: Sighup, flags: none },
-        Int { name: c"hilo.max_block_size", what: c"Sets the largest block reserved in the catalog, in values.",
+        Int { name: c"hilo.max_block_size", what: c"Sets the largest block reserved in the \
+                                                    catalog, in values.",
               why: c"The block_size of a sequence takes precedence.",
               setting: &MAX_BLOCK_SIZE, range: (1, 1_073_741_824), context: Sighup, flags: none },
-        Int { name: c"hilo.min_threshold", what: c"Sets the number of values left at which the next block is fetched at the latest.",
-              why: c"", setting: &MIN_THRESHOLD, range: (0, 1_073_741_824), context: Sighup, flags: none },
+        Int { name: c"hilo.min_threshold", what: c"Sets the number of values left at which the \
+                                                   next block is fetched at the latest.",
+              why: c"", setting: &MIN_THRESHOLD,
+              range: (0, 1_073_741_824), context: Sighup, flags: none },
         Int { name: c"hilo.buffer", what: c"Sets how many seconds' worth of values are kept ready.",
               why: c"", setting: &BUFFER, range: (1, 3600), context: Sighup, flags: s },
-        Int { name: c"hilo.window", what: c"Sets the time over which the rate of a sequence is measured.",
+        Int { name: c"hilo.window", what: c"Sets the time over which the rate of a sequence is \
+                                            measured.",
               why: c"", setting: &WINDOW, range: (1, 3600), context: Sighup, flags: s },
-        Int { name: c"hilo.sample_interval", what: c"Sets how often the rates of the active sequences are sampled.",
-              why: c"", setting: &SAMPLE_INTERVAL, range: (10, 60_000), context: Sighup, flags: ms },
-        Int { name: c"hilo.reserve_timeout", what: c"Sets how long a caller waits for a block before it gets an error.",
-              why: c"", setting: &RESERVE_TIMEOUT, range: (1, i32::MAX), context: Userset, flags: ms },
-        Int { name: c"hilo.worker_idle_timeout", what: c"Sets how long the worker of a database keeps running after the last session of the database has ended.",
-              why: c"", setting: &WORKER_IDLE_TIMEOUT, range: (0, 3_600_000), context: Sighup, flags: ms },
-        Int { name: c"hilo.node_count", what: c"Sets how many servers serve values of the same sequences.",
+        Int { name: c"hilo.sample_interval", what: c"Sets how often the rates of the active \
+                                                     sequences are sampled.",
+              why: c"", setting: &SAMPLE_INTERVAL,
+              range: (10, 60_000), context: Sighup, flags: ms },
+        Int { name: c"hilo.reserve_timeout", what: c"Sets how long a caller waits for a block \
+                                                     before it gets an error.",
+              why: c"", setting: &RESERVE_TIMEOUT,
+              range: (1, i32::MAX), context: Userset, flags: ms },
+        Int { name: c"hilo.worker_idle_timeout", what: c"Sets how long the worker of a database \
+                                                         keeps running after the last session of \
+                                                         the database has ended.",
+              why: c"", setting: &WORKER_IDLE_TIMEOUT,
+              range: (0, 3_600_000), context: Sighup, flags: ms },
+        Int { name: c"hilo.node_count", what: c"Sets how many servers serve values of the same \
+                                                sequences.",
               why: c"", setting: &NODE_COUNT, range: (1, 1024), context: Sighup, flags: none },
-        Int { name: c"hilo.failover_skip", what: c"Sets the number of values skipped after a promotion that may have lost reservations.",
+        Int { name: c"hilo.failover_skip", what: c"Sets the number of values skipped after a \
+                                                   promotion that may have lost reservations.",
               why: c"-1 skips the values that may have been reserved ahead within a minute of lag.",
               setting: &FAILOVER_SKIP, range: (-1, i32::MAX), context: Sighup, flags: none },
     ]
@@ -102,7 +122,8 @@ pub fn loaded_by_server() -> bool {
     PRELOADED.load(Relaxed)
 }
 
-/// What session_preload_libraries was for this session when it began, or is since the files were read again.
+/// What session_preload_libraries was for this session when it began, or is since the files were
+/// read again.
 pub struct SessionLibraries {
     pub has_hilo: bool,
     /// Whether it is the server's value, which no setting of a role or database has replaced.
@@ -118,8 +139,8 @@ pub fn session_libraries() -> Option<SessionLibraries> {
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 pub fn session_libraries() -> Option<SessionLibraries> {
     let name = c"session_preload_libraries".as_ptr();
-    // SAFETY: the setting exists, and is a string, which stays as it is while this reads it. What SET has made of it since
-    // is in another place than what is read here.
+    // SAFETY: the setting exists, and is a string, which stays as it is while this reads it. What
+    // SET has made of it since is in another place than what is read here.
     unsafe {
         let option = pg_sys::find_option(name, false, true, 0);
         if option.is_null() {
@@ -144,9 +165,9 @@ pub fn lists_hilo(libraries: &[u8]) -> bool {
     libraries.split(|byte| *byte == b',').any(is_hilo)
 }
 
-/// Defines the settings. Postgres does not allow those that are fixed at server start to be defined later: without
-/// preloading, those that size shared memory count when the first session makes it. `check_prefix` checks each value of
-/// hilo.server_prefix.
+/// Defines the settings. Postgres does not allow those that are fixed at server start to be defined
+/// later: without preloading, those that size shared memory count when the first session makes it.
+/// `check_prefix` checks each value of hilo.server_prefix.
 pub fn init(preloaded: bool, check_prefix: CheckHook) {
     PRELOADED.store(preloaded, Relaxed);
     for int in integers() {
@@ -185,7 +206,8 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
     );
     GucRegistry::define_bool_guc(
         c"hilo.on_every_node",
-        c"Says that what this session does to the numbers of a sequence is done on every node that shares it.",
+        c"Says that what this session does to the numbers of a sequence is done on every node that \
+          shares it.",
         c"Otherwise no statement may begin, restart or move them where several nodes serve.",
         &ON_EVERY_NODE,
         GucContext::Userset,
@@ -207,7 +229,8 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         GucRegistry::define_string_guc_with_hooks(
             c"hilo.node_id",
             c"Sets the number of this server among the servers that share sequences.",
-            c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the number of the server's group in Citus.",
+            c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the \
+              number of the server's group in Citus.",
             &NODE_ID,
             GucContext::Sighup,
             none,
@@ -281,12 +304,14 @@ unsafe extern "C-unwind" fn check_node_id(
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the call.
+    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the
+    // call.
     let text = unsafe { if (*value).is_null() { c"" } else { CStr::from_ptr(*value) } };
     let valid = text.to_str().is_ok_and(|text| NodeId::parse(text).is_some());
     if !valid {
         refuse_value(
-            "It must be a number from 0 to 1023, or citus, or empty if the server shares no sequences.",
+            "It must be a number from 0 to 1023, or citus, or empty if the server shares no \
+             sequences.",
         );
     }
     valid
@@ -295,8 +320,8 @@ unsafe extern "C-unwind" fn check_node_id(
 /// Says in the DETAIL why a check hook refuses a value.
 pub fn refuse_value(reason: &str) {
     let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
-    // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the memory context of
-    // errors, as there.
+    // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the
+    // memory context of errors, as there.
     unsafe {
         pg_sys::GUC_check_errdetail_string =
             pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
@@ -311,8 +336,8 @@ pub fn node_count() -> i32 {
 /// The prefix, where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
     let prefix = SERVER_PREFIX.as_ptr();
-    // SAFETY: Postgres keeps a null pointer or a C string there. No caller does anything that changes the
-    // setting while it uses the bytes.
+    // SAFETY: Postgres keeps a null pointer or a C string there. No caller does anything that
+    // changes the setting while it uses the bytes.
     unsafe { if (*prefix).is_null() { &[] } else { CStr::from_ptr(*prefix).to_bytes() } }
 }
 

@@ -1,10 +1,12 @@
-//! Core's hooks: for statements and catalog changes that concern our sequences as they concern core's own.
+//! Core's hooks: for statements and catalog changes that concern our sequences as they concern
+//! core's own.
 //!
-//! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the reset
-//! query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP ROLE, see
-//! `sql/define/owners.rs`; for tables and columns that own a sequence, `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to
-//! a version that the library does not know are refused before the script runs; to its own version they warn if
-//! the server has not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
+//! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the
+//! reset query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP
+//! ROLE, see `sql/define/owners.rs`; for tables and columns that own a sequence,
+//! `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to a version that the library
+//! does not know are refused before the script runs; to its own version they warn if the server has
+//! not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
 //! `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
 
 use std::cell::Cell;
@@ -30,8 +32,8 @@ static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
 static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(Cell::new(None));
 static PREV_PATHS: Global<Cell<pg_sys::set_rel_pathlist_hook_type>> = Global::new(Cell::new(None));
 
-/// Sets the hooks. Called once, from `_PG_init`. A server of pg_upgrade has none: it restores our catalog piece by piece, and
-/// what statements mean for our sequences is in that catalog already.
+/// Sets the hooks. Called once, from `_PG_init`. A server of pg_upgrade has none: it restores our
+/// catalog piece by piece, and what statements mean for our sequences is in that catalog already.
 pub fn init() {
     // SAFETY: a static that is set when the server starts.
     if unsafe { pg_sys::IsBinaryUpgrade } {
@@ -69,9 +71,10 @@ mod raw {
     }
 }
 
-/// Neither this function nor the hook that it calls is run under pgrx's guard: a guard would raise each error
-/// of every utility statement on the server again, without its constraint's name, its position and its
-/// context. An error may therefore jump over this frame: nothing in it needs to be dropped.
+/// Neither this function nor the hook that it calls is run under pgrx's guard: a guard would raise
+/// each error of every utility statement on the server again, without its constraint's name, its
+/// position and its context. An error may therefore jump over this frame: nothing in it needs to be
+/// dropped.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -84,8 +87,8 @@ unsafe extern "C-unwind" fn process_utility(
     completion: *mut pg_sys::QueryCompletion,
 ) {
     use pg_sys::DiscardMode::{DISCARD_ALL, DISCARD_SEQUENCES};
-    // SAFETY: a utility statement has a node. The hook before ours, or core's own function, gets the same
-    // arguments and does the work. It may free the statement, so the node is read first.
+    // SAFETY: a utility statement has a node. The hook before ours, or core's own function, gets
+    // the same arguments and does the work. It may free the statement, so the node is read first.
     unsafe {
         let node = (*statement).utilityStmt;
         copy_defaults::begins(node);
@@ -126,14 +129,15 @@ unsafe extern "C-unwind" fn process_utility(
     }
 }
 
-/// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but the work.
+/// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but
+/// the work.
 unsafe extern "C-unwind" fn analyzed(
     state: *mut pg_sys::ParseState,
     query: *mut pg_sys::Query,
     jumble: *mut pg_sys::JumbleState,
 ) {
-    // SAFETY: this is the hook that was set before ours, called with the same arguments. The query is one that the
-    // parser has made.
+    // SAFETY: this is the hook that was set before ours, called with the same arguments. The query
+    // is one that the parser has made.
     unsafe {
         if let Some(prev) = PREV_ANALYZE.get() {
             prev(state, query, jumble);
@@ -144,8 +148,8 @@ unsafe extern "C-unwind" fn analyzed(
     }
 }
 
-/// Runs for each item of FROM that is planned, when the ways to scan it are known. As in `process_utility`, nothing is guarded
-/// but the work.
+/// Runs for each item of FROM that is planned, when the ways to scan it are known. As in
+/// `process_utility`, nothing is guarded but the work.
 unsafe extern "C-unwind" fn paths(
     root: *mut pg_sys::PlannerInfo,
     relation: *mut pg_sys::RelOptInfo,
@@ -190,7 +194,8 @@ unsafe extern "C-unwind" fn object_access(
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
-            // A session that cannot use the memory may drop a database all the same, as one may that has not loaded hilo.
+            // A session that cannot use the memory may drop a database all the same, as one may
+            // that has not loaded hilo.
             if let Ok(Some(shared)) = subtransaction::run(shared::existing) {
                 shared.take_down_nameplates(object.to_u32());
             }

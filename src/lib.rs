@@ -19,8 +19,8 @@ mod worker;
 
 pgrx::pg_module_magic!(name, version);
 
-/// Runs once in the postmaster if the library is preloaded. Otherwise it runs in each backend that loads the
-/// library: then there is no shared memory, and the functions say how to get it.
+/// Runs once in the postmaster if the library is preloaded. Otherwise it runs in each backend that
+/// loads the library: then there is no shared memory, and the functions say how to get it.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     // SAFETY: both are statics that the server has set before it loads a library.

@@ -1,5 +1,5 @@
 //! Draws numbers and keys of the sequence `orders`. The argument says where the database is:
-//! `cargo run --package hilo-client --example quickstart -- "host=/run/postgresql user=app dbname=shop"`.
+//! `cargo run --package hilo-client --example quickstart -- "host=/run/postgresql dbname=shop"`.
 
 use hilo_client::Client;
 

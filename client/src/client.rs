@@ -37,43 +37,47 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part that tells this client
-    /// from others. At most 222 bytes. Default: `hilo-client`.
+    /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part
+    /// that tells this client from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
     }
 
-    /// How long an outage of the server may last until a caller has to wait, at the rate of the last minute. Between
-    /// one and two buffers of values are in memory. At most a year. Default: 30 s.
+    /// How long an outage of the server may last until a caller has to wait, at the rate of the
+    /// last minute. Between one and two buffers of values are in memory. At most a year. Default:
+    /// 30 s.
     pub fn buffer(mut self, buffer: Duration) -> Builder {
         self.buffer = buffer;
         self
     }
 
-    /// After this time without a renewal the server writes a lease off, so that those of a client that crashed need
-    /// nobody to revoke them. The client renews when half of it has passed. It may serve an expired
-    /// lease on, because nobody else gets its values; the rest can then no longer be returned. It is at least
-    /// a second and at most a year, and should be several times [`timeout`](Self::timeout). Default: leases do not
-    /// expire.
+    /// After this time without a renewal the server writes a lease off, so that those of a client
+    /// that crashed need nobody to revoke them. The client renews when half of it has passed. It
+    /// may serve an expired lease on, because nobody else gets its values; the rest can then no
+    /// longer be returned. It is at least a second and at most a year, and should be several times
+    /// [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long a caller waits for a value, a warm-up for all of its values, and a shutdown for the server. Default: 30 s.
+    /// How long a caller waits for a value, a warm-up for all of its values, and a shutdown for the
+    /// server. Default: 30 s.
     pub fn patience(mut self, patience: Duration) -> Builder {
         self.patience = patience;
         self
     }
 
-    /// What callers do who find nothing in memory while the server cannot be reached. Default: they wait.
+    /// What callers do who find nothing in memory while the server cannot be reached. Default: they
+    /// wait.
     pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
         self.unavailable = unavailable;
         self
     }
 
-    /// How long a statement, or making a connection, may take until it counts as failed. Default: 10 s.
+    /// How long a statement, or making a connection, may take until it counts as failed. Default:
+    /// 10 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
         self.timeout = timeout;
         self
@@ -86,7 +90,8 @@ impl Builder {
         self
     }
 
-    /// Connects without TLS. The runtime that this is awaited in does the client's work from then on.
+    /// Connects without TLS. The runtime that this is awaited in does the client's work from then
+    /// on.
     ///
     /// # Errors
     /// [`Error::Unreachable`] if there is no connection, [`Error::NotInstalled`], [`Error::Watch`].
@@ -150,8 +155,9 @@ impl Builder {
 
 /// Takes leases from a server, and serves their values from memory.
 ///
-/// It is cheap to clone. When the last clone and the last [`Sequence`] are dropped, it stops, and its leases stay open
-/// until they expire or are revoked: call [`shutdown`](Self::shutdown) first, which returns them.
+/// It is cheap to clone. When the last clone and the last [`Sequence`] are dropped, it stops, and
+/// its leases stay open until they expire or are revoked: call [`shutdown`](Self::shutdown) first,
+/// which returns them.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -173,14 +179,14 @@ impl Client {
         }
     }
 
-    /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers every name that it was
-    /// ever asked for: they should not come from users.
+    /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers
+    /// every name that it was ever asked for: they should not come from users.
     pub fn sequence(&self, name: &str) -> Sequence {
         Sequence::new(self.shared().seat(name), self.handle.clone())
     }
 
-    /// Takes the first leases of several sequences together, so that their first callers need not wait. It waits as long as one
-    /// caller does, however many they are.
+    /// Takes the first leases of several sequences together, so that their first callers need not
+    /// wait. It waits as long as one caller does, however many they are.
     ///
     /// # Errors
     /// The first error of one of them; see [`Sequence::next`].
@@ -218,12 +224,13 @@ impl Client {
         &self.shared().options.holder
     }
 
-    /// Stops serving, and then returns what is left to the server. From the call on, nobody gets a value; callers get
-    /// [`Error::Closed`].
+    /// Stops serving, and then returns what is left to the server. From the call on, nobody gets a
+    /// value; callers get [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if the server cannot be reached, or somebody holds the leases, as long as
-    /// [`Builder::patience`] says; they are then left open. [`Error::Closed`] if the runtime has ended, [`Error::Forked`].
+    /// [`Error::Unreachable`] if the server cannot be reached, or somebody holds the leases, as
+    /// long as [`Builder::patience`] says; they are then left open. [`Error::Closed`] if the
+    /// runtime has ended, [`Error::Forked`].
     pub async fn shutdown(&self) -> Result<Returned, Error> {
         let shared = self.shared();
         let closing = async {

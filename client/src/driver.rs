@@ -23,15 +23,16 @@ const TRIAL: Duration = Duration::from_millis(100);
 /// How long canceling a statement may take.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// How often a lock is looked for in the parts of what a statement takes, which finds one of a thousand sequences, and of what
-/// it ends.
+/// How often a lock is looked for in the parts of what a statement takes, which finds one of a
+/// thousand sequences, and of what it ends.
 const LACKS: (u32, u32) = (11, 16);
 
 pub struct Driver {
     pub shared: Arc<Shared>,
     connector: Connector,
     link: Option<Link>,
-    /// Nobody knows what became of a statement: how often to look for leases that nobody has heard of, and when next.
+    /// Nobody knows what became of a statement: how often to look for leases that nobody has heard
+    /// of, and when next.
     unknown: u32,
     look_at: Monotonic,
     /// There may be open leases that only their holder's name can find.
@@ -156,7 +157,8 @@ impl Driver {
         self.carry_out_parts(plan).instrument(span).await
     }
 
-    /// Does a plan in one statement. If the server refuses that, does it in parts, until what it refuses is found.
+    /// Does a plan in one statement. If the server refuses that, does it in parts, until what it
+    /// refuses is found.
     async fn carry_out_parts(&mut self, plan: Plan) {
         if let Err(error) = self.connect(&plan).await {
             let source = match error {
@@ -203,8 +205,8 @@ impl Driver {
         is_overload(error) && self.shared.lock().engine.can_be_smaller(part)
     }
 
-    /// The server refuses a part: tries it again, or halves of it, or takes no for an answer. Fails with what is left of the
-    /// part if the server was lost meanwhile.
+    /// The server refuses a part: tries it again, or halves of it, or takes no for an answer. Fails
+    /// with what is left of the part if the server was lost meanwhile.
     async fn part(
         &mut self,
         mut part: Plan,
@@ -327,7 +329,8 @@ impl Driver {
         };
         match timeout(options.timeout, link.carry_out(part, &names, terms)).await {
             Err(_) => {
-                // It must not go on without this client, perhaps for as long as somebody holds a lock.
+                // It must not go on without this client, perhaps for as long as somebody holds a
+                // lock.
                 let _ = timeout(options.timeout.min(CANCEL), link.cancel()).await;
                 Outcome::Unknown(None)
             }

@@ -10,9 +10,9 @@ use tokio_postgres::error::{DbError, SqlState};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server refuses to lease values of this sequence: there is none of that name, the role may not use it, it is
-    /// exhausted, or it cannot be leased. [`code`](Self::code), [`detail`](Self::detail) and [`hint`](Self::hint) are
-    /// the server's.
+    /// The server refuses to lease values of this sequence: there is none of that name, the role
+    /// may not use it, it is exhausted, or it cannot be leased. [`code`](Self::code),
+    /// [`detail`](Self::detail) and [`hint`](Self::hint) are the server's.
     #[error("no values of hilo sequence \"{sequence}\"")]
     Refused {
         /// The name of the sequence.
@@ -45,7 +45,8 @@ pub enum Error {
     /// This process is a fork of the one that made the client. Its values are the parent's.
     #[error("the client belongs to the parent of this process")]
     Forked,
-    /// The system does not tell this process of forks, in which values could come twice: it has no memory left for that.
+    /// The system does not tell this process of forks, in which values could come twice: it has no
+    /// memory left for that.
     #[error("cannot watch for forks of this process: error {code}")]
     Watch {
         /// The error of `pthread_atfork`.

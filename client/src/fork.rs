@@ -1,7 +1,8 @@
 //! Notices that the process is a fork of the one that made a client.
 //!
-//! The C library says so to whom it knows (`pthread_atfork`). Nobody hears of a child that `_Fork()`, `vfork()` or a raw `clone(2)`
-//! has made: a check of the process's number would see it, and cost each call a system call.
+//! The C library says so to whom it knows (`pthread_atfork`). Nobody hears of a child that
+//! `_Fork()`, `vfork()` or a raw `clone(2)` has made: a check of the process's number would see it,
+//! and cost each call a system call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,8 +29,8 @@ pub fn watch() -> Result<u32, Error> {
     static WATCHES: OnceLock<i32> = OnceLock::new();
     let code = *WATCHES.get_or_init(|| {
         #[cfg(unix)]
-        // SAFETY: the handler only changes an atomic, which is safe in a child of a process with many threads. It is
-        // a function of this program, which stays where it is.
+        // SAFETY: the handler only changes an atomic, which is safe in a child of a process with
+        // many threads. It is a function of this program, which stays where it is.
         return unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         #[cfg(not(unix))]
         return 0;
@@ -42,9 +43,10 @@ unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// A future that belongs to the process of this generation. A fork that inherits it, perhaps with the runtime in which it
-/// was waiting, neither polls it, but gets [`Error::Forked`], nor drops it: it may hold sockets that the parent talks over,
-/// and wait for locks that threads of the parent held.
+/// A future that belongs to the process of this generation. A fork that inherits it, perhaps with
+/// the runtime in which it was waiting, neither polls it, but gets [`Error::Forked`], nor drops it:
+/// it may hold sockets that the parent talks over, and wait for locks that threads of the parent
+/// held.
 pub fn only_here<F: Future>(generation: u32, future: F) -> OnlyHere<F> {
     OnlyHere { generation, future: Some(Box::pin(future)) }
 }

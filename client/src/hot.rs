@@ -1,8 +1,9 @@
 //! What a hit touches: the lanes of a sequence.
 //!
-//! A sequence begins with one lane. If its threads get into each other's way, the next refill takes several leases, and
-//! each thread has a lane of its own from then on, with a lease of its own: so no cache line is written by two
-//! of them, and what is not used can still be returned value by value.
+//! A sequence begins with one lane. If its threads get into each other's way, the next refill takes
+//! several leases, and each thread has a lane of its own from then on, with a lease of its own: so
+//! no cache line is written by two of them, and what is not used can still be returned value by
+//! value.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,8 +16,8 @@ use crate::lane::{Lane, Took};
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
-/// The threads of a sequence are in each other's way when its only lane has seen this many lost races in one filling, and at
-/// least one for each so many values.
+/// The threads of a sequence are in each other's way when its only lane has seen this many lost
+/// races in one filling, and at least one for each so many values.
 const RACES: u32 = 64;
 const TAKEN: u32 = 64;
 
@@ -39,7 +40,8 @@ pub struct Hot {
     pub name: Arc<str>,
     /// Values have come, or an error.
     pub changed: Notify,
-    /// How keys look; none until the first lease has said it. Whoever holds the lock takes values of no other kind.
+    /// How keys look; none until the first lease has said it. Whoever holds the lock takes values
+    /// of no other kind.
     keys: RwLock<Option<Keys>>,
 }
 
@@ -100,7 +102,8 @@ impl Hot {
         (0..lanes).map(|step| (own + step) % lanes).find_map(from)
     }
 
-    /// How keys look, as long as the guard lives. Whoever has it must not wait for the lock of the client.
+    /// How keys look, as long as the guard lives. Whoever has it must not wait for the lock of the
+    /// client.
     pub fn keys(&self) -> RwLockReadGuard<'_, Option<Keys>> {
         self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -119,8 +122,8 @@ impl Hot {
         (0..self.lanes()).map(|number| self.lane(number).left()).sum()
     }
 
-    /// Has the lanes speak up when fewer than `mark` of all `total` values are left. They are emptied at about the same
-    /// speed.
+    /// Has the lanes speak up when fewer than `mark` of all `total` values are left. They are
+    /// emptied at about the same speed.
     pub fn set_mark(&self, total: i64, mark: i64) {
         let lanes = self.lanes();
         let each = (total - mark) / lanes as i64;
@@ -144,8 +147,8 @@ impl Hot {
     }
 }
 
-/// How many lanes a sequence has that is wide: more than processors, so that two threads that run at the same time seldom
-/// share one.
+/// How many lanes a sequence has that is wide: more than processors, so that two threads that run
+/// at the same time seldom share one.
 pub fn most_lanes() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     (4 * processors).next_power_of_two().clamp(2, MOST_LANES)
@@ -167,7 +170,8 @@ mod tests {
         assert!(!is_crowd(999, 64_000) && !is_crowd(100_000, 16_000_000));
     }
 
-    /// Leases for several lanes are asked for once, and threads keep to the one lane until they have come.
+    /// Leases for several lanes are asked for once, and threads keep to the one lane until they
+    /// have come.
     #[test]
     fn a_sequence_is_widened_once() {
         let hot = Hot::new(Id(0), "s".into(), 0);

@@ -1,8 +1,9 @@
 //! Numbers of hilo's sequences from a process's own memory.
 //!
-//! A [`Client`] takes *leases* from a PostgreSQL server with the extension hilo: ranges of values that nobody else gets.
-//! [`Sequence::next`] is then an addition in local memory. A task in the background takes the next lease before the last one
-//! is used up, so nobody waits for the server in steady state, nor in an outage that is shorter than the buffer.
+//! A [`Client`] takes *leases* from a PostgreSQL server with the extension hilo: ranges of values
+//! that nobody else gets. [`Sequence::next`] is then an addition in local memory. A task in the
+//! background takes the next lease before the last one is used up, so nobody waits for the server
+//! in steady state, nor in an outage that is shorter than the buffer.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,14 +23,16 @@
 //!
 //! # Guarantees
 //!
-//! * **Unique.** A lease is served from only after the server has confirmed its commit. If the answer is lost, nothing is served
-//!   of what may have been leased. A shutdown ends serving before it returns the rest.
-//! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`], or in an open lease in the view
-//!   `hilo_leases`, where the client is the holder: after a crash until it expires or is revoked. What a statement took
-//!   that failed, or whose answer was lost, is a gap in the view `hilo_gaps`.
-//! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values are its parent's. This does not
-//!   hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)` has made, past the handlers of `pthread_atfork`: it must call
-//!   nothing of the client.
+//! * **Unique.** A lease is served from only after the server has confirmed its commit. If the
+//!   answer is lost, nothing is served of what may have been leased. A shutdown ends serving before
+//!   it returns the rest.
+//! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`],
+//!   or in an open lease in the view `hilo_leases`, where the client is the holder: after a crash
+//!   until it expires or is revoked. What a statement took that failed, or whose answer was lost,
+//!   is a gap in the view `hilo_gaps`.
+//! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values
+//!   are its parent's. This does not hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)`
+//!   has made, past the handlers of `pthread_atfork`: it must call nothing of the client.
 
 #![warn(missing_docs)]
 

@@ -62,8 +62,8 @@ impl Driver {
         changed.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
-    /// The server refuses a part: its one call, or what it lacks something for. What is left of the plan asks for the same
-    /// sequences no more.
+    /// The server refuses a part: its one call, or what it lacks something for. What is left of the
+    /// plan asks for the same sequences no more.
     pub fn refused(&mut self, part: Plan, source: tokio_postgres::Error, parts: &mut Parts) {
         let (lack, gone) = (is_lack(&source), is_gone(&source));
         // What has ended when it was sent before needs no word.
@@ -165,8 +165,8 @@ fn refuse(
     all
 }
 
-/// Notes how keys look from this lease on, before it is served. What is left of leases whose keys look different goes
-/// back: no key is made of them any more.
+/// Notes how keys look from this lease on, before it is served. What is left of leases whose keys
+/// look different goes back: no key is made of them any more.
 fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
     let first = lane::value(granted.last, granted.increment, granted.count as u32);
@@ -179,7 +179,8 @@ fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     if hot.keys().as_ref().is_some_and(fits) {
         return;
     }
-    // Nobody takes a value for a key of the old kind from now on, nor one of the new kind before it is known.
+    // Nobody takes a value for a key of the old kind from now on, nor one of the new kind before it
+    // is known.
     let mut known = hot.keys_mut();
     if known.is_some() {
         core.retire(hot, now);

@@ -50,9 +50,11 @@ impl Range {
     }
 }
 
-/// A sequence of a [`Client`](crate::Client). It is cheap to clone, and all clones draw from the same memory.
+/// A sequence of a [`Client`](crate::Client). It is cheap to clone, and all clones draw from the
+/// same memory.
 ///
-/// Values of different threads are in no order, and those of one thread need not rise from one lease to the next.
+/// Values of different threads are in no order, and those of one thread need not rise from one
+/// lease to the next.
 #[derive(Clone)]
 pub struct Sequence {
     pub(crate) hot: Arc<Hot>,
@@ -72,8 +74,9 @@ impl Sequence {
     /// The next value, if one is in memory. It never waits. With `None`, values are on their way.
     ///
     /// # Errors
-    /// [`Error::Refused`] if nothing is left and the server has just refused more, [`Error::Unreachable`] as
-    /// [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::Refused`] if nothing is left and the server has just refused more,
+    /// [`Error::Unreachable`] as [`Unavailable::Fail`](crate::Unavailable) says, [`Error::Closed`],
+    /// [`Error::Forked`].
     #[inline]
     pub fn try_next(&self) -> Result<Option<i64>, Error> {
         match self.hit() {
@@ -100,9 +103,9 @@ impl Sequence {
         Ok(self.search(1)?.map(|took| took.first))
     }
 
-    /// The next value. It comes from memory, without an await point, unless nothing is left there; then the caller
-    /// waits as long as [`Builder::patience`](crate::Builder::patience) says; for that, it must be called in a tokio runtime
-    /// with time.
+    /// The next value. It comes from memory, without an await point, unless nothing is left there;
+    /// then the caller waits as long as [`Builder::patience`](crate::Builder::patience) says; for
+    /// that, it must be called in a tokio runtime with time.
     ///
     /// # Errors
     /// [`Error::Refused`] if the server refuses, [`Error::Timeout`], [`Error::Unreachable`] as
@@ -112,8 +115,8 @@ impl Sequence {
         Next { sequence: self, waiting: None }
     }
 
-    /// `n` consecutive values, if they are in memory. It never waits, and with `None` nothing is on its way: ask
-    /// [`next_range`](Self::next_range).
+    /// `n` consecutive values, if they are in memory. It never waits, and with `None` nothing is on
+    /// its way: ask [`next_range`](Self::next_range).
     ///
     /// # Errors
     /// [`Error::Count`] unless `n` is from 1 to a billion, [`Error::Closed`], [`Error::Forked`].
@@ -137,10 +140,10 @@ impl Sequence {
         Ok(run.map(|(first, increment)| Range::new(first, increment, n)))
     }
 
-    /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one that the server
-    /// leases out for this call. There are fewer than `n`, and at least one, where the server leases fewer: at a bound of the
-    /// sequence, at the end of a node's stripe, where it serves what another lease returned, and where `n` is more than
-    /// it skips after a failover.
+    /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one
+    /// that the server leases out for this call. There are fewer than `n`, and at least one, where
+    /// the server leases fewer: at a bound of the sequence, at the end of a node's stripe, where it
+    /// serves what another lease returned, and where `n` is more than it skips after a failover.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
@@ -153,11 +156,12 @@ impl Sequence {
         Ok(Range::new(lease.first(), lease.increment, lease.count))
     }
 
-    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the sequence and the prefix of
-    /// the server that its lease said.
+    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the
+    /// sequence and the prefix of the server that its lease said.
     ///
     /// # Errors
-    /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's prefix.
+    /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's
+    /// prefix.
     pub async fn next_key(&self) -> Result<String, Error> {
         self.shared().check_process()?;
         if let Some(key) = self.take_key()? {
@@ -167,7 +171,8 @@ impl Sequence {
         self.until(self.shared().deadline(), || waiter.look(|| self.take_key())).await
     }
 
-    /// A value that is in memory, as a key. No lease whose keys look different is served before it has its value.
+    /// A value that is in memory, as a key. No lease whose keys look different is served before it
+    /// has its value.
     fn take_key(&self) -> Result<Option<String>, Error> {
         self.fill_own();
         let keys = self.hot.keys();
@@ -298,7 +303,8 @@ impl Sequence {
 /// A caller for whom nothing was in memory.
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<i64, Error>> + Send + 'a>>;
 
-/// The next value of a sequence: what [`Sequence::next`] returns. Nothing is taken before it is awaited.
+/// The next value of a sequence: what [`Sequence::next`] returns. Nothing is taken before it is
+/// awaited.
 #[must_use = "no value is taken before it is awaited"]
 pub struct Next<'a> {
     sequence: &'a Sequence,

@@ -96,7 +96,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it has one row for each ask of a plan, each with a lease of its own: one that came twice would be served twice.
+    /// Whether it has one row for each ask of a plan, each with a lease of its own: one that came
+    /// twice would be served twice.
     pub fn fits(&self, plan: &Plan) -> bool {
         let count = plan.asks.len();
         let places = self.granted.iter().map(|granted| granted.ask).filter(|ask| *ask < count);
@@ -141,9 +142,9 @@ impl Link {
         (self.cancel)().await
     }
 
-    /// Does all of a plan in one transaction. What it returns has been committed: the future is ready only when the server
-    /// has said that it is ready for the next query, and an error before that, also of the commit, is returned
-    /// instead.
+    /// Does all of a plan in one transaction. What it returns has been committed: the future is
+    /// ready only when the server has said that it is ready for the next query, and an error before
+    /// that, also of the commit, is returned instead.
     pub async fn carry_out(
         &self,
         plan: &Plan,
@@ -212,38 +213,47 @@ fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
 const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
      WHERE e.extname = 'hilo' AND EXISTS \
-         (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid)";
+         (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = \
+         n.oid)";
 
-/// Ends before leases: if the server refuses one, no lease was taken whose values would then be lost. A lease or a sequence
-/// that somebody holds must not hold up the others for long.
+/// Ends before leases: if the server refuses one, no lease was taken whose values would then be
+/// lost. A lease or a sequence that somebody holds must not hold up the others for long.
 ///
-/// Each function is named with its schema, and gets all its arguments in its own types: one that somebody else has defined in
-/// that schema, or in one of the search path, is never a better match.
+/// Each function is named with its schema, and gets all its arguments in its own types: one that
+/// somebody else has defined in that schema, or in one of the search path, is never a better match.
 const CARRY_OUT: &str = "\
 SELECT NULL::bigint, NULL::uuid, NULL::bigint, NULL::bigint, \
        0::bigint * pg_catalog.length(pg_catalog.set_config('hilo.reserve_timeout', $9::text, true) \
                                      || pg_catalog.set_config('lock_timeout', '100ms', true)), \
        NULL::text, NULL::text, NULL::bigint \
 UNION ALL \
-SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, r.next), \
+SELECT NULL::bigint, r.lease, NULL::bigint, NULL::bigint, SCHEMA.hilo_lease_return(r.lease, \
+r.next), \
        NULL::text, NULL::text, NULL::bigint \
-    FROM ROWS FROM (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::bigint[])) AS r (lease, next) \
+    FROM ROWS FROM (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::bigint[])) AS r (lease, \
+    next) \
 UNION ALL \
-SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease, NULL::text), NULL, NULL, NULL \
+SELECT NULL, r.lease, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(r.lease, NULL::text), NULL, NULL, \
+NULL \
     FROM pg_catalog.unnest($3::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(NULL::uuid, $7::text), NULL, NULL, NULL WHERE $10::boolean \
+SELECT NULL, NULL, NULL, NULL, 0 * SCHEMA.hilo_lease_revoke(NULL::uuid, $7::text), NULL, NULL, \
+NULL WHERE $10::boolean \
 UNION ALL \
 SELECT NULL, r.lease, NULL, NULL, \
-       0 * pg_catalog.length(SCHEMA.hilo_lease_renew(r.lease, pg_catalog.make_interval(secs => $8::float8))::text), \
+       0 * pg_catalog.length(SCHEMA.hilo_lease_renew(r.lease, pg_catalog.make_interval(secs => \
+       $8::float8))::text), \
        NULL, NULL, NULL \
     FROM pg_catalog.unnest($4::uuid[]) AS r (lease) \
 UNION ALL \
-SELECT NULL, NULL, NULL, NULL, 0 * pg_catalog.length(pg_catalog.set_config('lock_timeout', $9::text, true)), NULL, NULL, NULL \
+SELECT NULL, NULL, NULL, NULL, 0 * pg_catalog.length(pg_catalog.set_config('lock_timeout', \
+$9::text, true)), NULL, NULL, NULL \
 UNION ALL \
 SELECT a.place, l.lease, l.last, l.increment, l.count, l.key_format, l.server_prefix, l.suggested \
-    FROM ROWS FROM (pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::bigint[])) WITH ORDINALITY AS a (name, n, place), \
-         LATERAL SCHEMA.hilo_lease(a.name::SCHEMA.hilo_sequence, a.n, $7::text, pg_catalog.make_interval(secs => $8::float8)) AS l";
+    FROM ROWS FROM (pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::bigint[])) WITH \
+    ORDINALITY AS a (name, n, place), \
+         LATERAL SCHEMA.hilo_lease(a.name::SCHEMA.hilo_sequence, a.n, $7::text, \
+         pg_catalog.make_interval(secs => $8::float8)) AS l";
 
 const OF_HOLDER: &str =
     "SELECT lease FROM SCHEMA.hilo_leases WHERE holder = $1 AND lease IS NOT NULL";

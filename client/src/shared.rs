@@ -1,8 +1,9 @@
 //! What the handles of a client and its task share.
 //!
-//! One lock ([`Shared::core`]) guards the engine and the list of sequences. A hit takes no lock; whoever empties a lane, or
-//! goes below its mark, does. Under it nothing waits, and nobody else's code is called: callers are woken, and events
-//! reported, after it. The lock of a sequence's keys comes after it.
+//! One lock ([`Shared::core`]) guards the engine and the list of sequences. A hit takes no lock;
+//! whoever empties a lane, or goes below its mark, does. Under it nothing waits, and nobody else's
+//! code is called: callers are woken, and events reported, after it. The lock of a sequence's keys
+//! comes after it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -143,8 +144,8 @@ impl Shared {
         (Instant::now() + self.options.patience.min(MAX_WAIT)).into()
     }
 
-    /// A caller that panicked under the lock has left nothing half done that matters for uniqueness: values leave a
-    /// lane in one step.
+    /// A caller that panicked under the lock has left nothing half done that matters for
+    /// uniqueness: values leave a lane in one step.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -175,7 +176,8 @@ impl Shared {
         hot
     }
 
-    /// Looks at a sequence whose lane `number` is low: fills it if it is empty, and has the task work if there is need.
+    /// Looks at a sequence whose lane `number` is low: fills it if it is empty, and has the task
+    /// work if there is need.
     pub fn turn(&self, core: &mut Core, hot: &Hot, number: usize) {
         let now = self.now();
         if core.life != Life::Serving {
@@ -189,7 +191,8 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence before.
+    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence
+    /// before.
     pub fn obstacle(&self, core: &Core, hot: &Hot, refusals: u64) -> Option<Error> {
         if core.life != Life::Serving {
             return Some(Error::Closed);
@@ -206,7 +209,8 @@ impl Shared {
         (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
     }
 
-    /// Ends serving: from now on no lane gives a value. What is left is in the engine, to be returned.
+    /// Ends serving: from now on no lane gives a value. What is left is in the engine, to be
+    /// returned.
     pub fn close(&self, life: Life) {
         let now = self.now();
         let mut core = self.lock();

@@ -48,7 +48,8 @@ pub struct Stats {
     pub statements: u64,
     /// How often the server could not be reached, or did not answer.
     pub failures: u64,
-    /// Statements for which the server had no room, or no time: they were sent again, in smaller parts.
+    /// Statements for which the server had no room, or no time: they were sent again, in smaller
+    /// parts.
     pub overloads: u64,
     /// Connections made.
     pub connects: u64,
@@ -64,6 +65,7 @@ pub struct Returned {
     pub leases: u64,
     /// Values that the server serves again.
     pub values: u64,
-    /// Leases whose return it refused. They were revoked, if the server allowed that, and else are open.
+    /// Leases whose return it refused. They were revoked, if the server allowed that, and else are
+    /// open.
     pub refused: u64,
 }

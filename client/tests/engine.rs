@@ -128,7 +128,8 @@ fn there_is_one_plan_at_a_time() {
     assert_eq!(world.plan(at(2.0)).expect("the other one").asks[0].id, Id(1));
 }
 
-/// A sequence that goes below its threshold waits for the next turn, and takes along one that is near its own.
+/// A sequence that goes below its threshold waits for the next turn, and takes along one that is
+/// near its own.
 #[test]
 fn statements_are_paced_and_shared() {
     let mut world = World::new(3, None);
@@ -167,7 +168,8 @@ fn who_waits_is_served_at_once() {
     assert!(world.plan(at(3.0)).is_some());
 }
 
-/// At a steady rate more than a buffer is left at any time, at most somewhat more than two, and nobody waits.
+/// At a steady rate more than a buffer is left at any time, at most somewhat more than two, and
+/// nobody waits.
 #[test]
 fn a_buffer_is_left_at_any_time() {
     for rate in [1, 10, 1_000] {
@@ -223,7 +225,8 @@ fn a_lost_plan_comes_again() {
     assert!(world.left(0, now) > 0);
 }
 
-/// A server that starts again is not met by a crowd that tries all the time: each client waits some seconds between two attempts.
+/// A server that starts again is not met by a crowd that tries all the time: each client waits some
+/// seconds between two attempts.
 #[test]
 fn an_outage_takes_few_attempts() {
     let mut world = World::new(1, None);
@@ -244,7 +247,8 @@ fn an_outage_takes_few_attempts() {
     assert!((180..=300).contains(&attempts.len()), "{} in ten minutes", attempts.len());
 }
 
-/// All leases are renewed together, before a third of the time is left; what has expired is neither renewed nor returned.
+/// All leases are renewed together, before a third of the time is left; what has expired is neither
+/// renewed nor returned.
 #[test]
 fn leases_are_renewed_together() {
     let mut world = World::new(50, Some(60));
@@ -269,8 +273,8 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// Of all leases in the client's name, those that it neither serves from nor returns are revoked. None comes back unused:
-/// the server may have forgotten the return of one that was used up.
+/// Of all leases in the client's name, those that it neither serves from nor returns are revoked.
+/// None comes back unused: the server may have forgotten the return of one that was used up.
 #[test]
 fn what_was_never_heard_of_is_revoked() {
     let mut world = World::new(2, Some(60));
@@ -298,8 +302,8 @@ fn what_was_never_heard_of_is_revoked() {
     assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Revoke)]);
 }
 
-/// However many sequences are used for the first time, those that are refilled get their turn, and never share a
-/// statement with them.
+/// However many sequences are used for the first time, those that are refilled get their turn, and
+/// never share a statement with them.
 #[test]
 fn first_uses_and_refills_take_turns() {
     let mut world = World::new(100, None);
@@ -344,7 +348,8 @@ fn a_return_names_the_first_value_that_is_left() {
     }
 }
 
-/// The server's refusals are repeated later and later, alone, and no more after a while unless somebody waits.
+/// The server's refusals are repeated later and later, alone, and no more after a while unless
+/// somebody waits.
 #[test]
 fn what_is_refused_is_asked_for_alone_and_ever_later() {
     let mut world = World::new(2, None);
@@ -381,7 +386,8 @@ fn what_is_refused_is_asked_for_alone_and_ever_later() {
     assert!(world.engine.due() <= Monotonic(now.0 + 2 * SECOND));
 }
 
-/// However many callers wait for ranges, the others are refilled, and those that are new get their first lease.
+/// However many callers wait for ranges, the others are refilled, and those that are new get their
+/// first lease.
 #[test]
 fn ranges_starve_nobody() {
     let mut world = World::new(3, None);
@@ -409,7 +415,8 @@ fn ranges_starve_nobody() {
     assert!(world.lanes[2] > 0, "a first lease");
 }
 
-/// The lease of a caller who gives up is for others, before and after it has come; that of one who does not is all used.
+/// The lease of a caller who gives up is for others, before and after it has come; that of one who
+/// does not is all used.
 #[test]
 fn a_range_that_is_given_up_is_for_others() {
     let mut world = World::new(1, None);
@@ -434,7 +441,8 @@ fn a_range_that_is_given_up_is_for_others() {
     assert_eq!(world.left(0, at(2.0)), left + 1_500, "it had come");
 }
 
-/// A range of a sequence that the server has just refused waits its turn, alone, and holds up nobody.
+/// A range of a sequence that the server has just refused waits its turn, alone, and holds up
+/// nobody.
 #[test]
 fn a_refused_range_is_remembered() {
     let mut world = World::new(2, None);
@@ -458,7 +466,8 @@ fn a_refused_range_is_remembered() {
     assert!(asked.starts_with(&[Id(1), Id(0)]), "{asked:?}");
 }
 
-/// A lease that the server cannot end now is tried again by itself, later and later, and not given up.
+/// A lease that the server cannot end now is tried again by itself, later and later, and not given
+/// up.
 #[test]
 fn a_return_that_is_blocked_holds_up_nothing() {
     let mut world = World::new(1, None);
@@ -499,7 +508,8 @@ fn a_surplus_is_given_back() {
     assert_eq!(world.left(0, at(600.0)), 100_082);
 }
 
-/// A sequence with several lanes takes a lease for each with its next refill, and none that is tiny.
+/// A sequence with several lanes takes a lease for each with its next refill, and none that is
+/// tiny.
 #[test]
 fn each_lane_has_a_lease() {
     for (rate, leases) in [(1, 1..5), (1_000, 64..65)] {
@@ -527,8 +537,9 @@ fn each_lane_has_a_lease() {
     }
 }
 
-/// A server that has no room for a statement, or takes too long for it, gets smaller ones, later and later, and larger ones again
-/// when it has. Nothing is asked for by itself, and nothing is forgotten.
+/// A server that has no room for a statement, or takes too long for it, gets smaller ones, later
+/// and later, and larger ones again when it has. Nothing is asked for by itself, and nothing is
+/// forgotten.
 #[test]
 fn a_statement_that_failed_is_made_smaller() {
     for why in [Failure::NoRoom, Failure::Unknown] {
@@ -566,7 +577,8 @@ fn a_statement_that_failed_is_made_smaller() {
     }
 }
 
-/// Leases to return, or to renew, are fewer at a time too, when that was too much; and as many as before after an outage.
+/// Leases to return, or to renew, are fewer at a time too, when that was too much; and as many as
+/// before after an outage.
 #[test]
 fn what_a_client_returns_or_renews_is_made_smaller() {
     let mut world = World::new(1_000, Some(60));
@@ -606,8 +618,8 @@ fn no_time_overflows() {
     assert!(world.left(0, at(100.0)) > 0);
 }
 
-/// Has a server that refuses these sequences carry out a plan in parts. Returns which were leased, which were found, and
-/// how many statements it took.
+/// Has a server that refuses these sequences carry out a plan in parts. Returns which were leased,
+/// which were found, and how many statements it took.
 fn search(plan: Plan, refused: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
     let mut parts = Parts::new(plan);
     let (mut leased, mut found, mut statements) = (Vec::new(), Vec::new(), 0);
@@ -629,8 +641,8 @@ fn search(plan: Plan, refused: &[u32]) -> (Vec<u32>, Vec<u32>, usize) {
     (leased, found, statements)
 }
 
-/// One call that the server refuses is found in the logarithm of their number; if it refuses them all, in two statements for
-/// each.
+/// One call that the server refuses is found in the logarithm of their number; if it refuses them
+/// all, in two statements for each.
 #[test]
 fn what_is_refused_is_found_soon() {
     let plan =

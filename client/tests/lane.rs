@@ -65,7 +65,8 @@ impl<'a, I: Iterator<Item = &'a bool>> Positions for I {
     }
 }
 
-/// Threads take while another one closes and fills: each value of each filling was taken, or was left at the close.
+/// Threads take while another one closes and fills: each value of each filling was taken, or was
+/// left at the close.
 #[test]
 fn what_a_close_returns_is_taken_by_nobody() {
     let lane = Lane::new();

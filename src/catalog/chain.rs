@@ -1,5 +1,5 @@
-//! Finds the version of a row that is in force without the index, by the place where the versions of the row begin.
-//! An update that finds room in the same page leaves that place as it is (HOT).
+//! Finds the version of a row that is in force without the index, by the place where the versions
+//! of the row begin. An update that finds room in the same page leaves that place as it is (HOT).
 
 use pgrx::pg_sys;
 
@@ -9,18 +9,19 @@ use crate::catalog::table::{Row, Table, block_of};
 const MOST: usize = pg_sys::BLCKSZ as usize / 24;
 
 impl Table {
-    /// The version in force of the row whose versions begin at `root`, if it is still there. It may be another row
-    /// by now: the caller compares the key. It takes no predicate lock.
+    /// The version in force of the row whose versions begin at `root`, if it is still there. It may
+    /// be another row by now: the caller compares the key. It takes no predicate lock.
     ///
-    /// A scan of the index removes old versions from each page that is half full. This does so only if there is
-    /// hardly room for another version, so that not every update pays for it.
+    /// A scan of the index removes old versions from each page that is half full. This does so only
+    /// if there is hardly room for another version, so that not every update pays for it.
     pub fn in_chain(&self, root: pg_sys::ItemPointerData) -> Option<Row> {
         const ROOM: usize = pg_sys::BLCKSZ as usize / 10;
         let (relation, block) = (self.relation(), block_of(&root));
         let mut place = root;
         let mut tuple = pg_sys::HeapTupleData::default();
-        // SAFETY: the relation is open, and the block is checked to exist in it. The search accepts whatever lies at
-        // the place, and runs under the lock that it requires. The row is copied while its page is pinned.
+        // SAFETY: the relation is open, and the block is checked to exist in it. The search accepts
+        // whatever lies at the place, and runs under the lock that it requires. The row is copied
+        // while its page is pinned.
         unsafe {
             let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
             if block >= pg_sys::RelationGetNumberOfBlocksInFork(relation, fork) {
@@ -51,7 +52,8 @@ impl Table {
     pub fn root_of(&self, row: &Row) -> Option<pg_sys::ItemPointerData> {
         let mut place = row.place();
         let mut roots = [0; MOST];
-        // SAFETY: the row lies in this page, and a page has no more line pointers than the array has room for.
+        // SAFETY: the row lies in this page, and a page has no more line pointers than the array
+        // has room for.
         unsafe {
             let buffer = pg_sys::ReadBuffer(self.relation(), block_of(&place));
             pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);

@@ -1,8 +1,8 @@
 //! Which column defaults use a sequence, found by the constants of type `hilo_sequence` in them.
 //!
-//! Postgres records that an expression depends on the types of its constants, so the candidates come from
-//! `pg_depend`. A name that is computed (`'tenant-' || id`) leaves no dependency, as with core's
-//! `nextval('x'::text)`.
+//! Postgres records that an expression depends on the types of its constants, so the candidates
+//! come from `pg_depend`. A name that is computed (`'tenant-' || id`) leaves no dependency, as with
+//! core's `nextval('x'::text)`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::num::NonZeroUsize;
@@ -50,8 +50,8 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
     let mut found = Vec::new();
     for attrdef in candidates(type_oid) {
-        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in it is used
-        // later: what is found is copied.
+        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in
+        // it is used later: what is found is copied.
         unsafe {
             let default = scratch.switch_to(|_| {
                 let stored = Stored::read(attrdef, pg_sys::AccessShareLock)?;
@@ -73,8 +73,8 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
     let mut found = Vec::new();
     for attrdef in candidates(type_oid) {
-        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in it is used
-        // later: what is found is copied.
+        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in
+        // it is used later: what is found is copied.
         unsafe {
             scratch.switch_to(|_| {
                 let Some(stored) = Stored::read(attrdef, pg_sys::AccessShareLock) else { return };
@@ -106,15 +106,15 @@ pub fn describe(default: &ColumnDefault) -> String {
     }
 }
 
-/// Drops the default, as DROP … CASCADE does, with a notice. Waits for all other sessions that use the table;
-/// does nothing if the default was dropped meanwhile.
+/// Drops the default, as DROP … CASCADE does, with a notice. Waits for all other sessions that use
+/// the table; does nothing if the default was dropped meanwhile.
 pub fn drop_default(default: &ColumnDefault) {
-    // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock.
-    // SAFETY: takes a lock inside a transaction, whose end releases it. The lock is on an OID, so it may be
+    // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock. SAFETY:
+    // takes a lock inside a transaction, whose end releases it. The lock is on an OID, so it may be
     // taken even if the table has been dropped.
     unsafe { pg_sys::LockRelationOid(default.relid, pg_sys::AccessExclusiveLock as _) };
-    // SAFETY: what is read here is closed at once and not used later. The lock keeps other sessions from
-    // changing the row between this check and the deletion.
+    // SAFETY: what is read here is closed at once and not used later. The lock keeps other sessions
+    // from changing the row between this check and the deletion.
     let there = unsafe {
         Stored::read(default.attrdef, pg_sys::AccessShareLock)
             .map(|stored| stored.close())
@@ -126,21 +126,22 @@ pub fn drop_default(default: &ColumnDefault) {
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             format!("drop cascades to {}", describe(default))
         );
-        // SAFETY: the object at this address exists, as was just checked, and the lock keeps other sessions
-        // from dropping it.
+        // SAFETY: the object at this address exists, as was just checked, and the lock keeps other
+        // sessions from dropping it.
         unsafe {
             pg_sys::performDeletion(&address(default), pg_sys::DropBehavior::DROP_CASCADE, 0)
         };
     }
 }
 
-/// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that write to the
-/// table: a statement that is running continues with the expression that it started with, and would no longer
-/// find the old name.
+/// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that
+/// write to the table: a statement that is running continues with the expression that it started
+/// with, and would no longer find the old name.
 pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new: &[u8]) {
     let mut scratch = PgMemoryContexts::new("hilo column default");
-    // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default until the
-    // transaction ends. What is allocated meanwhile is in the scratch context, which outlives its use.
+    // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default
+    // until the transaction ends. What is allocated meanwhile is in the scratch context, which
+    // outlives its use.
     unsafe {
         pg_sys::LockRelationOid(default.relid, pg_sys::ShareRowExclusiveLock as _);
         scratch.switch_to(|_| {
@@ -164,9 +165,9 @@ pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new
 /// The pg_attrdef rows that depend on the type, each once.
 fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     let mut found = Vec::new();
-    // SAFETY: both keys are initialised before the scan uses them. The values read are passed by value, and
-    // read while their tuple is the scan's current one. After an error the transaction's end closes what is
-    // open.
+    // SAFETY: both keys are initialised before the scan uses them. The values read are passed by
+    // value, and read while their tuple is the scan's current one. After an error the transaction's
+    // end closes what is open.
     unsafe {
         let mut keys = [
             equals(depend::REF_CLASS, pg_sys::TypeRelationId),
@@ -211,11 +212,11 @@ impl Stored {
     /// The newest version of the row; `None` if the row no longer exists.
     ///
     /// # Safety
-    /// What the result points to lives in the current memory context, and must not be used after that is
-    /// reset.
+    /// What the result points to lives in the current memory context, and must not be used after
+    /// that is reset.
     unsafe fn read(attrdef: pg_sys::Oid, lock: u32) -> Option<Stored> {
-        // SAFETY: the key is initialised before the scan uses it, and the tuple is copied before its scan
-        // ends.
+        // SAFETY: the key is initialised before the scan uses it, and the tuple is copied before
+        // its scan ends.
         unsafe {
             let lock = lock as pg_sys::LOCKMODE;
             let mut key = equals(attrdef::OID, attrdef);
@@ -247,15 +248,18 @@ impl Stored {
         }
     }
 
-    /// Whether the stored text could contain the constant. This excludes most of the others without parsing.
+    /// Whether the stored text could contain the constant. This excludes most of the others without
+    /// parsing.
     fn mentions(&self, needle: &[u8]) -> bool {
-        // SAFETY: the value is detoasted, and its memory context has not been reset, as `read` demands.
+        // SAFETY: the value is detoasted, and its memory context has not been reset, as `read`
+        // demands.
         let text = unsafe { varlena::varlena_to_byte_slice(self.expression) };
         text.windows(needle.len()).any(|part| part == needle)
     }
 
     fn parse(&self) -> Expression {
-        // SAFETY: pg_node_tree has the layout of text, and what Postgres has stored is a valid tree.
+        // SAFETY: pg_node_tree has the layout of text, and what Postgres has stored is a valid
+        // tree.
         unsafe {
             Expression(pg_sys::stringToNode(pg_sys::text_to_cstring(self.expression.cast())).cast())
         }
@@ -266,8 +270,8 @@ impl Stored {
     /// # Safety
     /// The row must have been read under a lock of its table that conflicts with itself.
     unsafe fn replace(&self, expression: &Expression) {
-        // SAFETY: each array has the one element that the count says, and the tuple belongs to the relation.
-        // The caller holds a lock that keeps other sessions from changing the row.
+        // SAFETY: each array has the one element that the count says, and the tuple belongs to the
+        // relation. The caller holds a lock that keeps other sessions from changing the row.
         unsafe {
             let text = pg_sys::nodeToString(expression.0.cast());
             let mut column = attrdef::EXPRESSION as i32;
@@ -305,7 +309,8 @@ impl Expression {
     /// Its constants of this type, of any value if `name` is `None`.
     fn search(&self, type_oid: pg_sys::Oid, name: Option<&[u8]>) -> Vec<*mut pg_sys::Const> {
         let mut search = Search { type_oid, name, found: Vec::new() };
-        // SAFETY: the walk ends before `search` does, and the callback expects this type of context.
+        // SAFETY: the walk ends before `search` does, and the callback expects this type of
+        // context.
         unsafe { visit(self.0, (&raw mut search).cast()) };
         search.found
     }
@@ -323,8 +328,8 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     if node.is_null() {
         return false;
     }
-    // SAFETY: `search` passes a `Search`, and a node's tag tells its type. A constant of hilo's type that is
-    // not null is a varlena in memory.
+    // SAFETY: `search` passes a `Search`, and a node's tag tells its type. A constant of hilo's
+    // type that is not null is a varlena in memory.
     unsafe {
         if (*node).type_ == pg_sys::NodeTag::T_Const {
             let search = &mut *context.cast::<Search>();
@@ -343,8 +348,8 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
     }
 }
 
-/// How outfuncs.c prints the end of a constant with these bytes: each byte as a number, with the sign that
-/// C's `char` gives it.
+/// How outfuncs.c prints the end of a constant with these bytes: each byte as a number, with the
+/// sign that C's `char` gives it.
 fn printed(name: &[u8]) -> Vec<u8> {
     let mut text = String::from(" ");
     for byte in name {
@@ -361,8 +366,8 @@ fn address(default: &ColumnDefault) -> pg_sys::ObjectAddress {
 /// The scan key for a column of type oid.
 fn equals(attnum: i16, value: pg_sys::Oid) -> pg_sys::ScanKeyData {
     let mut key = pg_sys::ScanKeyData::default();
-    // SAFETY: `key` is a valid place for the result, and the function is one of core's, for columns of type
-    // oid.
+    // SAFETY: `key` is a valid place for the result, and the function is one of core's, for columns
+    // of type oid.
     unsafe {
         pg_sys::ScanKeyInit(
             &mut key,
@@ -385,8 +390,8 @@ unsafe fn column(
     attnum: i16,
 ) -> pg_sys::Datum {
     let attnum = NonZeroUsize::new(attnum as usize).expect("columns are counted from 1");
-    // SAFETY: the caller guarantees that the tuple is one of `relation`, so the relation's descriptor
-    // describes it.
+    // SAFETY: the caller guarantees that the tuple is one of `relation`, so the relation's
+    // descriptor describes it.
     unsafe { htup::heap_getattr_raw(tuple, attnum, (*relation).rd_att) }
         .expect("a column of a system catalog is null")
 }

@@ -1,5 +1,5 @@
-//! A column of a table by OID and number: what `hilo.sequence.owned_by` holds. Renaming the table or the column,
-//! or moving the table to another schema, changes neither.
+//! A column of a table by OID and number: what `hilo.sequence.owned_by` holds. Renaming the table
+//! or the column, or moving the table to another schema, changes neither.
 
 use std::ffi::{CStr, CString};
 
@@ -18,7 +18,8 @@ impl ColumnRef {
     /// No column: its table, or the column itself, does not exist.
     pub const NOWHERE: ColumnRef = ColumnRef { relid: pg_sys::InvalidOid, attnum: 0 };
 
-    /// As the type `hilo.column_ref` stores it, so that the columns of a table are neighbours in an index.
+    /// As the type `hilo.column_ref` stores it, so that the columns of a table are neighbours in an
+    /// index.
     pub fn packed(self) -> i64 {
         (i64::from(self.relid.to_u32()) << 16) | i64::from(self.attnum as u16)
     }
@@ -36,8 +37,8 @@ impl ColumnRef {
 
     /// The names of its schema, its table and itself; `None` if it does not exist.
     pub fn names(self) -> Option<[CString; 3]> {
-        // SAFETY: look-ups in system caches, inside a transaction. Each result is null, which is checked, or a
-        // copy in the current memory context.
+        // SAFETY: look-ups in system caches, inside a transaction. Each result is null, which is
+        // checked, or a copy in the current memory context.
         unsafe {
             let of = |name: *mut std::ffi::c_char| {
                 (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())

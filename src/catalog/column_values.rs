@@ -1,9 +1,9 @@
-//! The extreme values of a column of any user's table, read without running code that any user supplied and
-//! without waiting for a lock.
+//! The extreme values of a column of any user's table, read without running code that any user
+//! supplied and without waiting for a lock.
 //!
-//! No statement is planned, because the planner evaluates expressions that the owners of indexes supplied.
-//! The values are read in order from a plain btree index whose operators are core's; whatever else the index
-//! holds is not read.
+//! No statement is planned, because the planner evaluates expressions that the owners of indexes
+//! supplied. The values are read in order from a plain btree index whose operators are core's;
+//! whatever else the index holds is not read.
 
 use std::ffi::c_char;
 
@@ -30,10 +30,10 @@ pub enum Judged {
     Enough,
 }
 
-/// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the first one
-/// that `judge` wants. In a table with partitions, the result is the furthest of the values
-/// found in each. A table yields nothing if another session holds a conflicting lock on it, if it has no
-/// index that fits, or if too many entries at the end of its index are dead.
+/// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
+/// first one that `judge` wants. In a table with partitions, the result is the furthest of the
+/// values found in each. A table yields nothing if another session holds a conflicting lock on it,
+/// if it has no index that fits, or if too many entries at the end of its index are dead.
 pub fn search(
     table: pg_sys::Oid,
     column: i16,
@@ -41,8 +41,8 @@ pub fn search(
     bound: i64,
     mut judge: impl FnMut(i64) -> Judged,
 ) -> Result<Option<i64>, HiloError> {
-    // Children may have the column under another number, so it is looked up by name.
-    // SAFETY: a catalog look-up inside a transaction. The result is null, which is checked, or a copy in the
+    // Children may have the column under another number, so it is looked up by name. SAFETY: a
+    // catalog look-up inside a transaction. The result is null, which is checked, or a copy in the
     // current memory context.
     let column = unsafe { pg_sys::get_attname(table, column, true) };
     if column.is_null() {
@@ -60,7 +60,8 @@ pub fn search(
     Ok(furthest)
 }
 
-/// A table and all tables that inherit from it; nothing if the table itself cannot be locked at once.
+/// A table and all tables that inherit from it; nothing if the table itself cannot be locked at
+/// once.
 fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     if !lock(table) {
         return Ok(Vec::new());
@@ -73,8 +74,8 @@ fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
 
 pub(super) fn lock(relation: pg_sys::Oid) -> bool {
-    // SAFETY: takes the lock or does not; any OID can be locked, even that of a relation that has been
-    // dropped.
+    // SAFETY: takes the lock or does not; any OID can be locked, even that of a relation that has
+    // been dropped.
     unsafe { pg_sys::ConditionalLockRelationOid(relation, SHARE) }
 }
 
@@ -90,8 +91,8 @@ impl Open {
     /// Opens a relation that was locked with [`lock`]; `None` if it was dropped before. To open it,
     /// core looks up its operators and runs none.
     pub(super) fn locked(id: pg_sys::Oid) -> Option<Open> {
-        // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The result is
-        // null if it was dropped before.
+        // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The
+        // result is null if it was dropped before.
         let relation = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
         if relation.is_null() {
             unlock(id);
@@ -104,7 +105,8 @@ impl Open {
     fn table(id: pg_sys::Oid) -> Option<Open> {
         let open = Open::locked(Some(id).filter(|id| lock(*id))?)?;
         let table = open.0;
-        // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of shared memory.
+        // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of
+        // shared memory.
         let readable = unsafe {
             let class = &*(*table).rd_rel;
             let kind = class.relkind as u8;
@@ -204,8 +206,8 @@ impl Kind {
         }
     }
 
-    /// `bound` as a value of the type; if it lies outside the type, the next one in the direction of the
-    /// search. `None`: all of the type's values lie before it.
+    /// `bound` as a value of the type; if it lies outside the type, the next one in the direction
+    /// of the search. `None`: all of the type's values lie before it.
     fn bound(self, bound: i64, direction: Direction) -> Option<pg_sys::Datum> {
         let (low, high) = match self {
             Kind::Int2 => (i16::MIN as i64, i16::MAX as i64),
@@ -235,13 +237,13 @@ impl Kind {
         }
     }
 
-    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no expression
-    /// and no predicate.
+    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no
+    /// expression and no predicate.
     fn fits(self, index: pg_sys::Oid, column: i16) -> bool {
         let none = pg_sys::Datum::null();
         let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
-        // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the struct has
-        // them. It is released below, after the last use of what it holds.
+        // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the
+        // struct has them. It is released below, after the last use of what it holds.
         unsafe {
             let row = pg_sys::SearchSysCache(cache, index.into(), none, none, none);
             if row.is_null() {
@@ -254,7 +256,8 @@ impl Kind {
             };
             let form = pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_index;
             let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
-            // Row versions older than the index may be missing from it for transactions that began before it.
+            // Row versions older than the index may be missing from it for transactions that began
+            // before it.
             let old = !(*form).indcheckxmin
                 || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
             let first = *(*form).indkey.values.as_ptr() == column;
@@ -350,8 +353,8 @@ impl Scan {
         while self.entries_left > 0 {
             self.entries_left -= 1;
             check_for_interrupts!();
-            // SAFETY: the scan is open. The columns of an entry are extracted before the next one is fetched,
-            // into arrays that are large enough for any index.
+            // SAFETY: the scan is open. The columns of an entry are extracted before the next one
+            // is fetched, into arrays that are large enough for any index.
             unsafe {
                 if pg_sys::index_getnext_tid(self.scan, self.order).is_null() {
                     return None;

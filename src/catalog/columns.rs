@@ -1,5 +1,5 @@
-//! The columns of hilo's tables by their attribute numbers, as sql/catalog.sql has them. A release adds
-//! columns at a table's end, so a number never changes.
+//! The columns of hilo's tables by their attribute numbers, as sql/catalog.sql has them. A release
+//! adds columns at a table's end, so a number never changes.
 
 pub mod sequence {
     pub const ID: i16 = 1;

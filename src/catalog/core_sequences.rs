@@ -5,12 +5,12 @@ use std::ptr;
 
 use pgrx::pg_sys;
 
-/// One of core's sequences that is called `name` where an SQL identifier is expected, with its schema and in
-/// quotes where SQL needs them.
+/// One of core's sequences that is called `name` where an SQL identifier is expected, with its
+/// schema and in quotes where SQL needs them.
 pub fn named(name: &[u8]) -> Option<String> {
     let exact = CString::new(name).ok()?;
-    // SAFETY: the strings are C strings, and the lists are core's. All of it looks up the system catalogs, and
-    // raises no error if nothing is found.
+    // SAFETY: the strings are C strings, and the lists are core's. All of it looks up the system
+    // catalogs, and raises no error if nothing is found.
     unsafe {
         let found = [find(ptr::null(), exact.as_ptr())].into_iter().chain([by_identifier(&exact)]);
         let oid = found.flatten().find(|oid| pg_sys::get_rel_relkind(*oid) == SEQUENCE)?;
@@ -31,8 +31,8 @@ const SEQUENCE: c_char = pg_sys::RELKIND_SEQUENCE as c_char;
 /// # Safety
 /// It must run inside a transaction.
 unsafe fn by_identifier(name: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy. Each cell of the list points to a C
-    // string in that copy.
+    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy. Each cell of the list
+    // points to a C string in that copy.
     unsafe {
         let mut parts: *mut pg_sys::List = ptr::null_mut();
         let copy = pg_sys::pstrdup(name.as_ptr());

@@ -1,8 +1,8 @@
-//! `hilo.default_privilege`: the privileges that new sequences of a role start with, as those of ALTER DEFAULT
-//! PRIVILEGES.
+//! `hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
+//! ALTER DEFAULT PRIVILEGES.
 //!
-//! Writers of this table wait for each other (`lock`), so that none meets a row that another has just added or
-//! deleted.
+//! Writers of this table wait for each other (`lock`), so that none meets a row that another has
+//! just added or deleted.
 
 use pgrx::pg_sys;
 
@@ -14,14 +14,16 @@ use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::catalog::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 
-/// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE compares them.
+/// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE
+/// compares them.
 #[derive(Clone, Copy)]
 pub struct Which<'a> {
     pub owner: pg_sys::Oid,
     pub pattern: &'a [u8],
 }
 
-/// A lock that only its own kind and changes of the table's definition wait for; it ends with the transaction.
+/// A lock that only its own kind and changes of the table's definition wait for; it ends with the
+/// transaction.
 fn lock(ids: &CatalogOids) -> Result<Table, HiloError> {
     // SAFETY: takes a lock inside a transaction; any OID can be locked.
     unsafe {
@@ -113,7 +115,8 @@ pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
 
 fn is_like(name: &[u8], pattern: pg_sys::Datum) -> bool {
     let name = text_datum(name);
-    // SAFETY: LIKE takes two texts, which both are, and the collation of the column. It keeps neither.
+    // SAFETY: LIKE takes two texts, which both are, and the collation of the column. It keeps
+    // neither.
     unsafe {
         let result = pg_sys::OidFunctionCall2Coll(
             pg_sys::Oid::from_u32(pg_sys::F_TEXTLIKE),

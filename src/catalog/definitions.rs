@@ -26,7 +26,8 @@ pub struct Sequence {
     pub created_at: Timestamp,
     /// The column that owns the sequence, if any.
     pub owned_by: Option<ColumnRef>,
-    /// The highest id of all nodes that have had it, as another one has told; see `numbering::highest_node`.
+    /// The highest id of all nodes that have had it, as another one has told; see
+    /// `numbering::highest_node`.
     pub highest_node: Option<i32>,
     pub definition: Definition,
 }
@@ -122,7 +123,8 @@ pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, Hilo
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// What `owned_by` lies between for a column or, if `attnum` is `None`, for any column of the table.
+/// What `owned_by` lies between for a column or, if `attnum` is `None`, for any column of the
+/// table.
 fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
     let packed = |attnum| ColumnRef { relid, attnum }.packed();
     // A table's numbers of columns are from 1 to 1600.
@@ -152,8 +154,9 @@ pub fn owned_by_column(
     Ok(found)
 }
 
-/// Whether a column, or any column of the table, owns a sequence in a database whose objects are of another version than
-/// the library. They are found by their names; in a version that lacks one of them, no column owned a sequence.
+/// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
+/// another version than the library. They are found by their names; in a version that lacks one of
+/// them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
     // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
     let (table, index, column) = unsafe {
@@ -184,8 +187,8 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order is that of the names'
-/// bytes.
+/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order
+/// is that of the names' bytes.
 pub fn following(
     ids: &CatalogOids,
     id: SequenceId,
@@ -251,7 +254,8 @@ pub fn lock(
     }))
 }
 
-/// The same, and waits while another transaction changes the row. `None`: the sequence does not exist.
+/// The same, and waits while another transaction changes the row. `None`: the sequence does not
+/// exist.
 pub fn lock_existing(id: SequenceId) -> Result<Option<LockedSequence>, HiloError> {
     Ok(match lock(&catalog_oids()?, id, LockWait::Block)? {
         RowLock::Locked(locked) => Some(locked),

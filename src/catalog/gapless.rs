@@ -1,9 +1,10 @@
-//! The position of a gapless sequence is exactly what has been committed. The transaction that counts on from it
-//! has locked the row from its first draw to its end, as one that updates a counter table would, and writes the
-//! row once, before it commits.
+//! The position of a gapless sequence is exactly what has been committed. The transaction that
+//! counts on from it has locked the row from its first draw to its end, as one that updates a
+//! counter table would, and writes the row once, before it commits.
 //!
-//! The row is found without a predicate lock, and locked in its newest version whatever the transaction's snapshot.
-//! So transactions of any isolation level follow each other on it, and none fails because of the number alone.
+//! The row is found without a predicate lock, and locked in its newest version whatever the
+//! transaction's snapshot. So transactions of any isolation level follow each other on it, and none
+//! fails because of the number alone.
 
 use std::cell::Cell;
 
@@ -24,7 +25,8 @@ pub struct Counter {
     table: pg_sys::Oid,
     place: pg_sys::ItemPointerData,
     pub position: Position,
-    /// Whether this transaction has written the row, so that a rollback also takes back what it means.
+    /// Whether this transaction has written the row, so that a rollback also takes back what it
+    /// means.
     pub own: bool,
 }
 
@@ -37,12 +39,13 @@ pub struct Locked {
     pub root: Option<pg_sys::ItemPointerData>,
 }
 
-/// Locks the position of a gapless sequence, and waits for the transaction that has locked it. `known` is the epoch
-/// whose definition the caller knows, `root` what it was told the last time. `None`: there is no such position, or the sequence is not gapless.
+/// Locks the position of a gapless sequence, and waits for the transaction that has locked it.
+/// `known` is the epoch whose definition the caller knows, `root` what it was told the last time.
+/// `None`: there is no such position, or the sequence is not gapless.
 ///
-/// Whoever changes what the numbers mean writes the row under another epoch. So the definition that was read before
-/// a version of the row is locked is the one that the version belongs to, and the position of an ordinary sequence,
-/// which its worker needs, is never locked here.
+/// Whoever changes what the numbers mean writes the row under another epoch. So the definition that
+/// was read before a version of the row is locked is the one that the version belongs to, and the
+/// position of an ordinary sequence, which its worker needs, is never locked here.
 pub fn lock(
     ids: &CatalogOids,
     id: SequenceId,
@@ -80,7 +83,8 @@ pub fn lock(
         let first = match Position::from_row(&row).is_ours() {
             true => Some(row),
             false => {
-                // Replication may still replace the definition and the position, and locks the definition to do so.
+                // Replication may still replace the definition and the position, and locks the
+                // definition to do so.
                 definitions::lock_existing(id)?;
                 None
             }
@@ -114,8 +118,8 @@ impl Counter {
             == (sequence, node, epoch, next_index)
     }
 
-    /// Writes that the values before `next` are taken, and follows the row to its new place. Nothing is written if
-    /// this transaction has dropped the sequence.
+    /// Writes that the values before `next` are taken, and follows the row to its new place.
+    /// Nothing is written if this transaction has dropped the sequence.
     ///
     /// # Errors
     /// `CatalogMismatch` if the row is not as it was when it was locked.

@@ -219,8 +219,8 @@ pub fn adopt(ids: &CatalogOids, column: ColumnRef, sequence: SequenceId) -> Resu
     })
 }
 
-/// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum` 0), because it is
-/// dropped. Who drops anything else holds no lock on the table of gaps.
+/// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum`
+/// 0), because it is dropped. Who drops anything else holds no lock on the table of gaps.
 pub fn forget_released(
     ids: &CatalogOids,
     relid: pg_sys::Oid,

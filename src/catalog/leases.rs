@@ -1,7 +1,8 @@
-//! `hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range from the commit of
-//! the transaction that has leased it until the worker, which holds the position's lock, *files* it: what comes back
-//! becomes free, what does not is recorded as a gap, and the row is deleted. A transaction that ends a lease only marks
-//! the row (`lease_changes`), so it needs no lock on the position and holds up nobody who draws.
+//! `hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
+//! from the commit of the transaction that has leased it until the worker, which holds the
+//! position's lock, *files* it: what comes back becomes free, what does not is recorded as a gap,
+//! and the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so
+//! it needs no lock on the position and holds up nobody who draws.
 
 use pgrx::pg_sys;
 
@@ -155,8 +156,8 @@ impl Lease {
         }
     }
 
-    /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the sequence and its
-    /// position on the lease's node, if there are both.
+    /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the
+    /// sequence and its position on the lease's node, if there are both.
     pub fn lost(&self, numbered: Option<(&Sequence, &Position)>) -> Option<Reason> {
         let Some((sequence, position)) = numbered else { return Some(Reason::Altered) };
         if position.epoch != self.epoch || self.passed {
@@ -174,8 +175,8 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// What its holder has not used if it ends now or has ended, why that is lost (`None`: it comes back), and since when.
-    /// `numbered` is as for [`lost`](Self::lost).
+    /// What its holder has not used if it ends now or has ended, why that is lost (`None`: it comes
+    /// back), and since when. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,
@@ -393,8 +394,8 @@ pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<
     Ok(found)
 }
 
-/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are due the longest; and
-/// when the next one is due.
+/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are
+/// due the longest; and when the next one is due.
 pub fn due(
     ids: &CatalogOids,
     most: usize,
@@ -450,14 +451,16 @@ pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloErr
     Ok(found)
 }
 
-/// The leases of a position's epoch that have not ended, and whose rests may be served when they come back.
+/// The leases of a position's epoch that have not ended, and whose rests may be served when they
+/// come back.
 pub fn open_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Lease>, HiloError> {
     let mut all = of_node(ids, position.sequence, position.node)?;
     all.retain(|lease| lease.ended.is_none() && lease.epoch == position.epoch && !lease.passed);
     Ok(all)
 }
 
-/// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of them.
+/// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of
+/// them.
 pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
     let mut lost: Vec<(i32, i64, Gap)> = Vec::new();

@@ -1,5 +1,5 @@
-//! A sequence that must exist, and the error for a name that no sequence has, with what its caller may have
-//! meant. The error names only sequences that the views show to the current user.
+//! A sequence that must exist, and the error for a name that no sequence has, with what its caller
+//! may have meant. The error names only sequences that the views show to the current user.
 
 use pgrx::pg_sys;
 
@@ -13,10 +13,12 @@ use crate::catalog::{catalog_oids, core_sequences};
 use crate::errors::{HiloError, Meant, OrRaise};
 use crate::process::ffi;
 
-/// The most insertions, deletions and replacements of characters that count as a slip, as in core's hints.
+/// The most insertions, deletions and replacements of characters that count as a slip, as in core's
+/// hints.
 const FURTHEST: i32 = 3;
 
-/// The most names that are compared: an error must not take long where there are a million sequences.
+/// The most names that are compared: an error must not take long where there are a million
+/// sequences.
 const MOST: usize = 10_000;
 
 /// The sequence that has this name now.
@@ -48,8 +50,8 @@ fn may_see(sequence: &Sequence) -> bool {
     privileges::may_see(sequence, ffi::current_user()).or_raise()
 }
 
-/// A sequence whose name is spelled as an SQL identifier: in double quotes, in another case, or after a
-/// schema.
+/// A sequence whose name is spelled as an SQL identifier: in double quotes, in another case, or
+/// after a schema.
 fn respelled(name: &[u8]) -> Option<Meant> {
     let folded = fold(name);
     let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
@@ -94,8 +96,8 @@ fn unqualified(name: &[u8]) -> &[u8] {
     name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
 }
 
-/// How many insertions, deletions and replacements lead from one name, or from what follows its last period,
-/// to the other; `None` if that is more than `limit`.
+/// How many insertions, deletions and replacements lead from one name, or from what follows its
+/// last period, to the other; `None` if that is more than `limit`.
 fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<i32> {
     [(wanted, name), (unqualified(wanted), name), (wanted, unqualified(name))]
         .into_iter()
@@ -108,8 +110,8 @@ fn levenshtein(from: &[u8], to: &[u8], limit: i32) -> Option<i32> {
     if limit < 0 || from.len().abs_diff(to.len()) > 4 * limit as usize {
         return None;
     }
-    // SAFETY: both are texts of the given lengths in the database's encoding. Core limits the characters to
-    // 255, which is the most bytes that a name has.
+    // SAFETY: both are texts of the given lengths in the database's encoding. Core limits the
+    // characters to 255, which is the most bytes that a name has.
     let distance = unsafe {
         pg_sys::varstr_levenshtein_less_equal(
             from.as_ptr().cast(),

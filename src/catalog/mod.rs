@@ -1,10 +1,10 @@
-//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the newest
-//! snapshot, and without the executor. So the isolation level of the caller's transaction makes no
-//! difference, and the caller needs no privilege on the tables.
+//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the
+//! newest snapshot, and without the executor. So the isolation level of the caller's transaction
+//! makes no difference, and the caller needs no privilege on the tables.
 //!
-//! Row locks keep writers from each other. A transaction that changes how a sequence is numbered locks the
-//! `hilo.position` row before it changes anything, and holds the lock to its end. The worker skips a row that
-//! is locked.
+//! Row locks keep writers from each other. A transaction that changes how a sequence is numbered
+//! locks the `hilo.position` row before it changes anything, and holds the lock to its end. The
+//! worker skips a row that is locked.
 
 pub mod chain;
 pub mod column_defaults;
@@ -94,12 +94,13 @@ impl CatalogOids {
         ]
     }
 
-    /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`: another
-    /// transaction has locked one of them. Who holds one of these locks must not wait for another: DROP EXTENSION
-    /// takes them in an order of its own.
+    /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`:
+    /// another transaction has locked one of them. Who holds one of these locks must not wait for
+    /// another: DROP EXTENSION takes them in an order of its own.
     pub fn lock_for_reservation(&self) -> bool {
         let tables = [self.sequence, self.position, self.free_range, self.gap, self.lease];
-        // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has been dropped.
+        // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
+        // been dropped.
         tables.into_iter().all(|table| unsafe {
             pg_sys::ConditionalLockRelationOid(table, pg_sys::RowExclusiveLock as _)
         })
@@ -132,8 +133,9 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
 }
 
 fn look_up() -> Result<CatalogOids, HiloError> {
-    // Every drop of a table asks this, also where hilo is not. The schema comes first, because a cache answers for it.
-    // SAFETY: both look up the system catalogs, inside a transaction, by names that are C strings.
+    // Every drop of a table asks this, also where hilo is not. The schema comes first, because a
+    // cache answers for it. SAFETY: both look up the system catalogs, inside a transaction, by
+    // names that are C strings.
     let (schema, extension) = unsafe {
         match pg_sys::get_namespace_oid(c"hilo".as_ptr(), true) {
             pg_sys::InvalidOid => return Err(HiloError::NotInstalled),
@@ -189,8 +191,8 @@ fn look_up() -> Result<CatalogOids, HiloError> {
 pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     let none = pg_sys::Datum::null();
-    // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that cache's
-    // columns.
+    // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that
+    // cache's columns.
     let found = unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::TYPENAMENSP as _,
@@ -209,14 +211,15 @@ pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloE
     }
 }
 
-/// Registers the callback that forgets the tables when they change or are dropped, as by DROP EXTENSION.
+/// Registers the callback that forgets the tables when they change or are dropped, as by DROP
+/// EXTENSION.
 pub fn init_process() {
     static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
     if DONE.replace(true) {
         return;
     }
-    // SAFETY: the callback may run at any time that Postgres processes invalidations, and only sets statics
-    // of this process.
+    // SAFETY: the callback may run at any time that Postgres processes invalidations, and only sets
+    // statics of this process.
     unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(forget), pg_sys::Datum::null()) }
 }
 

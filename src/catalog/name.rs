@@ -29,8 +29,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Text of the database as a Rust string, if the bytes mean the same in both: they are ASCII, or valid UTF-8
-/// in a database whose encoding is UTF8 or SQL_ASCII.
+/// Text of the database as a Rust string, if the bytes mean the same in both: they are ASCII, or
+/// valid UTF-8 in a database whose encoding is UTF8 or SQL_ASCII.
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
     // SAFETY: reads a static that is set when the backend connects to its database.
     let encoding = unsafe { pg_sys::GetDatabaseEncoding() } as u32;
@@ -39,8 +39,8 @@ pub fn utf8(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|text| takes_utf8 || text.is_ascii())
 }
 
-/// Text of the database for messages. Where [`utf8`] does not apply, each byte that is not printable ASCII
-/// appears as `\\xNN`.
+/// Text of the database for messages. Where [`utf8`] does not apply, each byte that is not
+/// printable ASCII appears as `\\xNN`.
 pub fn escape_for_message(bytes: &[u8]) -> String {
     if let Some(text) = utf8(bytes) {
         return text.to_owned();

@@ -1,9 +1,11 @@
-//! Who this server is among those that share sequences: the setting `hilo.node_id` says it, or Citus does.
+//! Who this server is among those that share sequences: the setting `hilo.node_id` says it, or
+//! Citus does.
 //!
-//! Citus gives every node a group, in a table that its coordinator changes when a node joins or leaves. As long as the
-//! coordinator counts on, no other node has had that group; `numbering::check_not_had` guards where it does not. The
-//! group is read anew by whoever creates, renumbers or reserves, in that transaction. A node that has
-//! left has an empty list of nodes: until it joins again, nobody knows who it is.
+//! Citus gives every node a group, in a table that its coordinator changes when a node joins or
+//! leaves. As long as the coordinator counts on, no other node has had that group;
+//! `numbering::check_not_had` guards where it does not. The group is read anew by whoever creates,
+//! renumbers or reserves, in that transaction. A node that has left has an empty list of nodes:
+//! until it joins again, nobody knows who it is.
 
 use pgrx::pg_sys;
 
@@ -81,13 +83,14 @@ impl Here {
         Ok(Here { id, group })
     }
 
-    /// Whether Citus decides which node this is, by its answer or by refusing any other id than the group.
+    /// Whether Citus decides which node this is, by its answer or by refusing any other id than the
+    /// group.
     pub fn is_of_citus(&self) -> bool {
         self.group.is_some() || matches!(gucs::node_id(), NodeId::Citus)
     }
 
-    /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values of each must be its
-    /// own: by its id, which is its group, or by the bounds of the sequence.
+    /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values
+    /// of each must be its own: by its id, which is its group, or by the bounds of the sequence.
     ///
     /// # Errors
     /// `NotTheGroup`
@@ -116,7 +119,8 @@ fn is_apart(definition: &Definition, group: i32) -> bool {
     group_by_bounds(definition) == Some(group)
 }
 
-/// The node of Citus to which all values within the bounds belong, as Citus divides those of core's sequences.
+/// The node of Citus to which all values within the bounds belong, as Citus divides those of core's
+/// sequences.
 pub fn group_by_bounds(definition: &Definition) -> Option<i32> {
     let group = |value: i64| i32::try_from(value.checked_sub(1)? >> 48).ok();
     let of = group(definition.min_value).filter(|of| *of >= 0);

@@ -1,12 +1,13 @@
-//! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on, so all of
-//! them must have the same base, number of nodes and stripe. Each keeps these in its own row of
-//! `hilo.position`.
+//! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on, so
+//! all of them must have the same base, number of nodes and stripe. Each keeps these in its own row
+//! of `hilo.position`.
 //!
-//! All that a node knows of the others is the rows that replication has brought, if any. If these show that
-//! values could be served twice, a change is refused.
+//! All that a node knows of the others is the rows that replication has brought, if any. If these
+//! show that values could be served twice, a change is refused.
 //!
-//! A node of Citus that is removed and added again has another id, and rows from before its removal. So it does not
-//! decide by its rows how it begins under an id: [`given`] does, by what the other nodes say.
+//! A node of Citus that is removed and added again has another id, and rows from before its
+//! removal. So it does not decide by its rows how it begins under an id: [`given`] does, by what
+//! the other nodes say.
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
@@ -34,14 +35,14 @@ impl Position {
         Numbering { base: self.base, nodes: self.nodes, stripe: self.stripe }
     }
 
-    /// The last value that this node has reserved, or the bound if that value cannot be computed; `None`: the
-    /// node has reserved nothing.
+    /// The last value that this node has reserved, or the bound if that value cannot be computed;
+    /// `None`: the node has reserved nothing.
     fn reach(&self, definition: &Definition) -> Option<i64> {
         self.has_reserved().then(|| self.last_value(definition).unwrap_or(definition.last_bound()))
     }
 
-    /// The furthest value of this node, if it has reserved one at or beyond `base`, in the direction of the
-    /// numbers.
+    /// The furthest value of this node, if it has reserved one at or beyond `base`, in the
+    /// direction of the numbers.
     fn reserved_from(
         &self,
         definition: &Definition,
@@ -58,12 +59,13 @@ impl Position {
     }
 }
 
-/// The position at which this server begins if it has none yet. It joins the others: it adopts the numbering with
-/// the furthest base. The session that creates a sequence gives it a position, so another one exists, unless
-/// the definition came by replication without positions, or before them.
+/// The position at which this server begins if it has none yet. It joins the others: it adopts the
+/// numbering with the furthest base. The session that creates a sequence gives it a position, so
+/// another one exists, unless the definition came by replication without positions, or before them.
 ///
 /// # Errors
-/// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of [`given`].
+/// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of
+/// [`given`].
 pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     check_told(sequence, here)?;
     let direction = sequence.definition.direction();
@@ -81,7 +83,8 @@ pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Pos
     begun(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
-/// Refuses to let a server that has no position of a sequence decide how it begins, where others tell it.
+/// Refuses to let a server that has no position of a sequence decide how it begins, where others
+/// tell it.
 ///
 /// # Errors
 /// `NotNumbered` on a node of Citus.
@@ -92,8 +95,9 @@ pub fn check_told(sequence: &Sequence, here: &Here) -> Result<(), HiloError> {
     }
 }
 
-/// Refuses to let a server of Citus begin with the numbering that others have, unless its id is above all that they, and
-/// this server, are known to have had. A server that is lost cannot say which ids it has had, but Citus has counted them.
+/// Refuses to let a server of Citus begin with the numbering that others have, unless its id is
+/// above all that they, and this server, are known to have had. A server that is lost cannot say
+/// which ids it has had, but Citus has counted them.
 ///
 /// # Errors
 /// `NodeHad`
@@ -113,8 +117,8 @@ pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
-/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved` if a node, or this
-/// server as another one, has reserved beyond the base under another numbering.
+/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved`
+/// if a node, or this server as another one, has reserved beyond the base under another numbering.
 pub fn given(
     ids: &CatalogOids,
     sequence: &Sequence,
@@ -128,8 +132,8 @@ pub fn given(
     begun(sequence, here, &known, numbering)
 }
 
-/// Whether a server without a position is to be told by others how it begins. Where replication brings the rows, they say
-/// it, and that of this server's own id may be yet to come.
+/// Whether a server without a position is to be told by others how it begins. Where replication
+/// brings the rows, they say it, and that of this server's own id may be yet to come.
 pub fn is_open(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
     let known = positions::of_all_nodes(ids, sequence.id)?;
     let local = !known.is_empty() && !known.iter().any(Position::is_replicated);
@@ -152,9 +156,9 @@ fn begun(
     Ok(Position { base, nodes, stripe, ..Position::first(sequence, here.id) })
 }
 
-/// The numbering from `base` on, with the current settings, for a sequence whose definition becomes `new`. If
-/// several nodes serve the sequence, the base must lie beyond all values that any node is known to have
-/// reserved, except for nodes that already have this numbering.
+/// The numbering from `base` on, with the current settings, for a sequence whose definition becomes
+/// `new`. If several nodes serve the sequence, the base must lie beyond all values that any node is
+/// known to have reserved, except for nodes that already have this numbering.
 ///
 /// # Errors
 /// Those of [`node::serves`], `NodeUnset`, `Reserved`, `MovesAlone`.
@@ -184,7 +188,8 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
-    // What this server has served as another node of Citus shows how far that numbering has come, if it is the same one.
+    // What this server has served as another node of Citus shows how far that numbering has come,
+    // if it is the same one.
     if here.is_of_citus() {
         let mut own = others.iter().filter(|other| !other.is_replicated());
         own.try_for_each(|other| check(sequence, other, base, direction))?;
@@ -193,7 +198,8 @@ pub fn starting_at(
     Ok(numbering)
 }
 
-/// Refuses to begin a numbering on one node of several: the others may have the sequence, and number it differently.
+/// Refuses to begin a numbering on one node of several: the others may have the sequence, and
+/// number it differently.
 ///
 /// # Errors
 /// `BeginsAlone`
@@ -204,8 +210,9 @@ pub fn check_begins(name: &[u8], nodes: i32) -> Result<(), HiloError> {
     }
 }
 
-/// Refuses to move or restart the numbers of a sequence on one node of several: the others would stay where they are, and
-/// reach what this one serves. `taken`: the last value that is not to be served, if it is known.
+/// Refuses to move or restart the numbers of a sequence on one node of several: the others would
+/// stay where they are, and reach what this one serves. `taken`: the last value that is not to be
+/// served, if it is known.
 ///
 /// # Errors
 /// `MovesAlone`

@@ -26,9 +26,9 @@ pub const RESTORED: i64 = -1;
 
 /// A row of `hilo.position`.
 ///
-/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from `settled_index`
-/// to `next_index` may be in the memory of the server life `incarnation`; if that is 0, they are in no
-/// memory.
+/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from
+/// `settled_index` to `next_index` may be in the memory of the server life `incarnation`; if that
+/// is 0, they are in no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub sequence: SequenceId,
@@ -96,10 +96,10 @@ impl Position {
         self.timeline == REPLICATED
     }
 
-    /// True if values may have been served from reservations that this row does not show: it arrived by
-    /// logical replication, or this server was promoted or restored to an earlier time after the row was
-    /// written. A server on timeline 1 was neither promoted nor restored so; a row of another server there
-    /// came with pg_upgrade after a clean shutdown.
+    /// True if values may have been served from reservations that this row does not show: it
+    /// arrived by logical replication, or this server was promoted or restored to an earlier time
+    /// after the row was written. A server on timeline 1 was neither promoted nor restored so; a
+    /// row of another server there came with pg_upgrade after a clean shutdown.
     pub fn may_lack(&self) -> bool {
         let (system_id, timeline) = server();
         self.is_replicated()
@@ -126,7 +126,8 @@ impl Position {
         ]
     }
 
-    /// How the worker, and the transaction that wrote this position, serve a sequence with this definition.
+    /// How the worker, and the transaction that wrote this position, serve a sequence with this
+    /// definition.
     pub fn terms(&self, sequence: &Sequence) -> Terms {
         let definition = &sequence.definition;
         Terms {
@@ -187,8 +188,8 @@ pub const REPLICATED: i32 = -1;
 
 /// The system identifier and the timeline of this server; the timeline is 0 in recovery.
 pub fn server() -> (i64, i32) {
-    // SAFETY: all three read shared memory that every process is attached to. In recovery the timeline for
-    // WAL insertions is not set, so it is not asked for.
+    // SAFETY: all three read shared memory that every process is attached to. In recovery the
+    // timeline for WAL insertions is not set, so it is not asked for.
     unsafe {
         let timeline = match pg_sys::RecoveryInProgress() {
             true => 0,
@@ -198,7 +199,8 @@ pub fn server() -> (i64, i32) {
     }
 }
 
-/// The number of indexes in a stripe: a whole number of blocks, so that each block lies within one stripe.
+/// The number of indexes in a stripe: a whole number of blocks, so that each block lies within one
+/// stripe.
 pub fn stripe(block_size: Option<i64>) -> i64 {
     const LEAST: i64 = 1024;
     let block = block_size.unwrap_or(1).max(1);
@@ -209,8 +211,8 @@ pub(super) fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2
     [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
 }
 
-/// A version of a position row that a transaction has written. `writer` is the subtransaction, so a version
-/// that was rolled back is not mistaken for the one that comes after it.
+/// A version of a position row that a transaction has written. `writer` is the subtransaction, so a
+/// version that was rolled back is not mistaken for the one that comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     pub sequence: SequenceId,
@@ -231,8 +233,9 @@ impl Version {
 
 type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
 
-/// Where the last version of each row lies that this transaction has written. Without it, a transaction that
-/// writes many versions, each in a subtransaction, would search all of them for the one in force.
+/// Where the last version of each row lies that this transaction has written. Without it, a
+/// transaction that writes many versions, each in a subtransaction, would search all of them for
+/// the one in force.
 static WRITTEN: Global<RefCell<Option<Written>>> = Global::new(RefCell::new(None));
 
 /// To be called when the transaction has ended.
@@ -269,8 +272,8 @@ impl LockedPosition {
         self.table.update(&self.row, &mut position.values());
     }
 
-    /// Replaces the row with a version that this transaction may find again by its place, and returns that
-    /// version.
+    /// Replaces the row with a version that this transaction may find again by its place, and
+    /// returns that version.
     pub fn rewrite(&self, position: &Position) -> Result<Version, HiloError> {
         let place = self.table.update(&self.row, &mut position.values());
         let key = (self.table.id(), position.sequence, position.node);
@@ -283,7 +286,8 @@ impl LockedPosition {
         self.row.is_own()
     }
 
-    /// This version, which can be distinguished from others of the same epoch that were rolled back.
+    /// This version, which can be distinguished from others of the same epoch that were rolled
+    /// back.
     pub fn version(&self) -> Version {
         Version {
             sequence: self.position.sequence,
@@ -348,7 +352,8 @@ pub fn of_all_nodes(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<Posit
     Ok(all)
 }
 
-/// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be many.
+/// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be
+/// many.
 pub fn of_other_nodes(
     ids: &CatalogOids,
     sequence: SequenceId,
@@ -390,8 +395,8 @@ pub fn find_written(
     }))
 }
 
-/// Moves a row version that the current transaction has written forward to `next_index`, never back. Returns
-/// the position that the row has then; `None` if that version is no longer in force.
+/// Moves a row version that the current transaction has written forward to `next_index`, never
+/// back. Returns the position that the row has then; `None` if that version is no longer in force.
 pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>, HiloError> {
     if !is_own_transaction(version.writer) {
         return Ok(None);

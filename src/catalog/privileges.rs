@@ -1,5 +1,5 @@
-//! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege` and core's
-//! predefined roles allow.
+//! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege`
+//! and core's predefined roles allow.
 
 use std::ffi::CStr;
 
@@ -112,7 +112,8 @@ impl Privileges {
     }
 }
 
-/// The error for the current user, who has only the privileges `held` where one of `needs` is required.
+/// The error for the current user, who has only the privileges `held` where one of `needs` is
+/// required.
 pub fn denied(name: &[u8], needs: Privileges, held: Privileges) -> HiloError {
     let held: Vec<_> = held.names().collect();
     HiloError::Permission(Box::new(Denied {
@@ -173,7 +174,8 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(Held::read(sequence, user)?.privileges)
 }
 
-/// The same by a nameplate. `None`: it does not say what was granted, and the user is not the owner.
+/// The same by a nameplate. `None`: it does not say what was granted, and the user is not the
+/// owner.
 pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileges> {
     if acts_as(user, pg_sys::Oid::from_u32(nameplate.owner())) {
         return Some(Privileges::ALL);
@@ -235,8 +237,8 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     Ok(())
 }
 
-/// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever its
-/// grantor.
+/// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever
+/// its grantor.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let ids = catalog_oids()?;
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
@@ -263,9 +265,9 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
     Ok(())
 }
 
-/// Adapts the privileges of a sequence to its new owner. The rows of the new owner are deleted, because an
-/// owner needs none; so are those of the old owner, which were part of its ownership. What the old owner
-/// granted to others counts as granted by the new one.
+/// Adapts the privileges of a sequence to its new owner. The rows of the new owner are deleted,
+/// because an owner needs none; so are those of the old owner, which were part of its ownership.
+/// What the old owner granted to others counts as granted by the new one.
 pub fn change_owner(
     sequence: SequenceId,
     old: pg_sys::Oid,
@@ -313,12 +315,12 @@ pub fn may_create() -> Result<(), HiloError> {
     may_have_own(ffi::current_user())
 }
 
-/// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema, here the
-/// schema that the extension lives in.
+/// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema,
+/// here the schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = extension_schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is checked, or
-    // a C string in the current memory context.
+    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is
+    // checked, or a C string in the current memory context.
     unsafe {
         #[cfg(feature = "pg15")]
         let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);

@@ -1,6 +1,6 @@
-//! `hilo.free_range`: ranges of indexes below a position, each with its owner. Most are free: reserved,
-//! returned, in no memory. The others are in the memory of a server life, below the `settled_index` from
-//! which on the position itself stands for that memory.
+//! `hilo.free_range`: ranges of indexes below a position, each with its owner. Most are free:
+//! reserved, returned, in no memory. The others are in the memory of a server life, below the
+//! `settled_index` from which on the position itself stands for that memory.
 
 use pgrx::pg_sys;
 
@@ -124,8 +124,8 @@ pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloEr
     Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
 
-/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the lowest of
-/// those that contain an index of at least `from`. The caller holds the position's lock.
+/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the
+/// lowest of those that contain an index of at least `from`. The caller holds the position's lock.
 pub(super) fn lend(
     ids: &CatalogOids,
     position: &Position,
@@ -221,8 +221,8 @@ fn write_off_smallest(
     gaps::record_each(ids, position, mapping, &lost, Reason::Discarded)
 }
 
-/// Lowers a position to the start of the highest free range, if that range ends at the position, and deletes
-/// the range's row.
+/// Lowers a position to the start of the highest free range, if that range ends at the position,
+/// and deletes the range's row.
 pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
     let table = Table::write(ids.free_range)?;
     if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
@@ -235,8 +235,8 @@ pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), Hi
     Ok(())
 }
 
-/// Records what the memory of `incarnation` holds below `settled_index`: the part of each `held` range that
-/// lies there gets a row, and the rows of all other lent ranges are deleted.
+/// Records what the memory of `incarnation` holds below `settled_index`: the part of each `held`
+/// range that lies there gets a row, and the rows of all other lent ranges are deleted.
 pub(super) fn write_lent(
     ids: &CatalogOids,
     position: &Position,
@@ -297,8 +297,8 @@ pub fn write_off_memory(
     gaps::record_each(ids, position, mapping, &parts, reason)
 }
 
-/// Records as gaps those parts of `held` and of the free ranges that lie below the position: none of them is
-/// served any more. Deletes the rows of the free and the lent ranges.
+/// Records as gaps those parts of `held` and of the free ranges that lie below the position: none
+/// of them is served any more. Deletes the rows of the free and the lent ranges.
 pub fn write_off(
     ids: &CatalogOids,
     position: &Position,

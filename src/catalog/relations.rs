@@ -1,5 +1,5 @@
-//! Lists of relations, such as a table and its children: the tables that inherit from it, and its partitions; and what core
-//! knows of one.
+//! Lists of relations, such as a table and its children: the tables that inherit from it, and its
+//! partitions; and what core knows of one.
 
 use std::ffi::{CStr, CString};
 
@@ -20,8 +20,8 @@ pub fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> 
 /// # Safety
 /// `list` must be a list of OIDs to which no one else refers.
 pub unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it is freed
-    // once.
+    // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it
+    // is freed once.
     unsafe {
         let all = memory::collected(
             (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
@@ -47,7 +47,8 @@ pub fn is_new(relid: pg_sys::Oid) -> bool {
 
 /// The name of a relation, without its schema.
 pub fn name(relid: pg_sys::Oid) -> Option<CString> {
-    // SAFETY: a look-up in a system cache, inside a transaction. The result is null, which is checked, or a C string.
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null, which is
+    // checked, or a C string.
     unsafe {
         let name = pg_sys::get_rel_name(relid);
         (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())

@@ -1,4 +1,5 @@
-//! Which sequences mention a role, as their owner or in their privileges, and the default privileges that do.
+//! Which sequences mention a role, as their owner or in their privileges, and the default
+//! privileges that do.
 
 use pgrx::pg_sys;
 
@@ -70,8 +71,9 @@ fn mentioned(table: pg_sys::Oid, index: Index, column: i16) -> Result<Vec<pg_sys
     Ok(roles)
 }
 
-/// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not exist.
-/// Needed after a restore, pg_upgrade or an update of the extension, which bring only the rows.
+/// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not
+/// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
+/// rows.
 pub fn reconcile() -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     for role in mentioned(ids.sequence, ids.sequence_owner_idx, sequence::OWNER)? {

@@ -1,13 +1,13 @@
 //! Which roles the catalog mentions, and how the cluster knows of it.
 //!
-//! All databases share the roles, but hilo's rows belong to one database. So for each role that a row
-//! mentions as owner or grantee there is a row in core's `pg_shdepend`, as if the access control list of type
-//! `hilo.role` contained the role. Because of that row core refuses DROP ROLE in every database, and no new
-//! role can get the OID of an owner.
+//! All databases share the roles, but hilo's rows belong to one database. So for each role that a
+//! row mentions as owner or grantee there is a row in core's `pg_shdepend`, as if the access
+//! control list of type `hilo.role` contained the role. Because of that row core refuses DROP ROLE
+//! in every database, and no new role can get the OID of an owner.
 //!
-//! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A session that
-//! adds a mention takes AccessShareLock on the role, and one that removes the row takes AccessExclusiveLock.
-//! Both hold the lock to the end of the transaction.
+//! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
+//! session that adds a mention takes AccessShareLock on the role, and one that removes the row
+//! takes AccessExclusiveLock. Both hold the lock to the end of the transaction.
 
 use pgrx::pg_sys;
 
@@ -24,7 +24,8 @@ const SHDEPEND_ROLE: i16 = 6;
 /// All roles, as in core's access control lists.
 pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
 
-/// No role at all. Postgres never assigns OIDs this small, and this one has always been that of a database.
+/// No role at all. Postgres never assigns OIDs this small, and this one has always been that of a
+/// database.
 pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
 /// Whether the role exists.
@@ -79,7 +80,8 @@ fn lock(role: pg_sys::Oid, mode: u32) {
     unsafe { pg_sys::LockSharedObject(pg_sys::AuthIdRelationId, role, 0, mode as _) }
 }
 
-/// Must be called before a row that mentions `role` is written: from then on the role cannot be dropped.
+/// Must be called before a row that mentions `role` is written: from then on the role cannot be
+/// dropped.
 ///
 /// # Errors
 /// `NoSuchRole` if the role does not exist, as when it has just been dropped.
@@ -104,8 +106,8 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
             objectId: role,
             objectSubId: 0,
         };
-        // SAFETY: both addresses are valid, and name objects that exist: the type, and the role, which is
-        // locked.
+        // SAFETY: both addresses are valid, and name objects that exist: the type, and the role,
+        // which is locked.
         unsafe {
             pg_sys::recordSharedDependencyOn(
                 &mut depender,
@@ -118,8 +120,8 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Removes the row of `pg_shdepend` for a role that is about to lose its mentions. No session can add a
-/// mention until the transaction ends.
+/// Removes the row of `pg_shdepend` for a role that is about to lose its mentions. No session can
+/// add a mention until the transaction ends.
 pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     if is_lasting(role) {
         return Ok(());

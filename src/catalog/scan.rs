@@ -1,5 +1,6 @@
-//! Scans of a table by index, which take no predicate lock. Core takes none on its own catalogs either: else two
-//! serializable transactions that have nothing in common but hilo's tables could fail with 40001.
+//! Scans of a table by index, which take no predicate lock. Core takes none on its own catalogs
+//! either: else two serializable transactions that have nothing in common but hilo's tables could
+//! fail with 40001.
 
 use std::ffi::CStr;
 
@@ -43,7 +44,8 @@ impl Index {
     }
 }
 
-/// What a key column must be: equal to the value, except that the last columns may be greater or less.
+/// What a key column must be: equal to the value, except that the last columns may be greater or
+/// less.
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
@@ -88,8 +90,8 @@ impl Match<'_> {
         };
         let mut key = pg_sys::ScanKeyData::default();
         let function = pg_sys::Oid::from_u32(function);
-        // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in the
-        // current memory context, which lives longer than the scan.
+        // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in
+        // the current memory context, which lives longer than the scan.
         unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
         key
     }
@@ -98,17 +100,19 @@ impl Match<'_> {
 /// Which versions of a row a scan sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
-    /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this transaction have
-    /// written.
+    /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this
+    /// transaction have written.
     Catalog,
-    /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being replaced may be missed.
+    /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
+    /// replaced may be missed.
     SelfSnapshot,
 }
 
 /// What a scan is given, and what its tuples are then compared with.
 ///
-/// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a scan with
-/// `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked from them.
+/// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
+/// scan with `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked
+/// from them.
 struct Sight {
     given: pg_sys::Snapshot,
     /// The catalog snapshot, registered for the time of the scan; null: none is needed.
@@ -121,7 +125,8 @@ impl Sight {
             let given = &raw mut pg_sys::SnapshotSelfData;
             return Sight { given, registered: std::ptr::null_mut() };
         }
-        // SAFETY: inside a transaction. What is registered is released by `drop`, or by the transaction's abort.
+        // SAFETY: inside a transaction. What is registered is released by `drop`, or by the
+        // transaction's abort.
         unsafe {
             let registered = pg_sys::RegisterSnapshot(pg_sys::GetCatalogSnapshot(table.id()));
             let given = match pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
@@ -140,8 +145,8 @@ impl Sight {
         if self.registered.is_null() || std::ptr::eq(self.given, self.registered) {
             return true;
         }
-        // SAFETY: a heap's scan keeps its tuple in a slot of this type, with its page pinned. The page is locked while
-        // the tuple's header is read, as required.
+        // SAFETY: a heap's scan keeps its tuple in a slot of this type, with its page pinned. The
+        // page is locked while the tuple's header is read, as required.
         unsafe {
             let slot = (*scan).slot as *mut pg_sys::BufferHeapTupleTableSlot;
             let (tuple, buffer) = ((*slot).base.tuple, (*slot).buffer);
@@ -163,8 +168,8 @@ impl Drop for Sight {
 }
 
 impl Table {
-    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns false. Columns
-    /// are attribute numbers, and the first columns of `index`.
+    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns
+    /// false. Columns are attribute numbers, and the first columns of `index`.
     pub fn scan(
         &self,
         index: Index,
@@ -176,8 +181,8 @@ impl Table {
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let sight = Sight::new(self, see);
         let index = index.oid(self);
-        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended below, or by
-        // the transaction's abort.
+        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended
+        // below, or by the transaction's abort.
         unsafe {
             let scan = pg_sys::systable_beginscan(
                 self.relation(),

@@ -70,8 +70,8 @@ impl Row {
     /// # Safety
     /// `tuple` must be a tuple of the table that `columns` describes.
     pub unsafe fn of(tuple: pg_sys::HeapTuple, columns: pg_sys::TupleDesc) -> Row {
-        // SAFETY: the caller guarantees that the tuple is one that `columns` describes. Both vectors have an
-        // element for every column.
+        // SAFETY: the caller guarantees that the tuple is one that `columns` describes. Both
+        // vectors have an element for every column.
         unsafe {
             let count = (*columns).natts as usize;
             let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); count], vec![true; count]);
@@ -81,7 +81,8 @@ impl Row {
         }
     }
 
-    /// Frees the memory of the tuple, for loops over many rows. Whatever was read from it must be a copy.
+    /// Frees the memory of the tuple, for loops over many rows. Whatever was read from it must be a
+    /// copy.
     pub fn free(self) {
         // SAFETY: `of` has allocated the tuple, and nothing refers to it after the row.
         unsafe { pg_sys::heap_freetuple(self.tuple) }
@@ -93,8 +94,8 @@ impl Row {
         (!self.nulls[at]).then(|| self.values[at])
     }
 
-    /// The (sub)transaction that wrote this version; `FrozenTransactionId` for a frozen version. The number
-    /// in a frozen version's header may be another transaction's by now.
+    /// The (sub)transaction that wrote this version; `FrozenTransactionId` for a frozen version.
+    /// The number in a frozen version's header may be another transaction's by now.
     pub fn writer(&self) -> pg_sys::TransactionId {
         // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
         unsafe { writer_of(self.tuple) }
@@ -135,8 +136,8 @@ impl Row {
     }
 
     pub fn text(&self, column: i16) -> Option<String> {
-        // SAFETY: the callers ask for text columns only, and the datum lies in memory that lives as long as
-        // the row's.
+        // SAFETY: the callers ask for text columns only, and the datum lies in memory that lives as
+        // long as the row's.
         self.datum(column).map(|datum| unsafe { text_of(datum) })
     }
 
@@ -153,8 +154,8 @@ impl Row {
 /// `tuple` must be a heap tuple, with the header that is stored.
 pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
     const FROZEN: u16 = pg_sys::HEAP_XMIN_FROZEN as u16;
-    // SAFETY: the caller guarantees that the tuple has its stored header. The tuple is frozen if both bits of
-    // FROZEN are set.
+    // SAFETY: the caller guarantees that the tuple has its stored header. The tuple is frozen if
+    // both bits of FROZEN are set.
     unsafe {
         let header = (*tuple).t_data;
         if (*header).t_infomask & FROZEN == FROZEN {
@@ -166,7 +167,8 @@ pub unsafe fn writer_of(tuple: pg_sys::HeapTuple) -> pg_sys::TransactionId {
 
 /// Whether this is the current transaction or one of its subtransactions that was not rolled back.
 pub fn is_own_transaction(transaction: pg_sys::TransactionId) -> bool {
-    // SAFETY: only compares a number with the transaction state of this backend; any number will do.
+    // SAFETY: only compares a number with the transaction state of this backend; any number will
+    // do.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
@@ -184,8 +186,8 @@ pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
 /// # Safety
 /// As for [`text_of`]. The bytes live as long as the datum, or as the current memory context.
 pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
-    // SAFETY: the caller guarantees that it is a varlena. Detoasting copies it, if necessary, into the
-    // current memory context.
+    // SAFETY: the caller guarantees that it is a varlena. Detoasting copies it, if necessary, into
+    // the current memory context.
     let bytes = unsafe {
         pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr()))
     };
@@ -222,7 +224,8 @@ impl Table {
         lock: pg_sys::LOCKMODE,
         unlock: pg_sys::LOCKMODE,
     ) -> Result<Table, HiloError> {
-        // SAFETY: inside a transaction; the result is null if the table does not exist, which is checked.
+        // SAFETY: inside a transaction; the result is null if the table does not exist, which is
+        // checked.
         let relation = unsafe { pg_sys::try_table_open(id, lock) };
         if relation.is_null() {
             Err(crate::catalog::catalog_oids().err().unwrap_or(HiloError::Replaced))
@@ -246,8 +249,8 @@ impl Table {
     }
 
     pub(super) fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
-        // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the scan's
-        // buffer pin.
+        // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the
+        // scan's buffer pin.
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
     }
 
@@ -281,8 +284,8 @@ impl Table {
             Strength::Changing => pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
             Strength::Shared => pg_sys::LockTupleMode::LockTupleKeyShare,
         };
-        // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer pinned,
-        // and it is released once.
+        // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer
+        // pinned, and it is released once.
         let result = unsafe {
             let mut tuple = *row.tuple;
             let result = pg_sys::heap_lock_tuple(
@@ -358,12 +361,13 @@ impl Table {
         }
     }
 
-    /// The version that lies at a place where there was one, if it is in force for this transaction.
+    /// The version that lies at a place where there was one, if it is in force for this
+    /// transaction.
     pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
         let mut tuple = pg_sys::HeapTupleData { t_self: place, ..Default::default() };
         let mut buffer: pg_sys::Buffer = 0;
-        // SAFETY: the block is checked to exist in the table, and heap_fetch accepts whatever lies at the
-        // place now. The row is copied before its page is released.
+        // SAFETY: the block is checked to exist in the table, and heap_fetch accepts whatever lies
+        // at the place now. The row is copied before its page is released.
         unsafe {
             let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
             let snapshot = &raw mut pg_sys::SnapshotSelfData;
@@ -382,8 +386,8 @@ impl Table {
     fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
         memory::check().or_raise();
         let columns = self.columns();
-        // SAFETY: an open relation has its descriptor, with as many attributes as it says, and `at` is below
-        // that number.
+        // SAFETY: an open relation has its descriptor, with as many attributes as it says, and `at`
+        // is below that number.
         let dropped = |at: usize| unsafe {
             let desc = (*self.relation).rd_att;
             #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]

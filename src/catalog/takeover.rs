@@ -17,8 +17,8 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::backend::Global;
 
-/// Whether a takeover writes off what is free in the catalog, because the other server may have taken and served
-/// it.
+/// Whether a takeover writes off what is free in the catalog, because the other server may have
+/// taken and served it.
 pub fn discards_free(position: &Position) -> bool {
     position.is_replicated() || (position.may_lack() && gucs::failover_skip() != Some(0))
 }
@@ -32,7 +32,8 @@ pub fn reason(position: &Position) -> Reason {
     }
 }
 
-/// Moves a position past the reservations that may be missing from it, and records what it skips as a gap.
+/// Moves a position past the reservations that may be missing from it, and records what it skips as
+/// a gap.
 ///
 /// # Errors
 /// Those of writing to the catalog.
@@ -55,7 +56,8 @@ fn missing(sequence: &Sequence, position: &Position) -> Range {
     let limit = position.mapping(&sequence.definition).limit();
     let settings = gucs::refill(sequence.definition.block_size);
     let most = policy::failover_skip(limit - Index::ZERO, 0.0, &settings).max(position.skip);
-    // A server that was promoted in between may have skipped as many values, and its row may be lost in turn.
+    // A server that was promoted in between may have skipped as many values, and its row may be
+    // lost in turn.
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
     Range::of(position.next_index, skip).until(limit)
 }
@@ -71,8 +73,8 @@ pub fn at_most(sequence: &Sequence, position: &Position) -> Position {
     }
 }
 
-/// How often a server has been promoted since a position was written, at least 1. Each promotion raises the
-/// timeline.
+/// How often a server has been promoted since a position was written, at least 1. Each promotion
+/// raises the timeline.
 fn promotions(position: &Position) -> i64 {
     let (system_id, timeline) = positions::server();
     let since = match position.system_id == system_id && !position.is_replicated() {
@@ -98,10 +100,14 @@ fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
     );
     ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
         .set_detail(format!(
-            "Values may have been served whose reservation has not arrived here. The same applies to all \
+            "Values may have been served whose reservation has not arrived here. The same applies \
+             to all \
              sequences of node {} that this server has not used since.",
             position.node
         ))
-        .set_hint("If the other server is still running, stop it, or give this server its own hilo.node_id.")
+        .set_hint(
+            "If the other server is still running, stop it, or give this server its own \
+                   hilo.node_id.",
+        )
         .report(PgLogLevel::WARNING);
 }

@@ -1,8 +1,8 @@
-//! The version of the extension's SQL objects. Nothing is served unless the library has the same version,
-//! because a library of another version would misread the tables.
+//! The version of the extension's SQL objects. Nothing is served unless the library has the same
+//! version, because a library of another version would misread the tables.
 //!
-//! A C function that the SQL objects of a release use keeps its name, arguments and result. So the objects of
-//! an older version still find it, and the check here rejects their calls.
+//! A C function that the SQL objects of a release use keeps its name, arguments and result. So the
+//! objects of an older version still find it, and the check here rejects their calls.
 
 use std::ffi::CStr;
 
@@ -44,13 +44,13 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
     difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
-/// Called when an extension has been created or updated, before its script runs; returns whether it is ours. Refuses
-/// ours if it would become newer than the library, and warns if it becomes what the library serves and the server has
-/// not preloaded the library.
+/// Called when an extension has been created or updated, before its script runs; returns whether it
+/// is ours. Refuses ours if it would become newer than the library, and warns if it becomes what
+/// the library serves and the server has not preloaded the library.
 pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::SelfSnapshot)?;
-    // SAFETY: the column is of type name and never null. Its value is part of the tuple, which `row` keeps,
-    // and ends with a zero byte.
+    // SAFETY: the column is of type name and never null. Its value is part of the tuple, which
+    // `row` keeps, and ends with a zero byte.
     let ours = row
         .datum(NAME)
         .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
@@ -61,7 +61,8 @@ pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
         Some(error @ HiloError::Version { newer: true, .. }) => return Err(error),
         Some(_) => {}
         None => {
-            // SAFETY: reads a static. pg_upgrade starts its servers without the library's shared memory.
+            // SAFETY: reads a static. pg_upgrade starts its servers without the library's shared
+            // memory.
             if !unsafe { pg_sys::IsBinaryUpgrade }
                 && let Err(error) = shared::available()
             {
@@ -72,8 +73,8 @@ pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     Ok(true)
 }
 
-/// Does the same for the extension whose script has just loaded the library, because its creation or update
-/// was not noticed by a hook.
+/// Does the same for the extension whose script has just loaded the library, because its creation
+/// or update was not noticed by a hook.
 pub fn loaded() -> Result<bool, HiloError> {
     // SAFETY: both are statics of core, of which the second is set while the first is true.
     match unsafe { pg_sys::creating_extension.then_some(pg_sys::CurrentExtensionObject) } {

@@ -1,17 +1,18 @@
 //! The pool's cursor: where the next slice of a sequence is taken.
 //!
-//! The current block is cut into *segments* of at most [`MAX_SEGMENT`] indexes. One 64-bit word says which
-//! segment is served and how far: `number << 24 | offset`. A taker reads the word, reads the segment of that
-//! number, and moves the offset by compare-and-swap. The swap succeeds only while the number is unchanged,
-//! and a segment is written only before its number is published. So what the taker read of the segment was
-//! consistent: taking is one atomic operation.
+//! The current block is cut into *segments* of at most [`MAX_SEGMENT`] indexes. One 64-bit word
+//! says which segment is served and how far: `number << 24 | offset`. A taker reads the word, reads
+//! the segment of that number, and moves the offset by compare-and-swap. The swap succeeds only
+//! while the number is unchanged, and a segment is written only before its number is published. So
+//! what the taker read of the segment was consistent: taking is one atomic operation.
 //!
-//! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the caller's; takers
-//! need none. The two segment places are used in turn: the place of segment g is overwritten only when
-//! segment g + 2 is prepared, and by then the word has left g permanently.
+//! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the
+//! caller's; takers need none. The two segment places are used in turn: the place of segment g is
+//! overwritten only when segment g + 2 is prepared, and by then the word has left g permanently.
 //!
-//! A segment's number has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would have to be
-//! installed between its load and its swap: at ten thousand a second that takes three years.
+//! A segment's number has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would
+//! have to be installed between its load and its swap: at ten thousand a second that takes three
+//! years.
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
@@ -118,7 +119,8 @@ impl Cursor {
             let offset = (word & OFFSET_MASK) as i64;
             let left = segment.len() - offset;
             if found != serial || left < least {
-                // Nothing proves yet that the three fields belong together; only an unchanged number does.
+                // Nothing proves yet that the three fields belong together; only an unchanged
+                // number does.
                 let again = self.reload(word);
                 if again >> OFFSET_BITS == word >> OFFSET_BITS {
                     return if found != serial { Taken::OtherSerial(found) } else { Taken::Empty };
@@ -147,8 +149,8 @@ impl Cursor {
         self.word.load(Acquire)
     }
 
-    /// Returns `range` to the segment if it was taken last; then it is the next to be taken. Returns whether
-    /// it was. `serial` is the one that the range was taken under.
+    /// Returns `range` to the segment if it was taken last; then it is the next to be taken.
+    /// Returns whether it was. `serial` is the one that the range was taken under.
     pub fn untake(&self, range: Range, serial: Serial) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
@@ -166,8 +168,8 @@ impl Cursor {
         }
     }
 
-    /// What is left in the segment now, and its serial. For views and for the refill threshold: it may
-    /// be out of date when the caller reads it.
+    /// What is left in the segment now, and its serial. For views and for the refill threshold: it
+    /// may be out of date when the caller reads it.
     pub fn peek(&self) -> (Range, Serial) {
         let mut word = self.word.load(Acquire);
         loop {
@@ -182,14 +184,15 @@ impl Cursor {
         }
     }
 
-    /// Stops all taking and returns what was left of the segment. The caller holds the writers' lock.
+    /// Stops all taking and returns what was left of the segment. The caller holds the writers'
+    /// lock.
     pub fn close(&self) -> Range {
         let serial = self.peek().1;
         self.replace(Range::EMPTY, serial)
     }
 
-    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `serial` from now on and returns what was left of the
-    /// previous segment. The caller holds the writers' lock.
+    /// Serves `range` (at most [`MAX_SEGMENT`] long) of `serial` from now on and returns what was
+    /// left of the previous segment. The caller holds the writers' lock.
     pub fn install(&self, range: Range, serial: Serial) -> Range {
         debug_assert!(range.len() <= MAX_SEGMENT);
         self.replace(range, serial)
@@ -199,8 +202,8 @@ impl Cursor {
         let number = self.word.load(Relaxed) >> OFFSET_BITS;
         let next = number.wrapping_add(1) << OFFSET_BITS;
         let place = self.segment(next);
-        // Pairs with the fence in `reload`: a reader that sees one of these stores also sees the number that
-        // is current now, or a later one.
+        // Pairs with the fence in `reload`: a reader that sees one of these stores also sees the
+        // number that is current now, or a later one.
         #[cfg(not(loom))]
         core::sync::atomic::fence(Release);
         #[cfg(loom)]

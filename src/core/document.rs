@@ -1,6 +1,7 @@
 //! Definitions as a JSON document: what `hilo_export` writes and `hilo_apply` reads.
 //!
-//! `docs/hilo.schema.json` describes the same form. A field that is left out, or null, stands for its default.
+//! `docs/hilo.schema.json` describes the same form. A field that is left out, or null, stands for
+//! its default.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -79,7 +80,8 @@ pub struct Described {
         deserialize_with = "optional_object"
     )]
     pub numbering: Option<Numbering>,
-    /// Of a node's summary: the highest id of all that this server has, or has had, positions of the sequence for
+    /// Of a node's summary: the highest id of all that this server has, or has had, positions of
+    /// the sequence for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highest_node: Option<i32>,
 }
@@ -379,7 +381,8 @@ where
     Ok(Option::<Wrapped<T>>::deserialize(from)?.map(|wrapped| wrapped.0))
 }
 
-/// What serde says, in the words and quotes of SQL and without a place in a text that the caller has not seen.
+/// What serde says, in the words and quotes of SQL and without a place in a text that the caller
+/// has not seen.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();

@@ -1,12 +1,12 @@
 //! Classic Hi/Lo blocks, taken from the same indexes as single values.
 //!
-//! The block `hi` has the values `start_value + (hi × block_size + lo) × increment` for 0 ≤ lo < block_size.
-//! The caller that gets a block owns its whole span: every index whose value lies in the span is used up with
-//! the block, and no index used before may lie in it. After a setval the base may be off the grid of the
-//! blocks, so the span is compared by value, not by index.
+//! The block `hi` has the values `start_value + (hi × block_size + lo) × increment` for 0 ≤ lo <
+//! block_size. The caller that gets a block owns its whole span: every index whose value lies in
+//! the span is used up with the block, and no index used before may lie in it. After a setval the
+//! base may be off the grid of the blocks, so the span is compared by value, not by index.
 //!
-//! With several nodes a block lies within one stripe of this node: not before the stripe's first value, and
-//! before the first value of the stripe that follows it.
+//! With several nodes a block lies within one stripe of this node: not before the stripe's first
+//! value, and before the first value of the stripe that follows it.
 
 use crate::mapping::Mapping;
 use crate::numbers::Index;
@@ -23,8 +23,8 @@ pub enum HiFit {
     Exhausted,
 }
 
-/// The smallest block whose span lies beyond everything before `available.start`. `block_size` is at least 1.
-/// A cycling sequence has no such blocks: `Exhausted`.
+/// The smallest block whose span lies beyond everything before `available.start`. `block_size` is
+/// at least 1. A cycling sequence has no such blocks: `Exhausted`.
 pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: Range) -> HiFit {
     match find(mapping, start_value, block_size.max(1) as i128, available.start) {
         Some((hi, range)) if range.end <= available.end => HiFit::Fits { hi, range },
@@ -33,8 +33,8 @@ pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: 
     }
 }
 
-/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in the
-/// direction of the increment.
+/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in
+/// the direction of the increment.
 fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<(i64, Range)> {
     if mapping.cycle {
         return None;
@@ -60,8 +60,9 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
         return None;
     }
     let start = mapping.stripes.below((first + step - 1) / step);
-    // The last index has the block's last value or lies beyond it: whatever continues behind it, by another increment
-    // too, is behind the block. At the end of a stripe there may be no such index, and no increment changes either.
+    // The last index has the block's last value or lies beyond it: whatever continues behind it, by
+    // another increment too, is behind the block. At the end of a stripe there may be no such
+    // index, and no increment changes either.
     let end = mapping.stripes.below((last + step - 1) / step + 1).max(start + 1);
     if end > mapping.limit().0 as i128 {
         return None;
@@ -69,7 +70,8 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
     Some((i64::try_from(hi).ok()?, Range::new(Index(start as i64), Index(end as i64))))
 }
 
-/// How many blocks to skip, from the one at offset `first` on, until one lies within a stripe of this node.
+/// How many blocks to skip, from the one at offset `first` on, until one lies within a stripe of
+/// this node.
 fn skip(mapping: &Mapping, first: i128, pitch: i128, length: i128) -> Option<i128> {
     let stripes = &mapping.stripes;
     if stripes.nodes <= 1 {
@@ -93,9 +95,9 @@ fn first_hit(start: i128, pitch: i128, round: i128, most: i128) -> Option<i128> 
     first_multiple(pitch % round, round, round - start, round - start + most)
 }
 
-/// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch < round; None
-/// also if it is beyond all offsets. This is Euclid's algorithm: between two multiples of `pitch` the
-/// question is the same one about the remainders.
+/// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch <
+/// round; None also if it is beyond all offsets. This is Euclid's algorithm: between two multiples
+/// of `pitch` the question is the same one about the remainders.
 fn first_multiple(pitch: i128, round: i128, low: i128, high: i128) -> Option<i128> {
     if pitch == 0 {
         return None;

@@ -1,8 +1,8 @@
 //! Text keys: a template over `{name}`, `{server}`, `{value}` and `{value:0N}`.
 //!
-//! For one sequence on one server everything except the value is fixed text, so a key has exactly one value.
-//! Between servers this must hold too, whatever their prefixes are; [`KeyFormat::check_prefix`] refuses the
-//! prefixes with which it would not.
+//! For one sequence on one server everything except the value is fixed text, so a key has exactly
+//! one value. Between servers this must hold too, whatever their prefixes are;
+//! [`KeyFormat::check_prefix`] refuses the prefixes with which it would not.
 //!
 //! It works on bytes, because every encoding that a server can have keeps ASCII to itself.
 
@@ -76,7 +76,8 @@ impl KeyFormatError {
         Some(match self {
             KeyFormatError::Unbalanced { .. } => "Write {{ or }} for a brace in the key.".into(),
             _ => format!(
-                "A key_format is text with {{value}} or {{value:0N}} once, {{server}} at most once, \
+                "A key_format is text with {{value}} or {{value:0N}} once, {{server}} at most \
+                 once, \
                  and optionally {{name}}; the default is \"{DEFAULT}\"."
             ),
         })
@@ -89,7 +90,8 @@ pub enum PrefixError {
     #[error("server prefix must not contain control characters")]
     Control { code: u32, position: usize },
     #[error(
-        "server prefix must not end with \"{0}\" where only digits or dashes separate it from the value"
+        "server prefix must not end with \"{0}\" where only digits or dashes separate it from the \
+         value"
     )]
     End(char),
     #[error(
@@ -209,15 +211,15 @@ impl KeyFormat {
         self.before.iter().chain(&self.behind).any(|part| *part == Part::Server)
     }
 
-    /// Checks that the keys of the sequence `name` with this prefix differ from those with any other prefix
-    /// that passes. No value lies below `min_value`.
+    /// Checks that the keys of the sequence `name` with this prefix differ from those with any
+    /// other prefix that passes. No value lies below `min_value`.
     ///
-    /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v', one number
-    /// is a part of the other. If neither has a sign, R has only digits (its last other character would have
-    /// two places), and the longer prefix ends with a digit. If one has a sign, R has only digits and dashes,
-    /// and the longer prefix ends with one of them: with a dash if R has only dashes. Where the prefix
-    /// follows the value, a sign cannot be mistaken: R has only digits, and the longer prefix begins with
-    /// one.
+    /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v',
+    /// one number is a part of the other. If neither has a sign, R has only digits (its last other
+    /// character would have two places), and the longer prefix ends with a digit. If one has a
+    /// sign, R has only digits and dashes, and the longer prefix ends with one of them: with a dash
+    /// if R has only dashes. Where the prefix follows the value, a sign cannot be mistaken: R has
+    /// only digits, and the longer prefix begins with one.
     pub fn check_prefix(
         &self,
         name: &[u8],
@@ -271,8 +273,8 @@ impl Frame {
         [&self.before, self.number(value, buffer), &self.behind]
     }
 
-    /// The value of a key: the exact inverse of [`key`](Self::key). It does not read what `key` would not
-    /// have written (`+1`, `01`).
+    /// The value of a key: the exact inverse of [`key`](Self::key). It does not read what `key`
+    /// would not have written (`+1`, `01`).
     pub fn read(&self, key: &[u8]) -> Result<i64, KeyReadError> {
         let rest = key.strip_prefix(&*self.before).ok_or(KeyReadError::Begin)?;
         let rest = rest.strip_suffix(&*self.behind).ok_or(KeyReadError::End)?;
@@ -340,8 +342,8 @@ fn value_width(inside: &str) -> Result<u8, KeyFormatError> {
     }
 }
 
-/// The text between the value and the server's prefix, as a set of bytes in any order, walking from the
-/// value; None if there is no prefix in that direction.
+/// The text between the value and the server's prefix, as a set of bytes in any order, walking from
+/// the value; None if there is no prefix in that direction.
 fn gap<'a>(parts: impl Iterator<Item = &'a Part>, name: &'a [u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for part in parts {

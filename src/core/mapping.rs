@@ -1,11 +1,13 @@
 //! From index to value: `value(i) = base + increment × global(i)`.
 //!
-//! An index counts what one node serves: 0, 1, 2, … A node owns every `nodes`-th stripe of `size` global
-//! positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling, the first lap runs
-//! from the base to the bound and each later one from the other bound, so the index itself simply continues.
+//! An index counts what one node serves: 0, 1, 2, … A node owns every `nodes`-th stripe of `size`
+//! global positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling, the
+//! first lap runs from the base to the bound and each later one from the other bound, so the index
+//! itself simply continues.
 //!
-//! Everything is computed in 128 bits: no input overflows or panics. Callers ensure that the increment is not
-//! zero, that `node < nodes` and, with cycling, that the base lies within the bounds.
+//! Everything is computed in 128 bits: no input overflows or panics. Callers ensure that the
+//! increment is not zero, that `node < nodes` and, with cycling, that the base lies within the
+//! bounds.
 
 use crate::numbers::Index;
 use crate::range::Range;
@@ -41,8 +43,8 @@ impl Stripes {
         round * size as i128 + (index % size) as i128
     }
 
-    /// How many indexes of this node have a global position below `global`, which is also the smallest index
-    /// at or beyond it.
+    /// How many indexes of this node have a global position below `global`, which is also the
+    /// smallest index at or beyond it.
     pub(crate) fn below(&self, global: i128) -> i128 {
         let global = global.max(0);
         if self.nodes <= 1 {
@@ -87,9 +89,9 @@ impl Run {
     }
 }
 
-/// The values, first and last, that a sequence may serve again if it continues with index `new_next` of `new`
-/// instead of index `old_next` of `old`. `None`: it continues beyond all that `old` has served, or it cycles,
-/// and so repeats its values anyway.
+/// The values, first and last, that a sequence may serve again if it continues with index
+/// `new_next` of `new` instead of index `old_next` of `old`. `None`: it continues beyond all that
+/// `old` has served, or it cycles, and so repeats its values anyway.
 pub fn served_again(
     old: &Mapping,
     old_next: Index,
@@ -118,8 +120,8 @@ pub fn served_again(
 }
 
 impl Mapping {
-    /// The same without bounds: what was reserved keeps its value when a bound is narrowed. With cycling they
-    /// are part of the numbering, and stay.
+    /// The same without bounds: what was reserved keeps its value when a bound is narrowed. With
+    /// cycling they are part of the numbering, and stay.
     pub fn unbounded(&self) -> Mapping {
         match self.cycle {
             true => *self,
@@ -143,8 +145,9 @@ impl Mapping {
         if global < self.positions() { Some(self.at(global)) } else { None }
     }
 
-    /// The exclusive end of the indexes that may be reserved: how many there are, or [`Index::MAX`] if there
-    /// are more or the sequence cycles. 0 if the whole sequence ends before this node's first stripe.
+    /// The exclusive end of the indexes that may be reserved: how many there are, or [`Index::MAX`]
+    /// if there are more or the sequence cycles. 0 if the whole sequence ends before this node's
+    /// first stripe.
     pub fn limit(&self) -> Index {
         if self.cycle {
             return Index::MAX;
@@ -152,7 +155,8 @@ impl Mapping {
         clamped(self.stripes.below(self.positions()))
     }
 
-    /// The indexes whose values lie within the bounds. They begin above 0 if a bound was moved past the base.
+    /// The indexes whose values lie within the bounds. They begin above 0 if a bound was moved past
+    /// the base.
     pub fn indexes(&self) -> Range {
         let before = if self.increment > 0 { self.min_value } else { self.max_value };
         let offset = self.offset(before);
@@ -163,8 +167,9 @@ impl Mapping {
         Range::new(first, self.limit())
     }
 
-    /// The longest beginning of `range` whose values step by exactly `increment`: it is cut at the end of a
-    /// stripe, of a lap and of the sequence. None if the range is empty or its first index has no value.
+    /// The longest beginning of `range` whose values step by exactly `increment`: it is cut at the
+    /// end of a stripe, of a lap and of the sequence. None if the range is empty or its first index
+    /// has no value.
     #[inline]
     pub fn run(&self, range: Range) -> Option<Run> {
         if range.is_empty() {
@@ -188,8 +193,8 @@ impl Mapping {
         })
     }
 
-    /// The index of this node that has this value. None if the value is off the grid, out of bounds or
-    /// another node's, and always when cycling: then a value has many indexes.
+    /// The index of this node that has this value. None if the value is off the grid, out of bounds
+    /// or another node's, and always when cycling: then a value has many indexes.
     pub fn index_of(&self, value: i64) -> Option<Index> {
         let offset = self.offset(value);
         if self.cycle || offset < 0 || offset % self.step() != 0 {
@@ -203,8 +208,8 @@ impl Mapping {
         index.filter(|index| *index < Index::MAX)
     }
 
-    /// The smallest index of this node whose value lies strictly beyond `value` in the direction of the
-    /// increment, within 0 ..= limit. When cycling, nothing lies beyond: the limit.
+    /// The smallest index of this node whose value lies strictly beyond `value` in the direction of
+    /// the increment, within 0 ..= limit. When cycling, nothing lies beyond: the limit.
     pub fn first_index_beyond(&self, value: i64) -> Index {
         let limit = self.limit();
         let offset = self.offset(value);
@@ -222,9 +227,10 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// Where this numbering may continue once `value` was served by another that branched off from it: the
-    /// smallest index whose predecessor is not short of `value`, so that neither this numbering nor one that
-    /// branches off there serves the value again. 0 when cycling, where no value is spent.
+    /// Where this numbering may continue once `value` was served by another that branched off from
+    /// it: the smallest index whose predecessor is not short of `value`, so that neither this
+    /// numbering nor one that branches off there serves the value again. 0 when cycling, where no
+    /// value is spent.
     pub fn floor_behind(&self, value: i64) -> Index {
         if self.cycle {
             return Index::ZERO;
@@ -273,8 +279,8 @@ impl Mapping {
         lap.min(stripe).min(all) as i64
     }
 
-    /// The value of a global position when cycling, and how many positions are left of its lap, including
-    /// this one.
+    /// The value of a global position when cycling, and how many positions are left of its lap,
+    /// including this one.
     fn cycled(&self, global: i128) -> (i64, i128) {
         let first_lap = self.positions();
         if global < first_lap {

@@ -32,8 +32,8 @@ impl NameError {
     }
 }
 
-/// Checks a name in the server's encoding: 1 to 255 bytes, no C0 control, no DEL, and no C1 control as UTF-8
-/// writes it.
+/// Checks a name in the server's encoding: 1 to 255 bytes, no C0 control, no DEL, and no C1 control
+/// as UTF-8 writes it.
 pub fn validate(bytes: &[u8]) -> Result<(), NameError> {
     if bytes.is_empty() {
         return Err(NameError::Empty);

@@ -1,10 +1,14 @@
 //! Enums whose variants have a name that users see.
 
-/// Declares an enum with a name for each variant: `ALL` has every variant in the order of declaration, and
-/// `by_name` finds one.
+/// Declares an enum with a name for each variant: `ALL` has every variant in the order of
+/// declaration, and `by_name` finds one.
 #[macro_export]
 macro_rules! named {
-    ($(#[$doc:meta])* $vis:vis enum $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal,)+ }) => {
+    (
+        $(#[$doc:meta])* $vis:vis enum $name:ident {
+            $($(#[$about:meta])* $variant:ident = $text:literal,)+
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $vis enum $name {

@@ -1,8 +1,9 @@
-//! Values that follow the savepoints of a transaction: what a level has changed is undone when it is rolled back.
+//! Values that follow the savepoints of a transaction: what a level has changed is undone when it
+//! is rolled back.
 //!
-//! Levels are numbered from 1, the transaction itself; a savepoint or a block with exceptions is one level deeper.
-//! A value is saved once for each level, before that level changes it for the first time, so thousands of nested
-//! levels cost as much as what they change.
+//! Levels are numbered from 1, the transaction itself; a savepoint or a block with exceptions is
+//! one level deeper. A value is saved once for each level, before that level changes it for the
+//! first time, so thousands of nested levels cost as much as what they change.
 
 use std::collections::{HashMap, TryReserveError};
 use std::hash::Hash;
@@ -79,7 +80,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
             if let Some(kept) = self.values.get_mut(&saved.key) {
                 kept.level = level - 1;
             }
-            // If the level around it has saved the value too, that is what its rollback brings back.
+            // If the level around it has saved the value too, that is what its rollback brings
+            // back.
             let known = saved.before.as_ref().is_some_and(|(_, before)| *before == level - 1);
             if !known {
                 self.saved.swap(to, at);
@@ -89,8 +91,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         self.saved.truncate(to);
     }
 
-    /// Rolls `level` back, with all levels inside it. `undone` is called for each value with what it was and what it
-    /// is again, the last change first.
+    /// Rolls `level` back, with all levels inside it. `undone` is called for each value with what
+    /// it was and what it is again, the last change first.
     pub fn abort(&mut self, level: i32, mut undone: impl FnMut(V, Option<&V>)) {
         while let Some(saved) = self.saved.pop_if(|saved| saved.level >= level) {
             let was = match saved.before {

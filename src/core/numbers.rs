@@ -24,8 +24,8 @@ number!(
     Serial
 );
 number!(
-    /// One numbering of a sequence: raised by setval, restart, and a change of increment or cycle, and any
-    /// alteration of a gapless sequence.
+    /// One numbering of a sequence: raised by setval, restart, and a change of increment or cycle,
+    /// and any alteration of a gapless sequence.
     Epoch
 );
 number!(
@@ -33,13 +33,14 @@ number!(
     SequenceId
 );
 number!(
-    /// What a node counts of a sequence within an epoch: 0, 1, 2, … A mapping turns it into a value, which is a
-    /// bare `i64`, as is the number of indexes between two.
+    /// What a node counts of a sequence within an epoch: 0, 1, 2, … A mapping turns it into a
+    /// value, which is a bare `i64`, as is the number of indexes between two.
     Index
 );
 
 number!(
-    /// A time by the wall clock, in microseconds since 2000-01-01, as Postgres counts. It can be set back.
+    /// A time by the wall clock, in microseconds since 2000-01-01, as Postgres counts. It can be
+    /// set back.
     Timestamp
 );
 number!(

@@ -1,5 +1,5 @@
-//! The definition of a sequence, checked as core's `init_params` checks it (same order, same defaults), and
-//! what hilo adds to it.
+//! The definition of a sequence, checked as core's `init_params` checks it (same order, same
+//! defaults), and what hilo adds to it.
 
 use crate::direction::Direction;
 use crate::key_format::{KeyFormat, KeyFormatError};
@@ -70,7 +70,8 @@ impl core::fmt::Display for DataType {
     }
 }
 
-/// What a caller specifies. None: the default in [`Definition::create`], unchanged in [`Definition::alter`].
+/// What a caller specifies. None: the default in [`Definition::create`], unchanged in
+/// [`Definition::alter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub data_type: Option<DataType>,
@@ -170,15 +171,27 @@ impl OptionError {
             CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
                 Some("Values that the changed sequence would not allow have been served.".into())
             }
-            BlockSizeTooLarge { .. } => Some("No whole block would fit between min_value and max_value.".into()),
+            BlockSizeTooLarge { .. } => Some(
+                "No whole block would fit between min_value and \
+                                              max_value."
+                    .into(),
+            ),
             SliceLargerThanBlock { .. } => Some("A session takes its slice from one block.".into()),
             OrderedWithSlice => Some(
-                "Sessions that hold slices of their own cannot keep the values of all sessions in order.".into(),
+                "Sessions that hold slices of their own cannot keep the values of all sessions in \
+                 order."
+                    .into(),
             ),
             GaplessWithBlock | GaplessWithSlice => Some(
-                "Nothing is reserved ahead: each transaction takes its values from the sequence itself.".into(),
+                "Nothing is reserved ahead: each transaction takes its values from the sequence \
+                 itself."
+                    .into(),
             ),
-            GaplessCycles => Some("A value that is served again cannot be told from one that is missing.".into()),
+            GaplessCycles => Some(
+                "A value that is served again cannot be told from one that is \
+                                   missing."
+                    .into(),
+            ),
             KeyFormat(error) => error.detail(),
             _ => None,
         }
@@ -188,7 +201,8 @@ impl OptionError {
         use OptionError::*;
         match self {
             ZeroIncrement => Some(
-                "Use a positive increment for ascending values, or a negative one for descending values."
+                "Use a positive increment for ascending values, or a negative one for descending \
+                 values."
                     .into(),
             ),
             MaxOutOfRange { .. } | MinOutOfRange { .. } => {
@@ -217,8 +231,7 @@ impl OptionError {
                 Some("Leave slice_size null to let slices grow with use.".into())
             }
             OrderedWithSlice => Some(
-                "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered."
-                    .into(),
+                "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered.".into(),
             ),
             GaplessWithBlock => Some(
                 "Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.".into(),
@@ -233,8 +246,8 @@ impl OptionError {
 }
 
 impl Definition {
-    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or falling from −1
-    /// to its minimum, starting at the end from which it can run furthest.
+    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or
+    /// falling from −1 to its minimum, starting at the end from which it can run furthest.
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or(DataType::BigInt);
         let increment = options.increment.unwrap_or(1);
@@ -268,9 +281,10 @@ impl Definition {
         parsed.unwrap_or_default()
     }
 
-    /// The sequence with these options changed. `last` is the last value served or, before the first, the one
-    /// to be served first (core keeps either in `last_value`). Narrower bounds must leave it within them
-    /// unless `restart` says where to continue. None: there is nothing to compare with.
+    /// The sequence with these options changed. `last` is the last value served or, before the
+    /// first, the one to be served first (core keeps either in `last_value`). Narrower bounds must
+    /// leave it within them unless `restart` says where to continue. None: there is nothing to
+    /// compare with.
     pub fn alter(
         &self,
         options: &Options,

@@ -1,23 +1,24 @@
 //! When to refill a pool and how much to ask for.
 //!
-//! A pool holds `rate × buffer` values: a refill brings it up to that, and the next one begins at half of it.
-//! So at most `buffer` seconds' worth is reserved ahead, and refills come every `buffer / 2` seconds, not all
-//! the time. The block (what one reservation takes) follows the same product and at most doubles per refill.
-//! If its ceiling is too small for the rate, one reservation takes several. The mean says little about
-//! traffic that comes in bursts: there, block and threshold hold as much as a burst took.
+//! A pool holds `rate × buffer` values: a refill brings it up to that, and the next one begins at
+//! half of it. So at most `buffer` seconds' worth is reserved ahead, and refills come every `buffer
+//! / 2` seconds, not all the time. The block (what one reservation takes) follows the same product
+//! and at most doubles per refill. If its ceiling is too small for the rate, one reservation takes
+//! several. The mean says little about traffic that comes in bursts: there, block and threshold
+//! hold as much as a burst took.
 
 use crate::rate::Demand;
 
-/// One block, and one pool, are at most one part in this many of the whole sequence: a few of them must not
-/// use up a small data type.
+/// One block, and one pool, are at most one part in this many of the whole sequence: a few of them
+/// must not use up a small data type.
 const BLOCKS_IN_WHOLE: i64 = 64;
 const POOLS_IN_WHOLE: i64 = 32;
 /// A refill begins when less than one part in this many of the block is left.
 const THRESHOLD_OF_BLOCK: i64 = 5;
 /// What is kept ready for a lease loses one part in this many with every sample.
 const FADING: i64 = 64;
-/// How many seconds' worth one reservation of many blocks takes: ten reservations a second are enough for any
-/// rate.
+/// How many seconds' worth one reservation of many blocks takes: ten reservations a second are
+/// enough for any rate.
 const RESERVATION: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,11 +75,11 @@ impl Settings {
 /// How many seconds a standby may lag behind without missing more than [`failover_skip`] covers.
 pub const FAILOVER_LAG: f64 = 60.0;
 
-/// How many values a server skips, by default, when it takes over from a copy that may lag: what may be
-/// reserved ahead at `per_second` values a second within [`FAILOVER_LAG`] and the buffer, if the rate
-/// doubles, up to a pool's part of the whole; and at least the largest adaptive block and the sequence's own
-/// block size. `whole` is how many values the sequence has. It is also the most values of one lease, since the first
-/// thing that such a copy lacks may be that lease.
+/// How many values a server skips, by default, when it takes over from a copy that may lag: what
+/// may be reserved ahead at `per_second` values a second within [`FAILOVER_LAG`] and the buffer, if
+/// the rate doubles, up to a pool's part of the whole; and at least the largest adaptive block and
+/// the sequence's own block size. `whole` is how many values the sequence has. It is also the most
+/// values of one lease, since the first thing that such a copy lacks may be that lease.
 pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
     let block = settings.fixed.unwrap_or(0);
@@ -86,8 +87,8 @@ pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     (ahead as i64).min(whole / POOLS_IN_WHOLE).max(least)
 }
 
-/// The block for a refill now. `previous` is the last one (0: none yet). At least 1; it may be more than is
-/// left.
+/// The block for a refill now. `previous` is the last one (0: none yet). At least 1; it may be more
+/// than is left.
 pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
@@ -96,8 +97,8 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
-/// How many values to keep ready after a lease of `count`, so that the next one need not wait: as many, within the limits
-/// of a block and of a pool.
+/// How many values to keep ready after a lease of `count`, so that the next one need not wait: as
+/// many, within the limits of a block and of a pool.
 pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     match settings.prefetch {
         true => count.min(settings.max_block).min(whole / POOLS_IN_WHOLE),
@@ -105,8 +106,8 @@ pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     }
 }
 
-/// How much a pool with `available` values needs for a next lease of `ahead`: half as much again, so that the next refill is
-/// not due at once; 0: nothing.
+/// How much a pool with `available` values needs for a next lease of `ahead`: half as much again,
+/// so that the next refill is not due at once; 0: nothing.
 pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {
     if available < ahead { ahead.saturating_add(ahead / 2) } else { 0 }
 }
@@ -121,8 +122,8 @@ pub fn lease_size(demand: &Demand, room: Remaining, settings: &Settings) -> i64 
     settings.wanted(demand, room)
 }
 
-/// The block after a sample without a refill. It only shrinks, by half at most, so that it has become small
-/// when the next refill is far away.
+/// The block after a sample without a refill. It only shrinks, by half at most, so that it has
+/// become small when the next refill is far away.
 pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
@@ -130,8 +131,8 @@ pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &
     }
 }
 
-/// The number of values left in the pool below which a refill begins. 0 if there is nothing to refill from,
-/// or without prefetching: then a refill begins when a caller waits.
+/// The number of values left in the pool below which a refill begins. 0 if there is nothing to
+/// refill from, or without prefetching: then a refill begins when a caller waits.
 pub fn threshold(block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     if !settings.prefetch || room.left <= 0 {
         return 0;
@@ -144,8 +145,8 @@ pub fn threshold(block: i64, demand: &Demand, room: Remaining, settings: &Settin
     wished.min(room.whole / POOLS_IN_WHOLE / 2).max(1)
 }
 
-/// How many indexes to reserve now; 0: the pool needs nothing. The pool has `available`, the callers who wait
-/// now need `need` (0: none waits), and `block` is what [`next_block`] returned.
+/// How many indexes to reserve now; 0: the pool needs nothing. The pool has `available`, the
+/// callers who wait now need `need` (0: none waits), and `block` is what [`next_block`] returned.
 pub fn reservation_size(
     available: i64,
     need: i64,
@@ -169,16 +170,16 @@ pub fn reservation_size(
         None => several.max(smallest),
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
-    // The minimum that an operator wants in the pool is reserved at once, however small the block is, and so
-    // much more that the next refill is not due at once.
+    // The minimum that an operator wants in the pool is reserved at once, however small the block
+    // is, and so much more that the next refill is not due at once.
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let least = least.min(room.whole / POOLS_IN_WHOLE) - available;
     let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
     wished.max(needed).max(least).min(room.left).max(0)
 }
 
-/// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold that the next
-/// refill is not due at once.
+/// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold
+/// that the next refill is not due at once.
 fn level(threshold: i64, block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     let burst = demand.burst.min(block);
     let held =
@@ -197,8 +198,8 @@ fn whole_blocks(count: i64, block: i64) -> i64 {
     blocks.saturating_mul(block)
 }
 
-/// How many values per second to be ready for: the mean, unless what was taken since the last refill
-/// shows clearly that the rate has risen above it.
+/// How many values per second to be ready for: the mean, unless what was taken since the last
+/// refill shows clearly that the rate has risen above it.
 fn expected_rate(demand: &Demand) -> f64 {
     if demand.recent > 2.0 * demand.per_second { demand.recent } else { demand.per_second }
 }

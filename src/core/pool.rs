@@ -1,6 +1,6 @@
-//! What a slot holds of one sequence besides its [`Cursor`]: the blocks queued behind the current one, and
-//! the returned ranges. It is plain data: every method here requires the lock that serialises the cursor's
-//! writers.
+//! What a slot holds of one sequence besides its [`Cursor`]: the blocks queued behind the current
+//! one, and the returned ranges. It is plain data: every method here requires the lock that
+//! serialises the cursor's writers.
 
 use crate::cursor::{Cursor, MAX_SEGMENT};
 use crate::numbers::{Index, Serial};
@@ -58,8 +58,8 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().iter().map(Range::len).sum()
     }
 
-    /// Adds `range` to a range that it continues, or as one of its own at `at`. Returns whether it found a
-    /// place.
+    /// Adds `range` to a range that it continues, or as one of its own at `at`. Returns whether it
+    /// found a place.
     fn insert(&mut self, at: usize, range: Range) -> bool {
         if range.is_empty() {
             return true;
@@ -101,7 +101,8 @@ impl<const N: usize> Ranges<N> {
 pub struct Pool {
     queue: Ranges<QUEUE>,
     returned: Ranges<RETURNED>,
-    /// Indexes outside these are kept and not served, because their values lie beyond the sequence's bounds.
+    /// Indexes outside these are kept and not served, because their values lie beyond the
+    /// sequence's bounds.
     bounds: Range,
     /// Nothing is served; what was left of the cursor's segment is at the head of the queue.
     frozen: bool,
@@ -147,8 +148,8 @@ impl Pool {
         self.recycled
     }
 
-    /// How many indexes can still be taken in order once the pool is thawed: the rest of the segment and the
-    /// queue, within the bounds.
+    /// How many indexes can still be taken in order once the pool is thawed: the rest of the
+    /// segment and the queue, within the bounds.
     pub fn available(&self, cursor: &Cursor) -> i64 {
         let below = |range: &Range| range.intersection(&self.bounds).len();
         cursor.peek().0.len() + self.queue.as_slice().iter().map(below).sum::<i64>()
@@ -161,8 +162,8 @@ impl Pool {
         first.map(|range| range.start)
     }
 
-    /// Serves only indexes within `bounds` from now on; the others are kept. What is still to be taken in
-    /// order does not lie below the bounds.
+    /// Serves only indexes within `bounds` from now on; the others are kept. What is still to be
+    /// taken in order does not lie below the bounds.
     pub fn set_bounds(&mut self, cursor: &Cursor, bounds: Range) {
         if bounds != self.bounds {
             self.close(cursor);
@@ -193,8 +194,8 @@ impl Pool {
         debug_assert!(queued);
     }
 
-    /// Whether the queue has a place for another block. Two places are kept free for what [`Pool::claim`] and
-    /// a long segment put at its head.
+    /// Whether the queue has a place for another block. Two places are kept free for what
+    /// [`Pool::claim`] and a long segment put at its head.
     pub fn has_room(&self) -> bool {
         self.queue.len < QUEUE - 2
     }
@@ -204,8 +205,8 @@ impl Pool {
         self.queue.push(block)
     }
 
-    /// Makes the next queued block current if the segment is used up. Returns whether there is anything to
-    /// take now.
+    /// Makes the next queued block current if the segment is used up. Returns whether there is
+    /// anything to take now.
     pub fn promote(&mut self, cursor: &Cursor, serial: Serial) -> bool {
         if self.frozen {
             return false;
@@ -240,7 +241,8 @@ impl Pool {
         self.segment_start = rest.start;
     }
 
-    /// Takes back `range`, which was taken under `serial` and not served. `false`: there is no place for it.
+    /// Takes back `range`, which was taken under `serial` and not served. `false`: there is no
+    /// place for it.
     pub fn return_range(&mut self, cursor: &Cursor, serial: Serial, range: Range) -> bool {
         if range.is_empty() || cursor.untake(range, serial) {
             return true;
@@ -252,7 +254,8 @@ impl Pool {
         kept
     }
 
-    /// Adds a range that comes from the catalog to the returned ones. `false`: there is no place for it.
+    /// Adds a range that comes from the catalog to the returned ones. `false`: there is no place
+    /// for it.
     pub fn restore(&mut self, range: Range) -> bool {
         let kept = self.returned.push(range);
         if kept {
@@ -262,7 +265,8 @@ impl Pool {
         kept
     }
 
-    /// The part of a returned range that may be served to a caller who is served nothing below `floor`.
+    /// The part of a returned range that may be served to a caller who is served nothing below
+    /// `floor`.
     fn servable(&self, range: &Range, floor: Index) -> Range {
         match self.frozen {
             true => Range::EMPTY,
@@ -275,8 +279,8 @@ impl Pool {
         self.returned.as_slice().iter().any(|range| self.part(range, 1, floor).is_some())
     }
 
-    /// The first `want` indexes of a returned range that may be served to a caller who is served nothing
-    /// below `floor`. `None` also if there is no place for what would be left over.
+    /// The first `want` indexes of a returned range that may be served to a caller who is served
+    /// nothing below `floor`. `None` also if there is no place for what would be left over.
     fn part(&self, range: &Range, want: i64, floor: Index) -> Option<Range> {
         let part = self.servable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
@@ -295,8 +299,8 @@ impl Pool {
         self.cut_returned(part).then_some(part)
     }
 
-    /// Takes `part` out of the returned range that it belongs to. `false`: there is no place for what would
-    /// be left over.
+    /// Takes `part` out of the returned range that it belongs to. `false`: there is no place for
+    /// what would be left over.
     fn cut_returned(&mut self, part: Range) -> bool {
         let whole = |range: &Range| !range.intersection(&part).is_empty();
         let Some(at) = self.returned.as_slice().iter().position(whole) else { return false };
@@ -314,9 +318,9 @@ impl Pool {
         true
     }
 
-    /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds one. What
-    /// lies before that part can no longer be taken in order and moves to the returned ranges. `None`, and
-    /// nothing is changed, if nothing fits or there is no place for those.
+    /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds
+    /// one. What lies before that part can no longer be taken in order and moves to the returned
+    /// ranges. `None`, and nothing is changed, if nothing fits or there is no place for those.
     pub fn claim(
         &mut self,
         cursor: &Cursor,
@@ -401,7 +405,8 @@ impl Pool {
         all
     }
 
-    /// Takes out the returned ranges, except the `keep` lowest, so that they can be stored elsewhere.
+    /// Takes out the returned ranges, except the `keep` lowest, so that they can be stored
+    /// elsewhere.
     pub fn drain_returned(&mut self, keep: usize) -> Ranges<RETURNED> {
         let mut out = core::mem::take(&mut self.returned);
         let len = out.len;

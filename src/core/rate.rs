@@ -1,8 +1,9 @@
 //! How fast a sequence is used: a sliding window over a counter that is read now and then.
 //!
-//! Marks (time and count) an eighth of the window apart cover it. The count at its far edge is interpolated
-//! between the two marks around the edge (the sliding window counter of rate limiters, on irregular samples).
-//! No sample is needed while nothing happens: a long gap is one long interval.
+//! Marks (time and count) an eighth of the window apart cover it. The count at its far edge is
+//! interpolated between the two marks around the edge (the sliding window counter of rate limiters,
+//! on irregular samples). No sample is needed while nothing happens: a long gap is one long
+//! interval.
 
 use crate::numbers::{Micros, Timestamp};
 
@@ -30,12 +31,13 @@ pub struct Demand {
     pub per_second: f64,
     /// values per second since the last refill; 0 except at a refill
     pub recent: f64,
-    /// the most values taken within a quarter of the window, if that is more than twice the mean; else 0
+    /// the most values taken within a quarter of the window, if that is more than twice the mean;
+    /// else 0
     pub burst: i64,
 }
 
-/// See the module. Made for shared memory: it has a fixed size and no pointers, and all zeros are a new one.
-/// It has one writer at a time, under the caller's lock.
+/// See the module. Made for shared memory: it has a fixed size and no pointers, and all zeros are a
+/// new one. It has one writer at a time, under the caller's lock.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Rate {
@@ -73,8 +75,8 @@ impl Rate {
         }
     }
 
-    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was taken since
-    /// the refill before, so that growth need not wait for the window.
+    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was taken
+    /// since the refill before, so that growth need not wait for the window.
     pub fn refill(&mut self, now: Timestamp, taken: i64, window: Micros) -> Demand {
         self.sample(now, taken, window);
         let span = now.0.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
@@ -101,9 +103,10 @@ impl Rate {
         per_second(taken.saturating_sub(until), span)
     }
 
-    /// How the count has risen: an eighth of the window or so from one moment to the next, oldest first, the present last,
-    /// each with what had been taken by then. Empty before the first sample. What was seen just now is left out, since a
-    /// rate over so short a time would be noise.
+    /// How the count has risen: an eighth of the window or so from one moment to the next, oldest
+    /// first, the present last, each with what had been taken by then. Empty before the first
+    /// sample. What was seen just now is left out, since a rate over so short a time would be
+    /// noise.
     pub fn course(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
         let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
         let old = end.at.saturating_sub(LEAST_SPAN);

@@ -52,7 +52,8 @@ impl Numbering {
         }
     }
 
-    /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have come.
+    /// Whether two nodes with these numberings serve disjoint numbers, apart from how far they have
+    /// come.
     pub fn is_as(&self, other: &Numbering) -> bool {
         (self.base, self.nodes, self.stripe) == (other.base, other.nodes, other.stripe)
     }

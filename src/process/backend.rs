@@ -1,5 +1,5 @@
-//! What every part of hilo shares in this process: its statics, and a counter that tells when all it
-//! remembers of names is out of date.
+//! What every part of hilo shares in this process: its statics, and a counter that tells when all
+//! it remembers of names is out of date.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -24,8 +24,8 @@ impl<T> Deref for Global<T> {
     }
 }
 
-/// Raised when a memo of this backend may be wrong for a reason that no slot shows: a change of roles, the
-/// end of a transaction that has defined something, DROP EXTENSION.
+/// Raised when a memo of this backend may be wrong for a reason that no slot shows: a change of
+/// roles, the end of a transaction that has defined something, DROP EXTENSION.
 static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
 
 /// Changes whenever [`forget_names`] is called.

@@ -1,7 +1,7 @@
 //! Postgres functions that the hot path calls without pgrx's guard.
 //!
-//! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an error, and for
-//! one whose error jumps (`longjmp`) only past frames that have nothing to drop.
+//! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an
+//! error, and for one whose error jumps (`longjmp`) only past frames that have nothing to drop.
 
 use hilo_core::numbers::{Monotonic, Timestamp};
 use pgrx::pg_sys;
@@ -23,8 +23,8 @@ mod raw {
 /// The current role, as changed by SET ROLE and SECURITY DEFINER.
 #[inline(always)]
 pub fn current_user() -> pg_sys::Oid {
-    // SAFETY: it returns a static of miscinit.c. Its only check is an assertion, which a connected backend
-    // fulfils.
+    // SAFETY: it returns a static of miscinit.c. Its only check is an assertion, which a connected
+    // backend fulfils.
     unsafe { raw::GetUserId() }
 }
 
@@ -33,8 +33,8 @@ pub fn current_user() -> pg_sys::Oid {
 /// # Safety
 /// `latch` must point to a latch in shared memory.
 pub unsafe fn set_latch(latch: *mut pg_sys::Latch) {
-    // SAFETY: the caller passes a latch in shared memory. The function stores a flag and sends a signal, and
-    // never raises an error.
+    // SAFETY: the caller passes a latch in shared memory. The function stores a flag and sends a
+    // signal, and never raises an error.
     unsafe { raw::SetLatch(latch) }
 }
 
@@ -44,8 +44,8 @@ pub unsafe fn set_latch(latch: *mut pg_sys::Latch) {
 /// When memory is out, the error jumps past the caller, whose frame must have nothing to drop.
 #[inline(always)]
 pub unsafe fn palloc(size: usize) -> *mut std::ffi::c_void {
-    // SAFETY: neither this frame nor, as required, the caller's has anything to drop when an error jumps past
-    // it.
+    // SAFETY: neither this frame nor, as required, the caller's has anything to drop when an error
+    // jumps past it.
     unsafe { raw::palloc(size) }
 }
 
@@ -55,8 +55,8 @@ pub fn now() -> Timestamp {
     Timestamp(unsafe { raw::GetCurrentTimestamp() })
 }
 
-/// Microseconds since some moment in the past, on a clock that cannot be set back and is the same for all
-/// processes of the machine. Never 0.
+/// Microseconds since some moment in the past, on a clock that cannot be set back and is the same
+/// for all processes of the machine. Never 0.
 pub fn monotonic() -> Monotonic {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it fills `time`, and the clock exists wherever Postgres runs.
@@ -89,7 +89,8 @@ pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
             parents: *mut *mut pg_sys::List,
         ) -> *mut pg_sys::List;
     }
-    // SAFETY: it reads a catalog inside a transaction, and the guard turns a Postgres error into a panic.
+    // SAFETY: it reads a catalog inside a transaction, and the guard turns a Postgres error into a
+    // panic.
     unsafe {
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
             find_all_inheritors(table, pg_sys::NoLock as _, std::ptr::null_mut())

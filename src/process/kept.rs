@@ -13,8 +13,8 @@ const PAGE: usize = 4096;
 /// Where the current piece is free, and where it ends.
 static FREE: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
 
-/// Room in the current piece, or in a new one. If memory runs out, it returns an error; the standard library would end
-/// the process, and so the server.
+/// Room in the current piece, or in a new one. If memory runs out, it returns an error; the
+/// standard library would end the process, and so the server.
 fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
     let (mut free, mut end) = FREE.get();
     free = free.next_multiple_of(layout.align());
@@ -40,7 +40,8 @@ fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
 pub fn kept<T>(value: T) -> Result<&'static T, HiloError> {
     const { assert!(size_of::<T>() > 0) };
     let place: *mut T = allocate(Layout::new::<T>())?;
-    // SAFETY: the memory has the layout of `T`, belongs to nothing else, and is written before it is read.
+    // SAFETY: the memory has the layout of `T`, belongs to nothing else, and is written before it
+    // is read.
     unsafe {
         place.write(value);
         Ok(&*place)
@@ -60,7 +61,8 @@ pub fn kept_bytes(bytes: &[u8]) -> Result<&'static [u8], HiloError> {
     }
 }
 
-/// Asks the processor for the cache line at an address and for the next one. Only a hint: any address will do.
+/// Asks the processor for the cache line at an address and for the next one. Only a hint: any
+/// address will do.
 #[inline(always)]
 pub fn prefetch_two_lines<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]

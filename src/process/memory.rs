@@ -1,10 +1,10 @@
-//! Rust's memory. When the system has no more memory to give, Rust's collections abort the process, and all
-//! sessions of the server are ended with it; Postgres raises 53200 instead.
+//! Rust's memory. When the system has no more memory to give, Rust's collections abort the process,
+//! and all sessions of the server are ended with it; Postgres raises 53200 instead.
 //!
-//! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a flag is
-//! set. Code that is about to do something slow, or to start on another row, calls [`check`], which returns
-//! the error while there is still memory to raise it with. What grows with the data grows through [`Grow`],
-//! which returns the error instead of ending the process.
+//! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a
+//! flag is set. Code that is about to do something slow, or to start on another row, calls
+//! [`check`], which returns the error while there is still memory to raise it with. What grows with
+//! the data grows through [`Grow`], which returns the error instead of ending the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -25,12 +25,13 @@ const LARGEST: usize = 32 << 10;
 #[repr(align(64))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);
 
-// SAFETY: its bytes are reached only through pieces that `take` has handed out, and each piece has one owner.
+// SAFETY: its bytes are reached only through pieces that `take` has handed out, and each piece has
+// one owner.
 unsafe impl Sync for Reserve {}
 
 static PLACE: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
-/// One bit for each grain, set while the grain is handed out. A backend has one thread, but an allocator must
-/// not rely on that.
+/// One bit for each grain, set while the grain is handed out. A backend has one thread, but an
+/// allocator must not rely on that.
 static TAKEN: [AtomicU64; GRAINS / 64] = [const { AtomicU64::new(0) }; GRAINS / 64];
 /// Held while `TAKEN` is searched.
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -62,8 +63,8 @@ fn mark_free(from: usize, count: usize) {
     }
 }
 
-/// A piece of the reserve, or null. First fit is enough, because the reserve is used only while an error is
-/// handled.
+/// A piece of the reserve, or null. First fit is enough, because the reserve is used only while an
+/// error is handled.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
     REFUSED.store(true, Relaxed);
@@ -87,8 +88,8 @@ fn take(layout: Layout) -> *mut u8 {
     }
     BUSY.store(false, Release);
     match found {
-        // SAFETY: the search found `wanted` grains from `from` on, so the whole piece lies within the
-        // reserve.
+        // SAFETY: the search found `wanted` grains from `from` on, so the whole piece lies within
+        // the reserve.
         true => unsafe { PLACE.0.get().cast::<u8>().add(from * GRAIN) },
         false => std::ptr::null_mut(),
     }
@@ -101,21 +102,22 @@ fn grain_of(piece: *mut u8) -> Option<usize> {
     (offset < RESERVE).then_some(offset / GRAIN)
 }
 
-// SAFETY: every piece comes from the system or from the reserve. Pieces of the reserve are disjoint while
-// they are handed out, are aligned to a grain and are as long as requested. `dealloc` and `realloc` tell by
-// its address where a piece comes from. Nothing in here allocates or unwinds.
+// SAFETY: every piece comes from the system or from the reserve. Pieces of the reserve are disjoint
+// while they are handed out, are aligned to a grain and are as long as requested. `dealloc` and
+// `realloc` tell by its address where a piece comes from. Nothing in here allocates or unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller guarantees what `alloc` requires, and the system's `alloc` requires the same.
+        // SAFETY: the caller guarantees what `alloc` requires, and the system's `alloc` requires
+        // the same.
         let piece = unsafe { System.alloc(layout) };
         if piece.is_null() { take(layout) } else { piece }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as in `alloc`. A piece of the reserve has the requested size, and is zeroed because it may
-        // have been used before.
+        // SAFETY: as in `alloc`. A piece of the reserve has the requested size, and is zeroed
+        // because it may have been used before.
         unsafe {
             let piece = System.alloc_zeroed(layout);
             if !piece.is_null() {
@@ -133,17 +135,17 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match grain_of(piece) {
             Some(grain) => mark_free(grain, grains(layout)),
-            // SAFETY: the piece is not of the reserve, so it came from the system, with the layout that the
-            // caller states.
+            // SAFETY: the piece is not of the reserve, so it came from the system, with the layout
+            // that the caller states.
             None => unsafe { System.dealloc(piece, layout) },
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller guarantees that `piece` has `layout` and that `size` makes a valid layout. A new
-        // piece is disjoint from the old one, and no more is copied than both have. If there is no new piece,
-        // the old one stays as it is.
+        // SAFETY: the caller guarantees that `piece` has `layout` and that `size` makes a valid
+        // layout. A new piece is disjoint from the old one, and no more is copied than both have.
+        // If there is no new piece, the old one stays as it is.
         unsafe {
             let of_system = grain_of(piece).is_none();
             if of_system {
@@ -163,18 +165,18 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Raises a panic once, so that later ones need no memory that the standard library and libc would not do
-/// without: they keep some for each thread, from its first panic on.
+/// Raises a panic once, so that later ones need no memory that the standard library and libc would
+/// not do without: they keep some for each thread, from its first panic on.
 ///
-/// It also keeps errors of this library from carrying a backtrace, whatever the server's environment says.
-/// Making one takes much memory, and a lock that is never released if an error occurs meanwhile. Called once,
-/// from `_PG_init`.
+/// It also keeps errors of this library from carrying a backtrace, whatever the server's
+/// environment says. Making one takes much memory, and a lock that is never released if an error
+/// occurs meanwhile. Called once, from `_PG_init`.
 pub fn init() {
     const SETTING: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(SETTING);
-    // SAFETY: the process has one thread when it loads the library, so no other reads the environment. The
-    // environment is left as it was; the standard library, of which each Rust extension has a copy of its
-    // own, remembers what the first panic found.
+    // SAFETY: the process has one thread when it loads the library, so no other reads the
+    // environment. The environment is left as it was; the standard library, of which each Rust
+    // extension has a copy of its own, remembers what the first panic found.
     unsafe {
         std::env::set_var(SETTING, "0");
         let _ = std::panic::catch_unwind(|| std::panic::panic_any(()));
@@ -199,8 +201,8 @@ pub fn is_short() -> bool {
     REFUSED.load(Relaxed)
 }
 
-/// Checks that the system would give this many bytes at once now: for what is built in one piece and cannot
-/// fail half-way.
+/// Checks that the system would give this many bytes at once now: for what is built in one piece
+/// and cannot fail half-way.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -222,7 +224,8 @@ pub fn room(bytes: usize) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Checks that there is memory for all that is made of a text of somebody else's, such as copies and messages.
+/// Checks that there is memory for all that is made of a text of somebody else's, such as copies
+/// and messages.
 ///
 /// # Errors
 /// `OutOfMemory`

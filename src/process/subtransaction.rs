@@ -5,9 +5,10 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-/// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it Postgres's, ours,
-/// a cancellation or a panic, undoes it, ends the subtransaction and is returned. A caller that does not mean
-/// to catch the error rethrows it, and the transaction is then as core would have left it.
+/// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it
+/// Postgres's, ours, a cancellation or a panic, undoes it, ends the subtransaction and is returned.
+/// A caller that does not mean to catch the error rethrows it, and the transaction is then as core
+/// would have left it.
 pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
     ended(work, || {
         // SAFETY: `ended` calls this inside the subtransaction that it began.
@@ -15,8 +16,8 @@ pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
     })
 }
 
-/// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result stays. An
-/// error is returned, as by [`run`].
+/// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result
+/// stays. An error is returned, as by [`run`].
 pub fn tried<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
     ended(work, || {
         // SAFETY: as above.
@@ -25,9 +26,9 @@ pub fn tried<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
 }
 
 fn ended<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<CaughtError>> {
-    // SAFETY: this is what PL/pgSQL does for a block with exceptions. Both ends of the subtransaction are
-    // here, and one of them is reached on every way out. After either, the memory context and the resource
-    // owner are restored before any other code runs.
+    // SAFETY: this is what PL/pgSQL does for a block with exceptions. Both ends of the
+    // subtransaction are here, and one of them is reached on every way out. After either, the
+    // memory context and the resource owner are restored before any other code runs.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         let put_back = || {

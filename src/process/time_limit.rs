@@ -51,11 +51,11 @@ unsafe extern "C-unwind" fn expired() {
     }
 }
 
-/// Runs `work` in a subtransaction, for no longer than `limit`. A cancellation that somebody asks for, and the end of the
-/// session, are raised again.
+/// Runs `work` in a subtransaction, for no longer than `limit`. A cancellation that somebody asks
+/// for, and the end of the session, are raised again.
 pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinished> {
-    // SAFETY: the handler stays loaded for the life of the process. What is enabled is disabled on every way out:
-    // `subtransaction::run` returns after each error.
+    // SAFETY: the handler stays loaded for the life of the process. What is enabled is disabled on
+    // every way out: `subtransaction::run` returns after each error.
     let result = unsafe {
         let id = TIMEOUT.get().unwrap_or_else(|| RegisterTimeout(USER_TIMEOUT, Some(expired)));
         TIMEOUT.set(Some(id));

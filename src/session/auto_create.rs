@@ -33,8 +33,8 @@ pub fn give_up() {
     }
 }
 
-/// Has the worker create a sequence of this name, with the default options, owned by the current user. If
-/// another session was first, nothing happens.
+/// Has the worker create a sequence of this name, with the default options, owned by the current
+/// user. If another session was first, nothing happens.
 ///
 /// # Errors
 /// `Timeout`, and `Fault` with the worker's error.

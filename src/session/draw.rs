@@ -19,8 +19,8 @@ use crate::shared::slot::Slot;
 /// The privileges that allow drawing; a caller needs one of them.
 pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
 
-/// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single value for
-/// it.
+/// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
+/// value for it.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
     hit_or_want(memo, want_block)
@@ -29,8 +29,8 @@ pub fn hit(memo: &'static Memo) -> Option<i64> {
 /// Like [`hit`], for a caller outside pgrx's guard.
 #[inline(always)]
 pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
-    // SAFETY: the callee has a guard of its own, which turns a panic into a Postgres error. No frame between
-    // that guard and the caller's has a destructor, so the error may jump over them.
+    // SAFETY: the callee has a guard of its own, which turns a panic into a Postgres error. No
+    // frame between that guard and the caller's has a destructor, so the error may jump over them.
     hit_or_want(memo, |slot| unsafe { want_block_guarded(slot) })
 }
 
@@ -48,8 +48,8 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
     Some(value)
 }
 
-/// Takes one value straight from the pool, for an ordered sequence or one that this session draws from too
-/// seldom to hold a slice. Handles the usual case only.
+/// Takes one value straight from the pool, for an ordered sequence or one that this session draws
+/// from too seldom to hold a slice. Handles the usual case only.
 #[inline(always)]
 fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
@@ -117,8 +117,9 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
     }
 }
 
-/// Takes a slice, of at least `least` values if that many are available at once, and serves its first value.
-/// `None`: the caller tries again, because the memo must be renewed or there are values to take now.
+/// Takes a slice, of at least `least` values if that many are available at once, and serves its
+/// first value. `None`: the caller tries again, because the memo must be renewed or there are
+/// values to take now.
 pub fn draw(
     memo: &'static Memo,
     entry: &'static Entry,
@@ -176,8 +177,8 @@ fn from_pool(
     Ok(value)
 }
 
-/// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the slice
-/// cannot serve is returned.
+/// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the
+/// slice cannot serve is returned.
 fn take_into(
     entry: &'static Entry,
     slot: &'static Slot,
@@ -227,8 +228,8 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
     run.is_some()
 }
 
-/// How many values to take: twice as many as last time, up to the limit, and no more than a quarter of what
-/// the pool has for all sessions.
+/// How many values to take: twice as many as last time, up to the limit, and no more than a quarter
+/// of what the pool has for all sessions.
 fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();
     let busy = slice_table::is_busy(entry);

@@ -1,5 +1,5 @@
-//! The end of a backend, normal or FATAL: it returns its slices to the pools, and then leaves the sessions of
-//! its database.
+//! The end of a backend, normal or FATAL: it returns its slices to the pools, and then leaves the
+//! sessions of its database.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -7,12 +7,12 @@ use pgrx::prelude::*;
 use crate::session::{auto_create, slice_table, wait};
 use crate::shared;
 
-/// Registers a callback that runs while the process can still take locks and use its memory. The worker waits for the last
-/// session to leave, and must then find no row that this session still locks: so the transaction is rolled back first, as
-/// core's own callback would do it later.
+/// Registers a callback that runs while the process can still take locks and use its memory. The
+/// worker waits for the last session to leave, and must then find no row that this session still
+/// locks: so the transaction is rolled back first, as core's own callback would do it later.
 pub fn init_process() {
-    // SAFETY: core's own modules register such callbacks in the same way. The function is one of this library, which is
-    // never unloaded, and it is registered once per process.
+    // SAFETY: core's own modules register such callbacks in the same way. The function is one of
+    // this library, which is never unloaded, and it is registered once per process.
     unsafe { pg_sys::before_shmem_exit(Some(leave), pg_sys::Datum::null()) }
 }
 

@@ -1,13 +1,14 @@
-//! Draws from a gapless sequence. The first draw of a transaction locks the sequence's position until the
-//! transaction ends. From then on the transaction counts in its own memory, and writes how far it came just before
-//! it commits or prepares.
+//! Draws from a gapless sequence. The first draw of a transaction locks the sequence's position
+//! until the transaction ends. From then on the transaction counts in its own memory, and writes
+//! how far it came just before it commits or prepares.
 //!
-//! A rolled-back savepoint takes its values back: before a level of nesting draws for the first time, the count is
-//! saved (`hilo_core::nested`). To notice that first draw, each level begins with empty slices. If the lock was
-//! taken within the savepoint, Postgres releases it too, and the next draw locks and reads again.
+//! A rolled-back savepoint takes its values back: before a level of nesting draws for the first
+//! time, the count is saved (`hilo_core::nested`). To notice that first draw, each level begins
+//! with empty slices. If the lock was taken within the savepoint, Postgres releases it too, and the
+//! next draw locks and reads again.
 //!
-//! currval and lastval follow: after a rollback they are what they were before, because the value may be another
-//! transaction's by then.
+//! currval and lastval follow: after a rollback they are what they were before, because the value
+//! may be another transaction's by then.
 
 use std::cell::{Cell, RefCell};
 
@@ -126,11 +127,12 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
     entry.epoch.set(Epoch::default());
 }
 
-/// What is left of a sequence for this transaction, which has locked its position. `None`: the memo is out of date.
+/// What is left of a sequence for this transaction, which has locked its position. `None`: the memo
+/// is out of date.
 ///
 /// # Errors
-/// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and 40P01 if the wait for
-/// another transaction ends without the lock; `NoPosition`.
+/// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
+/// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
 pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
@@ -178,7 +180,8 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     let position = counter.position;
     entry.root.set(root);
     if let Some(sequence) = sequence {
-        // A version of this transaction's own may be rolled back, and another one get the same epoch.
+        // A version of this transaction's own may be rolled back, and another one get the same
+        // epoch.
         let epoch = if counter.own { Epoch::default() } else { position.epoch };
         entry.terms.set(position.terms(&sequence));
         entry.epoch.set(epoch);
@@ -199,7 +202,8 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
     }
 }
 
-/// Fills the slice with all that is left, so that the next draws are hits. `None`: the caller tries again.
+/// Fills the slice with all that is left, so that the next draws are hits. `None`: the caller tries
+/// again.
 ///
 /// # Errors
 /// `Exhausted`, and those of [`left`].

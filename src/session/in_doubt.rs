@@ -1,5 +1,6 @@
-//! Sequences that a prepared transaction drops or gives away. No process of ours sees how it ends, so it keeps a lock on
-//! each of them until then, as core does also across a restart, and whoever looks one up waits for that lock.
+//! Sequences that a prepared transaction drops or gives away. No process of ours sees how it ends,
+//! so it keeps a lock on each of them until then, as core does also across a restart, and whoever
+//! looks one up waits for that lock.
 
 use pgrx::pg_sys;
 
@@ -17,8 +18,8 @@ pub fn begin(id: SequenceId) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Waits until no prepared transaction decides about the sequence any more. Returns whether it had to: then what was read of
-/// the sequence may be out of date.
+/// Waits until no prepared transaction decides about the sequence any more. Returns whether it had
+/// to: then what was read of the sequence may be out of date.
 ///
 /// # Errors
 /// Those of [`catalog_oids`].
@@ -36,13 +37,14 @@ pub fn wait(id: SequenceId) -> Result<bool, HiloError> {
 
 /// `false`: another transaction has it, and `at_once` forbids to wait.
 fn acquire(tag: &pg_sys::LOCKTAG, mode: u32, at_once: bool) -> bool {
-    // SAFETY: the tag is that of an object, of which any can be locked inside a transaction, whose end releases the lock.
+    // SAFETY: the tag is that of an object, of which any can be locked inside a transaction, whose
+    // end releases the lock.
     let result = unsafe { pg_sys::LockAcquire(tag, mode as _, false, at_once) };
     result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }
 
-/// A sequence is locked like an object of core's, with the table of all sequences as its class. Two of them may have one tag:
-/// then one waits for the other.
+/// A sequence is locked like an object of core's, with the table of all sequences as its class. Two
+/// of them may have one tag: then one waits for the other.
 fn tag(id: SequenceId) -> Result<pg_sys::LOCKTAG, HiloError> {
     // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };

@@ -1,5 +1,5 @@
-//! What this transaction has changed in the definitions, and how the other sessions learn of it after the
-//! commit.
+//! What this transaction has changed in the definitions, and how the other sessions learn of it
+//! after the commit.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::*;
@@ -47,15 +47,15 @@ static OWN: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// This transaction has created or updated the extension.
 static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-/// Notes that this transaction creates or updates the extension. A session that has not loaded the library may have
-/// dropped another one, and told nobody.
+/// Notes that this transaction creates or updates the extension. A session that has not loaded the
+/// library may have dropped another one, and told nobody.
 pub fn extension_appears() {
     crate::session::register();
     APPEARED.set(true);
 }
 
-/// Notes that this transaction drops the extension: its slots serve nothing from the moment that the commit
-/// returns.
+/// Notes that this transaction drops the extension: its slots serve nothing from the moment that
+/// the commit returns.
 pub fn extension_dropped(extension: pg_sys::Oid) {
     begin();
     // SAFETY: reads a static of this backend, which is connected.
@@ -72,8 +72,9 @@ pub fn in_progress() -> bool {
 
 /// Notes that this transaction has written a definition: names are looked up again.
 ///
-/// The memory is found now, by whatever kind of process this is: at the commit it is too late. A process that
-/// may not use it gets an error, and defines nothing. Where there can be no memory, nobody has to learn of anything.
+/// The memory is found now, by whatever kind of process this is: at the commit it is too late. A
+/// process that may not use it gets an error, and defines nothing. Where there can be no memory,
+/// nobody has to learn of anything.
 pub fn begin() {
     OWN.set(true);
     define();
@@ -93,7 +94,8 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
         Change::Dropped | Change::Released { .. } | Change::Outdated => define(),
         Change::Renumbered { .. } | Change::Terms => begin(),
     }
-    // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows `NOTED` too.
+    // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows
+    // `NOTED` too.
     let key = memo::key_of(id)?;
     NOTED.borrow_mut().push((key, change))
 }
@@ -109,7 +111,8 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         outdate_all();
     }
     match event {
-        // Citus drops an extension like this. What the transaction has defined before is dropped with it.
+        // Citus drops an extension like this. What the transaction has defined before is dropped
+        // with it.
         XACT_EVENT_PRE_PREPARE if !EXTENSIONS.borrow().is_empty() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
@@ -197,8 +200,8 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     }
 }
 
-/// Tells the slots after the commit: every session sees the changes from now on. Nothing in here can fail. [`begin`] has
-/// found the memory.
+/// Tells the slots after the commit: every session sees the changes from now on. Nothing in here
+/// can fail. [`begin`] has found the memory.
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
@@ -217,12 +220,13 @@ fn publish() {
     }
 }
 
-/// Lets nobody use the sequences that this transaction drops or gives away without a look at the tables, which waits for its
-/// end. What memory has of a sequence that is gone, the worker frees.
+/// Lets nobody use the sequences that this transaction drops or gives away without a look at the
+/// tables, which waits for its end. What memory has of a sequence that is gone, the worker frees.
 fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
-        // No borrow is held while this waits: a FATAL error runs the abort callback, which borrows `NOTED` too.
+        // No borrow is held while this waits: a FATAL error runs the abort callback, which borrows
+        // `NOTED` too.
         let id = NOTED.borrow().get(at).map(|(key, _)| key.sequence);
         let Some(id) = id else { break };
         in_doubt::begin(id)?;
@@ -236,10 +240,10 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Lets nothing be served in this database any more without a look at the tables. Called before an extension goes or comes:
-/// what is dropped is locked until the transaction has ended, and whoever looks then finds what there is. Of a
-/// transaction that is prepared, no process of ours sees the end. What memory has of an extension that is gone, the
-/// worker frees.
+/// Lets nothing be served in this database any more without a look at the tables. Called before an
+/// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
+/// looks then finds what there is. Of a transaction that is prepared, no process of ours sees the
+/// end. What memory has of an extension that is gone, the worker frees.
 fn outdate_all() {
     let Some(shared) = shared::existing() else { return };
     // SAFETY: reads a static of this backend, which is connected.

@@ -29,9 +29,9 @@ pub struct Taken {
     pub suggested: i64,
 }
 
-/// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at a bound or with
-/// the stripe. `None`: `start` has no value, or only the last one of bigint: a holder that has used it could not say
-/// so, because the value behind it does not exist.
+/// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at
+/// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint: a
+/// holder that has used it could not say so, because the value behind it does not exist.
 fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
     let run = mapping.run(Range::of(start, count))?;
     let last = run.last(mapping.increment);
@@ -39,16 +39,17 @@ fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
     (count > 0).then(|| Range::of(start, count))
 }
 
-/// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog: what was returned, or
-/// else the next `count`; fewer at a bound of the sequence or at the end of a stripe, and never more than a failover
-/// skips.
+/// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog:
+/// what was returned, or else the next `count`; fewer at a bound of the sequence or at the end of a
+/// stripe, and never more than a failover skips.
 ///
 /// # Errors
-/// `LeaseUnsupported` for a sequence that cycles, is ordered or gapless, `TooManyLeases`, `Exhausted`, and those of
-/// [`look_up::look_up`] and of waiting.
+/// `LeaseUnsupported` for a sequence that cycles, is ordered or gapless, `TooManyLeases`,
+/// `Exhausted`, and those of [`look_up::look_up`] and of waiting.
 pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
     let shared = shared::get()?;
-    // When the server stops, the worker waits for the end of this transaction, which may be a background worker's.
+    // When the server stops, the worker waits for the end of this transaction, which may be a
+    // background worker's.
     slice_table::register_session(shared);
     let mut place = None;
     loop {
@@ -141,7 +142,8 @@ fn try_take(
     let mapping = entry.mapping();
     let returned = |run: Range| part(&mapping, run.start, count.min(run.len()));
     let mut missing = count;
-    // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease can have it.
+    // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease
+    // can have it.
     let mut none_for_leases = false;
     let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {

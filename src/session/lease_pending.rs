@@ -118,7 +118,8 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     let (shared, ids) = (shared::get()?, catalog_oids()?);
     let key = memo::key_of(position.sequence)?;
     let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
-    // What the worker has written off, while nobody else had the position's lock, is about to leave memory.
+    // What the worker has written off, while nobody else had the position's lock, is about to leave
+    // memory.
     shared.await_worker(&key);
     for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
         gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
@@ -166,7 +167,8 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
 /// From here on nobody can keep this transaction from committing what it has leased out.
 fn begin_commit() {
     let Ok(shared) = shared::get() else { return };
-    // SAFETY: reads the transaction state of this backend. A transaction with a lease has written its row.
+    // SAFETY: reads the transaction state of this backend. A transaction with a lease has written
+    // its row.
     let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
     let open = OPEN.borrow();
     let void = open.iter().find_map(|taken| match *taken {

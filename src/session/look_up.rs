@@ -1,5 +1,5 @@
-//! Looks a name up: finds the sequence in the catalog, and attaches to its slot or to what this transaction
-//! has defined.
+//! Looks a name up: finds the sequence in the catalog, and attaches to its slot or to what this
+//! transaction has defined.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -35,8 +35,8 @@ use crate::shared::slot::Slot;
 /// The memo of a name, good for the current user, who has one of the privileges in `needs`.
 ///
 /// # Errors
-/// `NotPreloaded`, `ParallelWorker`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`, and the errors of waiting for
-/// the worker.
+/// `NotPreloaded`, `ParallelWorker`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`,
+/// and the errors of waiting for the worker.
 pub fn look_up(
     name: &[u8],
     needs: Privileges,
@@ -160,7 +160,8 @@ fn my_database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// The nameplate that other sessions may go by. `None`: what was found may not be what they would find, or has no room.
+/// The nameplate that other sessions may go by. `None`: what was found may not be what they would
+/// find, or has no room.
 fn nameplate_of(sequence: &Sequence, attached: &Attached, held: &Held) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
@@ -176,8 +177,8 @@ fn nameplate_of(sequence: &Sequence, attached: &Attached, held: &Held) -> Option
     Nameplate::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref())
 }
 
-/// A memo made by the nameplate of another session, without the catalog of hilo. `None`: there is no nameplate, or it does
-/// not say that the user may do what is needed.
+/// A memo made by the nameplate of another session, without the catalog of hilo. `None`: there is
+/// no nameplate, or it does not say that the user may do what is needed.
 fn by_nameplate(
     name: &[u8],
     known: Option<&'static Memo>,
@@ -212,7 +213,8 @@ fn by_nameplate(
     renewed(name, known, meaning).map(Some)
 }
 
-/// Raised by every commit that changes a definition. Without shared memory no definition is changed.
+/// Raised by every commit that changes a definition. Without shared memory no definition is
+/// changed.
 fn definitions_version() -> &'static AtomicU64 {
     shared::get().map_or(&OWN_VERSION, |shared| &shared.control.definitions)
 }
@@ -221,14 +223,15 @@ fn definitions_version() -> &'static AtomicU64 {
 struct Attached {
     slot: &'static Slot,
     version: u64,
-    /// The definition allows less than the pool serves, as in a transaction that has changed the bounds and
-    /// not committed: each value must be checked.
+    /// The definition allows less than the pool serves, as in a transaction that has changed the
+    /// bounds and not committed: each value must be checked.
     narrowed: bool,
 }
 
-/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the entry. `None`: the
-/// worker no longer serves the sequence, which has been dropped or become gapless.
-/// What the slot holds of another node than `node`, which this server is now, is given back first.
+/// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the
+/// entry. `None`: the worker no longer serves the sequence, which has been dropped or become
+/// gapless. What the slot holds of another node than `node`, which this server is now, is given
+/// back first.
 fn attach(
     entry: &'static Entry,
     sequence: &Sequence,
@@ -268,8 +271,8 @@ fn settle(
 ) -> Attached {
     let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
-    // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the numbers
-    // are the same.
+    // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the
+    // numbers are the same.
     let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
     if slice_table::has_slice(entry)
         && (!same || narrowed || terms.ordered || known != terms.mapping)

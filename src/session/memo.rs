@@ -28,15 +28,17 @@ pub enum Source {
     Pool(&'static Slot),
     /// The count of this transaction, which locks the position of a gapless sequence.
     Gapless,
-    /// The numbers of this transaction, which has defined the sequence; before the first look-up, none.
+    /// The numbers of this transaction, which has defined the sequence; before the first look-up,
+    /// none.
     Own,
 }
 
-/// A sequence that this backend has used. An entry is made once and never freed: like core, hilo remembers
-/// the value that a session was given last for as long as the session lasts.
+/// A sequence that this backend has used. An entry is made once and never freed: like core, hilo
+/// remembers the value that a session was given last for as long as the session lasts.
 ///
-/// A session that draws from thousands of sequences pays for each cache line that a call touches. So what a call needs
-/// is in the first two lines of an entry and of a slot, and in the one line of a memo.
+/// A session that draws from thousands of sequences pays for each cache line that a call touches.
+/// So what a call needs is in the first two lines of an entry and of a slot, and in the one line of
+/// a memo.
 #[repr(C, align(64))]
 pub struct Entry {
     pub source: Cell<Source>,
@@ -78,8 +80,8 @@ impl Last {
         Last { value: entry.last.get(), used: LAST.get(), discards: DISCARDS.get() }
     }
 
-    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence. What was discarded
-    /// since stays undefined.
+    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
+    /// What was discarded since stays undefined.
     pub fn bring_back(self, entry: &'static Entry) {
         let kept = self.discards == DISCARDS.get();
         entry.last.set(self.value.filter(|_| kept));
@@ -173,14 +175,15 @@ impl Memo {
     /// Whether the memo is still good, for the current user.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
-        // SAFETY: the pointer is to a slot's version or to `OWN_VERSION`. Shared memory and statics are valid
-        // for the life of the process.
+        // SAFETY: the pointer is to a slot's version or to `OWN_VERSION`. Shared memory and statics
+        // are valid for the life of the process.
         self.names_version.get() == names_version()
             && self.user.get() == ffi::current_user()
             && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
     }
 
-    /// Begins to fetch all that a draw will need, so that it waits once for memory and not for one thing after the other.
+    /// Begins to fetch all that a draw will need, so that it waits once for memory and not for one
+    /// thing after the other.
     #[inline(always)]
     pub fn fetch(&self) {
         if let Some(entry) = self.entry.get() {
@@ -212,7 +215,8 @@ impl Memo {
     #[inline(always)]
     pub fn name_bytes(&self) -> &[u8] {
         let len = self.name_len as usize;
-        // SAFETY: `remember` has written the one that the length says, and what is long is never freed.
+        // SAFETY: `remember` has written the one that the length says, and what is long is never
+        // freed.
         unsafe {
             match len <= SHORT_NAME {
                 true => &self.name.short[..len],
@@ -232,8 +236,8 @@ impl Memo {
     /// The frame of the keys under this server prefix, if that prefix was the last one asked for.
     #[inline(always)]
     pub fn key_frame(&'static self, prefix: &[u8]) -> Option<&'static Frame> {
-        // SAFETY: only `frame_keys` and `renew` replace it, and no caller keeps the result until either is
-        // called.
+        // SAFETY: only `frame_keys` and `renew` replace it, and no caller keeps the result until
+        // either is called.
         let (made_with, frame) =
             unsafe { self.keys.frame.try_borrow_unguarded() }.ok()?.as_ref()?;
         (**made_with == *prefix).then_some(frame)
@@ -244,8 +248,8 @@ impl Memo {
         self.keys.frame.replace(Some((prefix.into(), format.frame(self.name_bytes(), prefix))));
     }
 
-    /// The version of the slot that the memo was made with. A session compares it after it has pinned the
-    /// slot.
+    /// The version of the slot that the memo was made with. A session compares it after it has
+    /// pinned the slot.
     pub fn version(&self) -> u64 {
         self.version.get()
     }
@@ -286,8 +290,8 @@ pub fn last_of(id: SequenceId) -> Option<i64> {
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
-/// Remembers a value as the last one of a sequence, as core's setval does. The sequence that `hilo_lastval`
-/// refers to stays the same.
+/// Remembers a value as the last one of a sequence, as core's setval does. The sequence that
+/// `hilo_lastval` refers to stays the same.
 pub fn set_last(id: SequenceId, value: i64) {
     let Ok(ids) = crate::catalog::catalog_oids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {

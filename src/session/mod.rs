@@ -1,12 +1,12 @@
 //! This backend: what it remembers of the sequences that it uses, and how it draws from them.
 //!
-//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range` gets
-//! consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker; `auto_create` has it
-//! create a sequence. `gapless` counts a gapless sequence. `uncommitted` serves a sequence that the
-//! current transaction has defined. `lease` takes what leaves the server, and `lease_pending` and
-//! `lease_news` follow it to the end of the transaction. `invalidation` tells the other sessions what
-//! was committed; `in_doubt` lets them wait for what was prepared. `transaction` runs all of these at
-//! its end, and `exit` returns what is left.
+//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range`
+//! gets consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker;
+//! `auto_create` has it create a sequence. `gapless` counts a gapless sequence. `uncommitted`
+//! serves a sequence that the current transaction has defined. `lease` takes what leaves the
+//! server, and `lease_pending` and `lease_news` follow it to the end of the transaction.
+//! `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for what
+//! was prepared. `transaction` runs all of these at its end, and `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
@@ -40,17 +40,17 @@ static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// Registers this backend and its callbacks at its first use of hilo.
 pub fn prepare() {
     register();
-    // Other processes, such as one that applies a subscription's changes, lock no row of this node's. They
-    // register when they are about to hold numbers.
-    // SAFETY: a static set when the process started.
+    // Other processes, such as one that applies a subscription's changes, lock no row of this
+    // node's. They register when they are about to hold numbers. SAFETY: a static set when the
+    // process started.
     let is_session = unsafe { pg_sys::MyBackendType } == pg_sys::BackendType::B_BACKEND;
     if is_session && let Ok(shared) = shared::get() {
         slice_table::register_session(shared);
     }
 }
 
-/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is declared
-/// PARALLEL SAFE by mistake can bring it.
+/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is
+/// declared PARALLEL SAFE by mistake can bring it.
 ///
 /// # Errors
 /// `ParallelWorker`

@@ -140,8 +140,8 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
 
 type Claimed = (&'static Memo, &'static Entry, Range);
 
-/// Takes the range that `fit` chooses. `never` makes the error for the case that something is left but does
-/// not fit; if nothing is left, the sequence is exhausted.
+/// Takes the range that `fit` chooses. `never` makes the error for the case that something is left
+/// but does not fit; if nothing is left, the sequence is exhausted.
 fn claim(
     name: &[u8],
     mut fit: impl FnMut(&Terms, Range) -> Fit,
@@ -252,8 +252,9 @@ fn try_claim(
         return Some(Claim::Here(range));
     }
     if impossible || locked.is_at_end() {
-        // Nothing more comes in order. Only returned ranges are left, and of these only what is not below the
-        // values that this session was served. The worker reloads a few at a time of those in the catalog.
+        // Nothing more comes in order. Only returned ranges are left, and of these only what is not
+        // below the values that this session was served. The worker reloads a few at a time of
+        // those in the catalog.
         let mut seen = *floor;
         let fits = |run: Range| {
             seen = seen.max(run.end);

@@ -16,7 +16,8 @@ use crate::shared::{self, Shared};
 
 struct SliceTable {
     slices: &'static [Slice],
-    /// The entry that holds each slice, and what was left in the slice when the clock hand last passed.
+    /// The entry that holds each slice, and what was left in the slice when the clock hand last
+    /// passed.
     owners: Vec<Option<(&'static Entry, i64)>>,
     hand: usize,
 }
@@ -25,9 +26,10 @@ static TABLE: Global<RefCell<Option<SliceTable>>> = Global::new(RefCell::new(Non
 /// Draws from the pools so far: the clock that tells whether an entry is busy or idle.
 static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
-/// Registers this backend among the sessions of its database. The worker stays for them. When the server
-/// stops, the worker waits until each session has returned what it holds, and has rolled back what keeps a
-/// row locked. A walsender stays outside: Postgres ends it after all workers, so nobody could wait for it.
+/// Registers this backend among the sessions of its database. The worker stays for them. When the
+/// server stops, the worker waits until each session has returned what it holds, and has rolled
+/// back what keeps a row locked. A walsender stays outside: Postgres ends it after all workers, so
+/// nobody could wait for it.
 pub fn register_session(shared: &'static Shared) {
     let mut table = TABLE.borrow_mut();
     if table.is_some() {
@@ -51,8 +53,8 @@ fn is_walsender() -> bool {
     unsafe { pg_sys::am_walsender }
 }
 
-/// Takes this backend out of the sessions again, after its slices were returned. Returns the database that it
-/// was counted in.
+/// Takes this backend out of the sessions again, after its slices were returned. Returns the
+/// database that it was counted in.
 pub fn leave_session(shared: &'static Shared) -> Option<u32> {
     let table = TABLE.borrow_mut().take()?;
     let backend = &shared.backends[my_number()];
@@ -86,8 +88,8 @@ pub fn has_slice(entry: &Entry) -> bool {
     !std::ptr::eq(entry.slice.get(), Slice::empty())
 }
 
-/// The entry's slice, or a new one for it; `None` while busier sequences hold all slices. A walsender draws single values: it
-/// could return nothing when the server stops.
+/// The entry's slice, or a new one for it; `None` while busier sequences hold all slices. A
+/// walsender draws single values: it could return nothing when the server stops.
 pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
     if has_slice(entry) {
         return Some(entry.slice.get());
@@ -108,8 +110,8 @@ pub fn slice_of(entry: &'static Entry) -> Option<&'static Slice> {
     Some(slice)
 }
 
-/// A free slice, freed first if necessary by the second-chance algorithm: the hand skips a slice that was
-/// used since it last came by.
+/// A free slice, freed first if necessary by the second-chance algorithm: the hand skips a slice
+/// that was used since it last came by.
 fn free_place() -> Option<usize> {
     const STEPS: usize = 2;
     let mut victim = None;
@@ -192,8 +194,8 @@ pub fn return_range(entry: &'static Entry, range: Range) {
     leave_behind(shared, slice);
 }
 
-/// A free slice for a range that finds no room in the pool. `None`: it has found room there, or neither that
-/// nor a free slice was found in about five seconds.
+/// A free slice for a range that finds no room in the pool. `None`: it has found room there, or
+/// neither that nor a free slice was found in about five seconds.
 fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -> Option<usize> {
     const TRIES: u32 = 5_000;
     for _ in 0..TRIES {

@@ -1,9 +1,9 @@
 //! A transaction that has created, set or restarted a sequence serves itself.
 //!
-//! It has written a position that no other session sees, so all indexes from `next_index` on are its own. It
-//! counts in its own memory, and writes how far it came just before it commits. The epoch and the
-//! (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK TO the count of the
-//! version that is in force again continues where it stood.
+//! It has written a position that no other session sees, so all indexes from `next_index` on are
+//! its own. It counts in its own memory, and writes how far it came just before it commits. The
+//! epoch and the (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK
+//! TO the count of the version that is in force again continues where it stood.
 //!
 //! A transaction that only advances the sequence, or changes the increment or whether it cycles,
 //! continues the numbers that all sessions share. After its rollback they would be served again, so
@@ -32,8 +32,8 @@ use crate::session::memo::{Entry, Memo, Source};
 use crate::session::slice_table;
 use crate::shared::slices::Slice;
 
-/// The most indexes loaded at a time. A large number loses nothing: what is not served is not written as
-/// served.
+/// The most indexes loaded at a time. A large number loses nothing: what is not served is not
+/// written as served.
 const CHUNK: i64 = 1 << 20;
 
 /// Where the numbers of a version come from.
@@ -42,12 +42,13 @@ pub enum Origin {
     /// They are its own, and begin where a user says: only statements that ask for that may say
     /// this.
     New,
-    /// They continue those of another version that this transaction has written, from where that version
-    /// stands.
+    /// They continue those of another version that this transaction has written, from where that
+    /// version stands.
     Continues(Continued),
     /// They continue those that all sessions share, from where these stand.
     Shared,
-    /// They continue those of a gapless sequence: of the version that this transaction has written, if it is one.
+    /// They continue those of a gapless sequence: of the version that this transaction has written,
+    /// if it is one.
     Gapless(Option<Version>),
 }
 
@@ -99,8 +100,8 @@ impl State {
         self.floors.get(version).copied().unwrap_or_default()
     }
 
-    /// Notes that `run` is about to be served under `version`: the versions that it continues will not serve
-    /// the same values, nor those before them.
+    /// Notes that `run` is about to be served under `version`: the versions that it continues will
+    /// not serve the same values, nor those before them.
     fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
         while let Some(Origin::Continues(before)) = self.origins.get(&at).copied() {
@@ -156,8 +157,8 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
     state.origins.grow((version, origin))
 }
 
-/// Attaches the entry to this transaction's own count if the transaction, which has defined something, has
-/// written the sequence's position. Returns whether it has.
+/// Attaches the entry to this transaction's own count if the transaction, which has defined
+/// something, has written the sequence's position. Returns whether it has.
 ///
 /// # Errors
 /// `Renumbered` if the version continues the numbers that all sessions share.
@@ -202,8 +203,8 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     Ok(true)
 }
 
-/// Refuses draws from a sequence that this transaction has made gapless. A rollback makes it an ordinary one again, which
-/// would serve them once more.
+/// Refuses draws from a sequence that this transaction has made gapless. A rollback makes it an
+/// ordinary one again, which would serve them once more.
 ///
 /// # Errors
 /// `Renumbered`
@@ -234,7 +235,8 @@ pub fn passed(version: &Version) -> Vec<Range> {
     state.as_ref().and_then(|state| state.passed.get(version)).cloned().unwrap_or_default()
 }
 
-/// Loads the next indexes of a sequence that this transaction serves itself. `None`: the caller tries again.
+/// Loads the next indexes of a sequence that this transaction serves itself. `None`: the caller
+/// tries again.
 ///
 /// # Errors
 /// `Exhausted`.
@@ -259,7 +261,8 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     })
 }
 
-/// Takes the part that `fit` chooses of what is left of a sequence that this transaction serves itself.
+/// Takes the part that `fit` chooses of what is left of a sequence that this transaction serves
+/// itself.
 pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
     let mut state = STATE.borrow_mut();
     let state = state.as_mut()?;
@@ -295,8 +298,8 @@ pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
     state.pass(version)?.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
 }
 
-/// Takes note of a range that was claimed under a version and will not be used. A rollback calls this, so the caller of
-/// [`claim`] has made room.
+/// Takes note of a range that was claimed under a version and will not be used. A rollback calls
+/// this, so the caller of [`claim`] has made room.
 pub fn give_up(version: Version, range: Range) {
     let mut state = STATE.borrow_mut();
     if let Some(passed) = state.as_mut().and_then(|state| state.passed.get_mut(&version)) {
@@ -306,8 +309,8 @@ pub fn give_up(version: Version, range: Range) {
 
 /// Writes how far each sequence was served. Called just before the commit.
 pub fn write_back() {
-    // A version keeps the node that it was written under, even if a reload has made this server another node
-    // since.
+    // A version keeps the node that it was written under, even if a reload has made this server
+    // another node since.
     let mut served: HashMap<Version, Index> = HashMap::new();
     if let Some(state) = STATE.borrow().as_ref() {
         served.extend(&state.floors);
@@ -316,7 +319,8 @@ pub fn write_back() {
             *reached = own.next().max(*reached);
         }
     }
-    // A later callback that draws would get numbers that are not written down, so nothing is left to draw.
+    // A later callback that draws would get numbers that are not written down, so nothing is left
+    // to draw.
     for own in STATE.borrow_mut().iter_mut().flat_map(|state| state.served.values_mut()) {
         own.limit = own.next();
         own.slice.move_to(own.limit);
@@ -331,8 +335,8 @@ pub fn write_back() {
     }
 }
 
-/// Moves a version to `next`. What it has skipped is recorded as a gap: this session has already been given
-/// later values.
+/// Moves a version to `next`. What it has skipped is recorded as a gap: this session has already
+/// been given later values.
 fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloError> {
     let Some(position) = positions::advance(version, next)? else { return Ok(()) };
     if passed.is_empty() {
@@ -343,8 +347,8 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
     gaps::record_all(&ids, &position, &sequence, passed, Reason::Discarded)
 }
 
-/// Discards this state when the transaction has ended: its sequences are served from their slots from then
-/// on.
+/// Discards this state when the transaction has ended: its sequences are served from their slots
+/// from then on.
 pub fn forget() {
     let Some(state) = STATE.borrow_mut().take() else { return };
     for own in state.served.into_values() {
@@ -352,8 +356,9 @@ pub fn forget() {
             own.entry.slice.set(Slice::empty());
             own.entry.serial.set(Serial::default());
         }
-        // SAFETY: `adopt` leaked it, and only its entry has pointed to it. An entry without a slot has just
-        // dropped that reference; `adopt` has made one with a slot drop it before the slot was set.
+        // SAFETY: `adopt` leaked it, and only its entry has pointed to it. An entry without a slot
+        // has just dropped that reference; `adopt` has made one with a slot drop it before the slot
+        // was set.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(own.slice).cast_mut()) });
     }
 }

@@ -20,8 +20,8 @@ use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
 use crate::shared::{self, Condition, Shared};
 
-/// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards; a FATAL
-/// error does not, and leaves them to [`leave`].
+/// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards;
+/// a FATAL error does not, and leaves them to [`leave`].
 static PINNED: Global<Cell<Option<Pinned>>> = Global::new(Cell::new(None));
 static WAITING: Global<Cell<Option<&'static Slot>>> = Global::new(Cell::new(None));
 
@@ -36,8 +36,8 @@ impl Pin {
         Pin(())
     }
 
-    /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer what the
-    /// memo says.
+    /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer
+    /// what the memo says.
     pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
         let pin = Pin::found(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
@@ -116,7 +116,8 @@ impl Patience {
     }
 }
 
-/// Wakes the worker of this database, or registers one. `false`: there is none, and none could be registered.
+/// Wakes the worker of this database, or registers one. `false`: there is none, and none could be
+/// registered.
 pub fn wake(shared: &'static Shared) -> bool {
     // SAFETY: this static is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
@@ -139,9 +140,9 @@ pub fn wake(shared: &'static Shared) -> bool {
     registered
 }
 
-/// Makes sure, once, that the database has a worker when this backend is about to hold numbers for the first time:
-/// at a stop, what is in memory is flushed only if there is one. A worker that is running is not woken, as it stays
-/// while there are sessions.
+/// Makes sure, once, that the database has a worker when this backend is about to hold numbers for
+/// the first time: at a stop, what is in memory is flushed only if there is one. A worker that is
+/// running is not woken, as it stays while there are sessions.
 pub fn ensure_worker(shared: &'static Shared) {
     static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
     // SAFETY: this static is set when the backend connects.
@@ -250,8 +251,8 @@ pub fn for_terms(
         .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: Meant::New })
 }
 
-/// Waits until a pinned slot has something to take under `serial`, or has another serial or no terms. The
-/// caller may be served no index below `floor`.
+/// Waits until a pinned slot has something to take under `serial`, or has another serial or no
+/// terms. The caller may be served no index below `floor`.
 ///
 /// # Errors
 /// `Exhausted` when nothing is left, `Fault` when the worker has given up, `Timeout`.
@@ -280,8 +281,8 @@ pub fn for_block(
     }
 }
 
-/// Asks the worker for what `ready` looks for in the slot, and waits for it. `ready` runs under the slot's
-/// lock.
+/// Asks the worker for what `ready` looks for in the slot, and waits for it. `ready` runs under the
+/// slot's lock.
 pub fn until<T>(
     shared: &'static Shared,
     slot: &'static Slot,

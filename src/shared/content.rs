@@ -1,4 +1,5 @@
-//! What a slot holds and how it moves: what is taken, what is returned and what leaves for the catalog.
+//! What a slot holds and how it moves: what is taken, what is returned and what leaves for the
+//! catalog.
 
 use hilo_core::numbers::Index;
 use hilo_core::pool::Ranges;
@@ -83,8 +84,8 @@ impl Locked {
         }
     }
 
-    /// Makes the next queued block current if the segment is used up. Returns whether there is anything to
-    /// take.
+    /// Makes the next queued block current if the segment is used up. Returns whether there is
+    /// anything to take.
     pub fn promote(&mut self) -> bool {
         let serial = self.serial();
         let slot = self.slot;
@@ -141,8 +142,8 @@ impl Locked {
         claimed
     }
 
-    /// Moves the returned ranges, except the `keep` lowest, to those that are leaving for the catalog, as far
-    /// as there is room.
+    /// Moves the returned ranges, except the `keep` lowest, to those that are leaving for the
+    /// catalog, as far as there is room.
     pub fn clear_returned(&mut self, keep: usize) {
         for range in self.pool.drain_returned(keep).as_slice() {
             if !self.leaving.push(*range) {
@@ -153,8 +154,8 @@ impl Locked {
         self.mirror();
     }
 
-    /// What is to be written to the catalog from a frozen pool: all that could be served in order, and the
-    /// ranges that are already leaving. See [`forget_queue`](Self::forget_queue).
+    /// What is to be written to the catalog from a frozen pool: all that could be served in order,
+    /// and the ranges that are already leaving. See [`forget_queue`](Self::forget_queue).
     pub fn outgoing(&self) -> Ranges<HELD> {
         let mut outgoing = Ranges::default();
         for range in self.pool.queue().as_slice().iter().chain(self.leaving.as_slice()) {
@@ -164,8 +165,9 @@ impl Locked {
         outgoing
     }
 
-    /// Serves the leaving ranges from memory again, as far as there is room: they could not be written to the
-    /// catalog. Those without room keep leaving, and so do all while they are `unacknowledged`.
+    /// Serves the leaving ranges from memory again, as far as there is room: they could not be
+    /// written to the catalog. Those without room keep leaving, and so do all while they are
+    /// `unacknowledged`.
     pub fn reinstate(&mut self) {
         if self.unacknowledged {
             return;
@@ -209,8 +211,9 @@ impl Locked {
 }
 
 impl Shared {
-    /// Notes that something of a sequence becomes free in the catalog, or is about to: nobody is told that the sequence
-    /// is exhausted before its slot has reloaded that. Returns the slot's number, if it has one.
+    /// Notes that something of a sequence becomes free in the catalog, or is about to: nobody is
+    /// told that the sequence is exhausted before its slot has reloaded that. Returns the slot's
+    /// number, if it has one.
     pub fn expect_free(&'static self, key: &Key) -> Option<usize> {
         let slot = self.find(key)?;
         let number = self.number_of(&slot);
@@ -218,15 +221,16 @@ impl Shared {
         Some(number)
     }
 
-    /// Notes that something of a sequence has become free in the catalog, and has its slot reload that.
+    /// Notes that something of a sequence has become free in the catalog, and has its slot reload
+    /// that.
     pub fn reload(&'static self, key: &Key) {
         if let Some(number) = self.expect_free(key) {
             self.want(number);
         }
     }
 
-    /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or, if the rest
-    /// is empty, the catalog has to be told that all was served.
+    /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or,
+    /// if the rest is empty, the catalog has to be told that all was served.
     pub fn return_range(&'static self, index_space: &IndexSpace, rest: Range) -> bool {
         let Some(slot) = self.find(&index_space.key) else { return false };
         let number = self.number_of(&slot);
@@ -235,8 +239,8 @@ impl Shared {
             locked.untold = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
-            // Under a later epoch the rest is void. What raised the epoch in the catalog has recorded that
-            // there.
+            // Under a later epoch the rest is void. What raised the epoch in the catalog has
+            // recorded that there.
             let void = locked.epoch == DROPPED
                 || (locked.node == index_space.node && locked.epoch > index_space.epoch);
             if void {

@@ -1,5 +1,6 @@
-//! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it can lie at another
-//! address in each process, and a list of the free slots; and which slot may have the nameplate of a name.
+//! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it
+//! can lie at another address in each process, and a list of the free slots; and which slot may
+//! have the nameplate of a name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
@@ -13,8 +14,8 @@ use crate::shared::pin::Pinned;
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{LockMode, Shared};
 
-/// What the slot of the same number belongs to, and the next slot whose key has the same bucket. Changed only under
-/// `directory`.
+/// What the slot of the same number belongs to, and the next slot whose key has the same bucket.
+/// Changed only under `directory`.
 #[repr(C)]
 pub struct Entry {
     database: AtomicU32,
@@ -48,8 +49,8 @@ impl Shared {
         &self.buckets[(hasher.finish() % self.buckets.len() as u64) as usize]
     }
 
-    /// The link that leads to the slot of `key`, or the one at the end, and that slot's number. The caller holds the
-    /// directory's lock.
+    /// The link that leads to the slot of `key`, or the one at the end, and that slot's number. The
+    /// caller holds the directory's lock.
     fn search(&self, key: &Key) -> (&AtomicU32, Option<usize>) {
         let mut link = self.bucket(key);
         while let Some(number) = (link.load(Relaxed) as usize).checked_sub(1) {
@@ -72,7 +73,8 @@ impl Shared {
         self.find_locked(key).map(Pinned::new)
     }
 
-    /// The slot of `key`, with a pin. A key without a slot gets a free one. `None`: no slot is free.
+    /// The slot of `key`, with a pin. A key without a slot gets a free one. `None`: no slot is
+    /// free.
     pub fn find_or_add(&'static self, key: &Key) -> Option<Pinned> {
         if let Some(slot) = self.find(key) {
             return Some(slot);
@@ -107,12 +109,13 @@ impl Shared {
         self.free_slots() <= self.slots.len() / 64
     }
 
-    /// Frees a slot that is done and that no process is in the middle of using. Returns whether it was freed.
+    /// Frees a slot that is done and that no process is in the middle of using. Returns whether it
+    /// was freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |slot, locked| {
             locked.is_done() && {
-                // A session with a memo pins first and then compares the version. So after this, either
-                // the session sees the new version, or its pin is seen here.
+                // A session with a memo pins first and then compares the version. So after this,
+                // either the session sees the new version, or its pin is seen here.
                 locked.outdate();
                 slot.pins.load(SeqCst) == 0
             }
@@ -146,8 +149,9 @@ impl Shared {
             || self.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
-    /// Frees the slots that no worker will free: those of databases that no longer exist, as `exists` says,
-    /// and empty ones. The orphaned slices of such a database are freed with its slots.
+    /// Frees the slots that no worker will free: those of databases that no longer exist, as
+    /// `exists` says, and empty ones. The orphaned slices of such a database are freed with its
+    /// slots.
     pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
         let mut last = (0, false);
         let mut is_gone = |database: u32| {
@@ -189,7 +193,8 @@ impl Shared {
         (hasher.finish() % self.names.len() as u64) as usize
     }
 
-    /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there is one and it is valid.
+    /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there
+    /// is one and it is valid.
     pub fn named(
         &'static self,
         database: u32,

@@ -1,5 +1,5 @@
-//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, the slices, and what open
-//! transactions have leased out.
+//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, the
+//! slices, and what open transactions have leased out.
 
 use std::sync::atomic::Ordering::*;
 
@@ -19,7 +19,8 @@ pub struct InMemory {
     pub ranges: Vec<Range>,
     /// The first index that has not been taken in order, if the pool holds any.
     pub first_untaken: Option<Index>,
-    /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not know.
+    /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not
+    /// know.
     pub reserved_to: Option<Index>,
     /// Whether the sequence has a slot.
     pub has_slot: bool,
@@ -44,9 +45,9 @@ impl Shared {
         }
     }
 
-    /// Waits, for about half a second at most, until memory has what the worker has reserved and committed, and no
-    /// longer has what it has written to the catalog. `false`: it is not so. The caller holds the position's lock, so
-    /// that nothing more is committed.
+    /// Waits, for about half a second at most, until memory has what the worker has reserved and
+    /// committed, and no longer has what it has written to the catalog. `false`: it is not so. The
+    /// caller holds the position's lock, so that nothing more is committed.
     pub fn await_worker(&'static self, key: &Key) -> bool {
         const TRIES: u32 = 500;
         let slot = self.find(key);
@@ -61,12 +62,13 @@ impl Shared {
         })
     }
 
-    /// What memory holds of `index_space`. `None`: that cannot be told, because a session is just taking a
-    /// range or the list has no room.
+    /// What memory holds of `index_space`. `None`: that cannot be told, because a session is just
+    /// taking a range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         let pending = self.control.pending.load(Acquire) as usize;
-        // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more room.
+        // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
+        // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
         let mut ranges = memory::with_capacity(room).or_raise();
         let mut held = InMemory {
@@ -76,8 +78,9 @@ impl Shared {
             has_slot: false,
         };
         let found = self.find(&index_space.key);
-        // Under the lock no range moves from a session to the pool. A range that moves the other way is seen
-        // in the pool, or afterwards in the session's slice, or the slice says that it is being filled.
+        // Under the lock no range moves from a session to the pool. A range that moves the other
+        // way is seen in the pool, or afterwards in the session's slice, or the slice says that it
+        // is being filled.
         let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {
             held.has_slot = true;
@@ -114,8 +117,8 @@ impl Shared {
         told.then_some(held)
     }
 
-    /// Does the same, and tries again for a moment if that fails: a session fills a slice within a few
-    /// instructions.
+    /// Does the same, and tries again for a moment if that fails: a session fills a slice within a
+    /// few instructions.
     pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         const TRIES: u32 = 100;
         (0..TRIES).find_map(|_| {

@@ -33,8 +33,8 @@ impl Layout {
     pub fn from_settings() -> Layout {
         // SAFETY: both are set before the library's hooks run.
         let (backends, workers) = unsafe { (pg_sys::MaxBackends, pg_sys::max_worker_processes) };
-        // A few spare slots, so that as many sequences as the setting says can be active while others are
-        // flushed.
+        // A few spare slots, so that as many sequences as the setting says can be active while
+        // others are flushed.
         let sequences = gucs::max_sequences();
         Layout {
             slots: sequences + sequences / 32,
@@ -85,8 +85,8 @@ impl Layout {
     /// As for [`shared`](Self::shared), and no other process sees the memory yet.
     pub unsafe fn fill(&self, memory: *mut c_void) {
         let base = base(memory);
-        // SAFETY: aligning skips less than the ALIGNMENT bytes that `size` adds. The control block is at the beginning, and
-        // all zeros are a valid one.
+        // SAFETY: aligning skips less than the ALIGNMENT bytes that `size` adds. The control block
+        // is at the beginning, and all zeros are a valid one.
         unsafe {
             std::ptr::write_bytes(base, 0, self.offsets().1);
             let control = &mut *(base as *mut Control);
@@ -110,12 +110,13 @@ impl Layout {
     /// The parts of filled memory, as this process sees it.
     ///
     /// # Safety
-    /// `memory` has at least [`size`](Self::size) bytes and stays mapped for the life of the process.
+    /// `memory` has at least [`size`](Self::size) bytes and stays mapped for the life of the
+    /// process.
     pub unsafe fn shared(&self, memory: *mut c_void) -> Shared {
         let base = base(memory);
         let starts = self.offsets().0;
-        // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when zeroed, except for
-        // what `fill` writes before another process can look.
+        // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when
+        // zeroed, except for what `fill` writes before another process can look.
         let shared = unsafe {
             let part = |at: usize| base.add(starts[at]) as *mut c_void;
             Shared {

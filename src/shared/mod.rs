@@ -5,8 +5,8 @@
 //! 2. `workers`: exclusive to enter or leave the table of workers, shared to look one up;
 //! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): guards what of a slot is not atomic.
 //!
-//! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would leave
-//! Postgres's count of held-off interrupts wrong.
+//! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would
+//! leave Postgres's count of held-off interrupts wrong.
 
 pub mod auto_create;
 pub mod content;
@@ -50,8 +50,8 @@ pub struct Control {
     incarnation: i64,
     /// The tranche of the locks. Written once.
     tranche: i32,
-    /// Raised when a definition has changed, before its slot learns of it: a session that looks up a name can
-    /// tell that its answer is out of date.
+    /// Raised when a definition has changed, before its slot learns of it: a session that looks up
+    /// a name can tell that its answer is out of date.
     pub definitions: AtomicU64,
     /// How many slots are on the free list. Changed only under `directory`.
     free: AtomicU32,
@@ -59,7 +59,8 @@ pub struct Control {
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// How many places of `Shared::pending` are allocated, and how many of them are to be written off.
+    /// How many places of `Shared::pending` are allocated, and how many of them are to be written
+    /// off.
     pub pending: AtomicU32,
     pub pending_dead: AtomicU32,
     /// Who finds no place waits here until one that was to be written off is free.
@@ -144,8 +145,8 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
-/// If the library is preloaded, set by the postmaster and inherited by its children; set again when the postmaster
-/// reinitializes after a crash. Else each process sets it when it needs it first.
+/// If the library is preloaded, set by the postmaster and inherited by its children; set again when
+/// the postmaster reinitializes after a crash. Else each process sets it when it needs it first.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
 /// hilo's shared memory, or the error that says how to set it up.
@@ -161,9 +162,9 @@ fn known() -> Option<&'static Shared> {
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
-/// Finds the memory that processes which have loaded the library at run time share. That can fail, so it is done within
-/// transactions only. What runs while one ends, or the process, finds no memory unless the process has used it before: who
-/// will need it then uses it in time.
+/// Finds the memory that processes which have loaded the library at run time share. That can fail,
+/// so it is done within transactions only. What runs while one ends, or the process, finds no
+/// memory unless the process has used it before: who will need it then uses it in time.
 #[cold]
 fn first_use() -> Result<&'static Shared, HiloError> {
     // SAFETY: reads the state of this backend.
@@ -208,8 +209,9 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
     Err(HiloError::NotPreloaded)
 }
 
-/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions only. Where hilo is not
-/// preloaded, the version of the library that asks first is the one that may use it until the server restarts.
+/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions
+/// only. Where hilo is not preloaded, the version of the library that asks first is the one that
+/// may use it until the server restarts.
 pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return known();
@@ -217,8 +219,8 @@ pub fn existing() -> Option<&'static Shared> {
     known().or_else(|| if is_alone() { None } else { registry::find().map(found) })
 }
 
-/// The version of a library that a process has loaded, since the memory was made, and that cannot use it. Files may have been
-/// put back since.
+/// The version of a library that a process has loaded, since the memory was made, and that cannot
+/// use it. Files may have been put back since.
 pub fn refused() -> Option<String> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return None;
@@ -265,7 +267,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: the lock was taken in `new`, and nothing under it raises an error, so it is still held.
+        // SAFETY: the lock was taken in `new`, and nothing under it raises an error, so it is still
+        // held.
         unsafe { pg_sys::LWLockRelease(self.0) }
     }
 }
@@ -291,9 +294,9 @@ impl Shared {
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 
-    /// The id of this life of the memory in the catalog of this database: `incarnation` has it where this
-    /// life has reserved. It depends on the database, so in a copy of this database it names the memory of no
-    /// server.
+    /// The id of this life of the memory in the catalog of this database: `incarnation` has it
+    /// where this life has reserved. It depends on the database, so in a copy of this database it
+    /// names the memory of no server.
     pub fn life(&self) -> i64 {
         // SAFETY: the static is set when the backend connects, and only read here.
         let database = unsafe { pg_sys::MyDatabaseId }.to_u32();

@@ -1,14 +1,16 @@
 //! Nameplates: what a name means, for sessions that have not used it yet.
 //!
-//! The session that looks a name up in the catalog leaves what it found in the slot of the sequence, with the version
-//! of the slot that its own memo has. While the slot has that version, every memo of the name is valid, and so is the
-//! nameplate: whatever changes what the name means raises the version (`session/invalidation.rs`). So a nameplate has no owner,
-//! nobody has to remove it, and it ends with the slot, or with the memory after a crash.
+//! The session that looks a name up in the catalog leaves what it found in the slot of the
+//! sequence, with the version of the slot that its own memo has. While the slot has that version,
+//! every memo of the name is valid, and so is the nameplate: whatever changes what the name means
+//! raises the version (`session/invalidation.rs`). So a nameplate has no owner, nobody has to
+//! remove it, and it ends with the slot, or with the memory after a crash.
 //!
-//! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds another one's place there
-//! takes it; the nameplate itself says for which name it is.
+//! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds
+//! another one's place there takes it; the nameplate itself says for which name it is.
 
-/// The longest name, and the longest key format, in bytes: others are looked up in the catalog each time.
+/// The longest name, and the longest key format, in bytes: others are looked up in the catalog each
+/// time.
 const NAME: usize = 96;
 const FORMAT: usize = 48;
 /// The most roles. If more have a privilege, the nameplate knows of none.
@@ -64,8 +66,8 @@ impl Nameplate {
         key_format: Text::EMPTY,
     };
 
-    /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None` is returned for what
-    /// has no room in a nameplate.
+    /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None`
+    /// is returned for what has no room in a nameplate.
     pub fn new(
         name: &[u8],
         owner: u32,

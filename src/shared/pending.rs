@@ -1,11 +1,12 @@
-//! Ranges that open transactions have leased out. Until a transaction ends, its range counts as memory's: nobody else
-//! gets it, and the catalog accounts for it as it does for slices. Then the row of `hilo.lease` owns the range, or, after
-//! a rollback, the worker writes the range off.
+//! Ranges that open transactions have leased out. Until a transaction ends, its range counts as
+//! memory's: nobody else gets it, and the catalog accounts for it as it does for slices. Then the
+//! row of `hilo.lease` owns the range, or, after a rollback, the worker writes the range off.
 //!
-//! A session allocates a place, and fills it under the lock of the slot that the range comes from, so that no process
-//! that holds this lock misses a range. Afterwards only the place's [`State`] changes, and each change is one
-//! compare-and-swap from the very word that was read. That word says how often the place was filled, so a process that
-//! slept since it read the place changes nothing of what is in it by then.
+//! A session allocates a place, and fills it under the lock of the slot that the range comes from,
+//! so that no process that holds this lock misses a range. Afterwards only the place's [`State`]
+//! changes, and each change is one compare-and-swap from the very word that was read. That word
+//! says how often the place was filled, so a process that slept since it read the place changes
+//! nothing of what is in it by then.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
@@ -21,7 +22,8 @@ use crate::shared::slices::IndexSpace;
 /// How many ranges open transactions can have leased out at the same time.
 pub const PENDING: usize = 16_384;
 
-/// See the module. The session that has allocated the place writes all but `state` before the place is open.
+/// See the module. The session that has allocated the place writes all but `state` before the place
+/// is open.
 #[repr(C, align(64))]
 pub struct Pending {
     state: AtomicU64,
@@ -48,12 +50,13 @@ enum Kind {
     Void,
     /// The transaction was rolled back: the range is to be written off.
     Dead,
-    /// A transaction of the worker writes the range off. When it has committed, the catalog has the range.
+    /// A transaction of the worker writes the range off. When it has committed, the catalog has the
+    /// range.
     Leaving,
 }
 
-/// The state of a place in one word: its kind, how often the place was filled, and the number of the transaction that
-/// is committing.
+/// The state of a place in one word: its kind, how often the place was filled, and the number of
+/// the transaction that is committing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u64);
 
@@ -121,10 +124,12 @@ impl Pending {
         self.state.compare_exchange(from.0, to.0, AcqRel, Acquire).is_ok()
     }
 
-    /// Stores the range, for whose slot the caller holds the lock. The caller has allocated the place.
+    /// Stores the range, for whose slot the caller holds the lock. The caller has allocated the
+    /// place.
     pub fn hold(&self, index_space: &IndexSpace, range: Range) {
         let IndexSpace { key, node, epoch } = index_space;
-        // Pairs with the fence in `held`: a process that sees what is stored after this sees the new filling too.
+        // Pairs with the fence in `held`: a process that sees what is stored after this sees the
+        // new filling too.
         fence(Release);
         self.database.store(key.database, Relaxed);
         self.extension.store(key.extension, Relaxed);
@@ -177,7 +182,8 @@ impl Shared {
         })?;
         let _ = control.pending_from.compare_exchange(from, at as u32 + 1, Relaxed, Relaxed);
         control.pending.fetch_add(1, AcqRel);
-        // Raised in any case, so that a process that has found the places free until now does not lower it.
+        // Raised in any case, so that a process that has found the places free until now does not
+        // lower it.
         let raised = |end: u64| Some(End::raised(end, at));
         let _ = control.pending_end.fetch_update(SeqCst, SeqCst, raised);
         Some(at)
@@ -194,8 +200,8 @@ impl Shared {
         freed
     }
 
-    /// Moves the end down past the places that are free, so that nobody has to look at them. A place that is allocated
-    /// meanwhile changes the word, and gets its range only after that.
+    /// Moves the end down past the places that are free, so that nobody has to look at them. A
+    /// place that is allocated meanwhile changes the word, and gets its range only after that.
     fn lower_pending_end(&self) {
         let word = self.control.pending_end.load(SeqCst);
         let used = self.pending[..End::of(word)]
@@ -213,8 +219,8 @@ impl Shared {
         self.free_pending(at, self.pending[at].state());
     }
 
-    /// Leaves a place to the worker, because its transaction was rolled back. Returns whether there is anything to do
-    /// for the worker.
+    /// Leaves a place to the worker, because its transaction was rolled back. Returns whether there
+    /// is anything to do for the worker.
     pub fn abandon_pending(&self, at: usize) -> bool {
         let place = &self.pending[at];
         loop {
@@ -232,7 +238,8 @@ impl Shared {
         }
     }
 
-    /// Marks a place that the worker's transaction writes off. `None`: another process has freed it.
+    /// Marks a place that the worker's transaction writes off. `None`: another process has freed
+    /// it.
     pub fn begin_leaving(&self, held: &Held) -> Option<Held> {
         let state = held.state.to(Kind::Leaving);
         self.pending[held.at].change(held.state, state).then_some(Held { state, ..*held })
@@ -289,11 +296,12 @@ impl Shared {
                 .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
     }
 
-    /// Keeps the open transactions that have leased from a sequence from committing, except for the places that are
-    /// `mine`.
+    /// Keeps the open transactions that have leased from a sequence from committing, except for the
+    /// places that are `mine`.
     ///
     /// # Errors
-    /// `Committing` for a transaction that cannot be kept from it: the caller waits for its end, and tries again.
+    /// `Committing` for a transaction that cannot be kept from it: the caller waits for its end,
+    /// and tries again.
     pub fn void_pending(&self, key: &Key, mine: impl Fn(usize) -> bool) -> Result<(), Committing> {
         for found in self.all_pending().filter(|held| held.index_space.key == *key) {
             let mut found = Some(found);
@@ -326,7 +334,8 @@ impl Shared {
     }
 }
 
-/// The end of the places that may be taken, in the lower half of a word; how often it was raised, in the upper.
+/// The end of the places that may be taken, in the lower half of a word; how often it was raised,
+/// in the upper.
 struct End;
 
 impl End {

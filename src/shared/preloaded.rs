@@ -1,5 +1,5 @@
-//! The memory of a library that the server preloads: a part of the server's own, made at its start and again after each
-//! crash.
+//! The memory of a library that the server preloads: a part of the server's own, made at its start
+//! and again after each crash.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -24,7 +24,8 @@ pub fn init() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn request() {
-    // SAFETY: this is the hook in which the request is allowed, and `prev` is the hook that was set before it.
+    // SAFETY: this is the hook in which the request is allowed, and `prev` is the hook that was set
+    // before it.
     unsafe {
         if let Some(prev) = PREV_REQUEST {
             prev();
@@ -33,7 +34,8 @@ unsafe extern "C-unwind" fn request() {
     }
 }
 
-/// Runs in the postmaster at server start and again after each crash; the children inherit what it sets.
+/// Runs in the postmaster at server start and again after each crash; the children inherit what it
+/// sets.
 #[pg_guard]
 unsafe extern "C-unwind" fn startup() {
     // SAFETY: `PREV_STARTUP` was written once, before this hook could run.

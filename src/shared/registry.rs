@@ -1,6 +1,6 @@
-//! The memory of a library that sessions load while the server runs: a segment of dynamic shared memory, which the server's
-//! registry (PostgreSQL 17) finds by its name. The first process that needs it makes it; it lasts until the server
-//! stops or crashes.
+//! The memory of a library that sessions load while the server runs: a segment of dynamic shared
+//! memory, which the server's registry (PostgreSQL 17) finds by its name. The first process that
+//! needs it makes it; it lasts until the server stops or crashes.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, CString, c_void};
@@ -35,14 +35,14 @@ static LAYOUT: Global<Cell<Option<Layout>>> = Global::new(Cell::new(None));
 struct Plan {
     /// 1: the memory is there, with this layout.
     made: AtomicU32,
-    /// How often a process has tried to make it. One that fails for lack of room can leave a segment that nobody can use, so
-    /// each has a name of its own.
+    /// How often a process has tried to make it. One that fails for lack of room can leave a
+    /// segment that nobody can use, so each has a name of its own.
     attempts: UnsafeCell<u32>,
     layout: UnsafeCell<Layout>,
 }
 
-/// Finds the memory, or makes it as the settings of this process say. Raises an error if a library of another version
-/// has made it: sessions that begin after an upgrade load the new one.
+/// Finds the memory, or makes it as the settings of this process say. Raises an error if a library
+/// of another version has made it: sessions that begin after an upgrade load the new one.
 pub fn attach() -> Shared {
     attach_to(plan())
 }
@@ -67,22 +67,25 @@ fn plan() -> &'static Plan {
 }
 
 fn attach_to(plan: &Plan) -> Shared {
-    // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory is made.
-    // Making it may raise an error, which releases the lock: so it is no `Lock`, whose drop would release it again.
+    // SAFETY: this is core's own lock for what it calls add-ins, which is held while shared memory
+    // is made. Making it may raise an error, which releases the lock: so it is no `Lock`, whose
+    // drop would release it again.
     let lock = unsafe { &raw mut (*pg_sys::MainLWLockArray.add(ADDIN_SHMEM_INIT_LOCK)).lock };
     let made = plan.made.load(Acquire) == 1;
     if !made {
         // SAFETY: as above; no lock of ours is held.
         unsafe { pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE) };
         if plan.made.load(Acquire) == 0 {
-            // SAFETY: whoever holds the lock may write them, and reads them only under the lock, until the memory is made.
+            // SAFETY: whoever holds the lock may write them, and reads them only under the lock,
+            // until the memory is made.
             unsafe {
                 *plan.attempts.get() += 1;
                 *plan.layout.get() = Layout::from_settings();
             }
         }
     }
-    // SAFETY: either the memory is made, and nobody writes any more, or this process holds the lock.
+    // SAFETY: either the memory is made, and nobody writes any more, or this process holds the
+    // lock.
     let (layout, attempt) = unsafe { (*plan.layout.get(), *plan.attempts.get()) };
     LAYOUT.set(Some(layout));
     let name = CString::new(format!("hilo {attempt}")).expect("there is no zero byte in it");
@@ -99,15 +102,17 @@ fn attach_to(plan: &Plan) -> Shared {
     unsafe { layout.shared(memory) }
 }
 
-/// Holds SIGQUIT off, which the postmaster sends to all processes when one has crashed. Core lists a segment only once all
-/// its pages are there: a process that ends before that leaves them in the file system, where nobody finds them.
+/// Holds SIGQUIT off, which the postmaster sends to all processes when one has crashed. Core lists
+/// a segment only once all its pages are there: a process that ends before that leaves them in the
+/// file system, where nobody finds them.
 struct QuitHeld {
     allowed: libc::sigset_t,
     blocked: libc::sigset_t,
 }
 
 unsafe extern "C" {
-    /// Core's: the signals that it blocks itself while it gets the pages, which are all but SIGQUIT.
+    /// Core's: the signals that it blocks itself while it gets the pages, which are all but
+    /// SIGQUIT.
     static mut BlockSig: libc::sigset_t;
 }
 
@@ -159,7 +164,8 @@ fn refuse() {
 /// Who was last refused; all zeros: nobody. This segment has the same size in every version too.
 fn refused_bytes() -> &'static [AtomicU8; size_of::<Maker>()] {
     let segment = segment(c"hilo refused", size_of::<Maker>(), leave_empty);
-    // SAFETY: it has so many bytes, which are only used like this, and the registry keeps it mapped.
+    // SAFETY: it has so many bytes, which are only used like this, and the registry keeps it
+    // mapped.
     unsafe { &*(segment as *const [AtomicU8; size_of::<Maker>()]) }
 }
 
@@ -174,7 +180,8 @@ fn segment(
     fill: unsafe extern "C-unwind" fn(*mut c_void),
 ) -> *mut c_void {
     let mut found = false;
-    // SAFETY: the name is short, and copied; the function is called once, with a new segment, before others find it.
+    // SAFETY: the name is short, and copied; the function is called once, with a new segment,
+    // before others find it.
     unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), size, Some(fill), &mut found) }
 }
 

@@ -1,11 +1,11 @@
-//! What sessions hold: a slice for each sequence that a session draws from. Only the session that owns a
-//! slice writes it, until the slice is orphaned; every process can read it. All fields are atomic, and
-//! relaxed where a value is taken.
+//! What sessions hold: a slice for each sequence that a session draws from. Only the session that
+//! owns a slice writes it, until the slice is orphaned; every process can read it. All fields are
+//! atomic, and relaxed where a value is taken.
 //!
-//! A slice names its sequence, node and epoch itself, so it does not need the sequence's slot: a slot can be
-//! reused while sessions hold slices of its sequence. A session that releases a slice and finds no place for
-//! the rest of it leaves the slice *orphaned*: the worker writes the rest to the catalog. Until then the
-//! slice is used for nothing else.
+//! A slice names its sequence, node and epoch itself, so it does not need the sequence's slot: a
+//! slot can be reused while sessions hold slices of its sequence. A session that releases a slice
+//! and finds no place for the rest of it leaves the slice *orphaned*: the worker writes the rest to
+//! the catalog. Until then the slice is used for nothing else.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
 
@@ -61,8 +61,8 @@ impl AtomicIndex {
 
 /// A run of values that one session serves by itself, cut from a range of indexes that it owns.
 ///
-/// The next `left` indexes, up to `run_end`, have values that step evenly from `next`. Behind them the range
-/// continues to `range_end`.
+/// The next `left` indexes, up to `run_end`, have values that step evenly from `next`. Behind them
+/// the range continues to `range_end`.
 #[repr(C, align(64))]
 pub struct Slice {
     /// Values left in the run.
@@ -84,10 +84,11 @@ pub struct Slice {
 const TAKING: u32 = 1;
 /// Its owner has left it behind.
 const ORPHANED: u32 = 2;
-/// The worker takes up an orphaned slice: it writes the rest to the catalog, say. When that has committed, the catalog has
-/// it.
+/// The worker takes up an orphaned slice: it writes the rest to the catalog, say. When that has
+/// committed, the catalog has it.
 const LEAVING: u32 = 4;
-/// The other bits count how often the slice was filled, so that a process that reads it notices that it was.
+/// The other bits count how often the slice was filled, so that a process that reads it notices
+/// that it was.
 const FILLED: u32 = 8;
 
 /// Never holds anything.
@@ -130,7 +131,8 @@ impl Slice {
         self.sequence.load(Acquire) == 0
     }
 
-    /// The index space of its indexes. Consistent for its owner, or while the slice does not change.
+    /// The index space of its indexes. Consistent for its owner, or while the slice does not
+    /// change.
     pub fn index_space(&self) -> IndexSpace {
         IndexSpace {
             key: Key {
@@ -143,13 +145,13 @@ impl Slice {
         }
     }
 
-    /// Begins to take a range, and is called before that. Until [`taken`](Self::taken), no other process can
-    /// tell what the slice holds.
+    /// Begins to take a range, and is called before that. Until [`taken`](Self::taken), no other
+    /// process can tell what the slice holds.
     pub fn take_begins(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
         self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
-        // Pairs with the fence in `observe`: a process that sees what is stored after this sees the new state
-        // too.
+        // Pairs with the fence in `observe`: a process that sees what is stored after this sees the
+        // new state too.
         std::sync::atomic::fence(SeqCst);
     }
 
@@ -171,8 +173,8 @@ impl Slice {
         self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
     }
 
-    /// The state of an orphaned slice that nobody has taken up. What is read of the slice afterwards belongs to it if
-    /// [`begin_leaving`](Self::begin_leaving) succeeds.
+    /// The state of an orphaned slice that nobody has taken up. What is read of the slice
+    /// afterwards belongs to it if [`begin_leaving`](Self::begin_leaving) succeeds.
     pub fn orphaned(&self) -> Option<Orphaned> {
         let state = self.state.load(Acquire);
         (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))
@@ -188,8 +190,8 @@ impl Slice {
         self.state.fetch_and(!LEAVING, AcqRel);
     }
 
-    /// Fills the slice with `range`, of which `run` is the first part. Where others can see the slice, this
-    /// is called between [`take_begins`] and [`taken`](Self::taken).
+    /// Fills the slice with `range`, of which `run` is the first part. Where others can see the
+    /// slice, this is called between [`take_begins`] and [`taken`](Self::taken).
     ///
     /// [`take_begins`]: Self::take_begins
     pub fn load(&self, range: Range, run: Run) {
@@ -253,8 +255,8 @@ impl Slice {
         self.sequence.store(0, Release);
     }
 
-    /// What another process sees of the slice: its index space and its indexes. `None`: the slice is free.
-    /// `Some(Err)`: it is just being filled.
+    /// What another process sees of the slice: its index space and its indexes. `None`: the slice
+    /// is free. `Some(Err)`: it is just being filled.
     pub fn observe(&self) -> Option<Result<(IndexSpace, Range), ()>> {
         for _ in 0..4 {
             let state = self.state.load(SeqCst);

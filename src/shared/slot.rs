@@ -1,15 +1,18 @@
 //! A slot: one active sequence in shared memory.
 //!
-//! - `version` and `serial` are raised under the slot's lock and read by every process. A memo is valid while
-//!   the version is the one that it was made with. The serial names one epoch of one sequence in this slot
-//!   and is never used again, so a range taken under one serial cannot be mistaken for another's.
-//! - Ranges are taken from the cursor without a lock; its segments are installed under the slot's lock.
-//! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether to take
-//!   the lock.
-//! - `pins` keep the slot from being reused while a session or the worker is in the middle of something. A
-//!   session's slices do not, because they name their sequence themselves.
-//! - Ranges that are neither in the pool nor in the catalog yet are in `leaving`. A range that the worker
-//!   writes to the catalog stays in the frozen pool or in `leaving` until the transaction has committed.
+//! - `version` and `serial` are raised under the slot's lock and read by every process. A memo is
+//!   valid while the version is the one that it was made with. The serial names one epoch of one
+//!   sequence in this slot and is never used again, so a range taken under one serial cannot be
+//!   mistaken for another's.
+//! - Ranges are taken from the cursor without a lock; its segments are installed under the slot's
+//!   lock.
+//! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether
+//!   to take the lock.
+//! - `pins` keep the slot from being reused while a session or the worker is in the middle of
+//!   something. A session's slices do not, because they name their sequence themselves.
+//! - Ranges that are neither in the pool nor in the catalog yet are in `leaving`. A range that the
+//!   worker writes to the catalog stays in the frozen pool or in `leaving` until the transaction
+//!   has committed.
 //! - The counters are relaxed atomics; each process adds what it has done.
 
 use std::cell::UnsafeCell;
@@ -77,14 +80,16 @@ pub struct Slot {
     pub database: AtomicU32,
     pub taking: Taking,
     pub pins: AtomicU32,
-    /// Not 0: the worker is in the middle of a reservation, and what it has committed may not be here yet.
+    /// Not 0: the worker is in the middle of a reservation, and what it has committed may not be
+    /// here yet.
     pub reserving: AtomicU32,
     /// The most consecutive indexes that a caller needs; 0: no caller needs any.
     pub demand: AtomicI64,
-    /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0: no caller
-    /// has said.
+    /// The lowest index that a caller who waits at the sequence's end may be served, plus one; 0:
+    /// no caller has said.
     wanted_from: AtomicI64,
-    /// How many values to keep ready for the next lease: what the largest one took, fading with time.
+    /// How many values to keep ready for the next lease: what the largest one took, fading with
+    /// time.
     pub lease_ahead: AtomicI64,
     /// How many failed reservations were reported to the callers.
     pub faults: AtomicU64,
@@ -104,12 +109,14 @@ pub struct Taking {
     pub slices: AtomicU64,
 }
 
-/// What a slot's lock guards. It lies apart from the slots, so that the slots lie close together: a session
-/// that draws from thousands of sequences pays for each page that their slots are spread over.
+/// What a slot's lock guards. It lies apart from the slots, so that the slots lie close together: a
+/// session that draws from thousands of sequences pays for each page that their slots are spread
+/// over.
 #[repr(C, align(64))]
 pub struct Guarded(UnsafeCell<Inner>);
 
-// SAFETY: after `init`, what is inside is reached only through `Locked`, which holds the slot's lock.
+// SAFETY: after `init`, what is inside is reached only through `Locked`, which holds the slot's
+// lock.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
@@ -130,14 +137,15 @@ pub struct Inner {
     pub node: i32,
     terms: Option<Terms>,
     pub pool: Pool,
-    /// Ranges on their way to the catalog: they are not served, and are accounted for here until the catalog
-    /// has them.
+    /// Ranges on their way to the catalog: they are not served, and are accounted for here until
+    /// the catalog has them.
     pub leaving: Ranges<LEAVING>,
-    /// Whether some of them were reserved by a commit that the standby may not have acknowledged. Then none
-    /// of them is served before the catalog has had them.
+    /// Whether some of them were reserved by a commit that the standby may not have acknowledged.
+    /// Then none of them is served before the catalog has had them.
     pub unacknowledged: bool,
-    /// Whether what the catalog says of this memory may be out of date, because something was reserved or
-    /// returned since it was told. The slot is not freed before the catalog is told again.
+    /// Whether what the catalog says of this memory may be out of date, because something was
+    /// reserved or returned since it was told. The slot is not freed before the catalog is told
+    /// again.
     pub untold: bool,
     /// How far the position of `epoch` was when this memory last heard of it.
     pub reserved_to: Option<Index>,
@@ -145,21 +153,23 @@ pub struct Inner {
     pub free_end: Index,
     /// Whether the catalog may have more free ranges than were last reloaded.
     pub more_free: bool,
-    /// How often something became free that this memory had not put there, or was about to; and how often it had, when
-    /// free ranges were last reloaded.
+    /// How often something became free that this memory had not put there, or was about to; and how
+    /// often it had, when free ranges were last reloaded.
     pub freed: u64,
     pub reloaded: u64,
-    /// How often the pool has been frozen. A process that thaws it must know the number of the last time.
+    /// How often the pool has been frozen. A process that thaws it must know the number of the last
+    /// time.
     pub freezes: u64,
-    /// The generation of the worker that acts for this slot. A worker with a lower generation has been
-    /// replaced, and changes nothing here.
+    /// The generation of the worker that acts for this slot. A worker with a lower generation has
+    /// been replaced, and changes nothing here.
     pub worker: u64,
     pub rate: Rate,
     /// The size of a block, as the last refill or sample set it.
     pub block: i64,
     /// When a block was last reserved.
     pub block_at: Timestamp,
-    /// When it was last seen that something had been taken, and (`seen_taken`) how much had been by then.
+    /// When it was last seen that something had been taken, and (`seen_taken`) how much had been by
+    /// then.
     pub active_at: Timestamp,
     seen_taken: i64,
     pub blocks_reserved: u64,
@@ -334,8 +344,8 @@ impl Locked {
         Locked { slot, guarded, _lock: lock }
     }
 
-    /// The terms, and the serial under which ranges are taken now. `None`: the worker has not read the rows
-    /// yet.
+    /// The terms, and the serial under which ranges are taken now. `None`: the worker has not read
+    /// the rows yet.
     pub fn terms(&self) -> Option<(Terms, Serial)> {
         self.terms.map(|terms| (terms, self.serial()))
     }
@@ -344,8 +354,8 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Counts from zero again. What was taken so far becomes the starting point, except for what the
-    /// sessions still hold.
+    /// Counts from zero again. What was taken so far becomes the starting point, except for what
+    /// the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
         self.taken_at_reset = self.taken() - in_slices;
         self.recycled_at_reset = self.pool.recycled();
@@ -361,9 +371,9 @@ impl Locked {
         self.slot.version.fetch_add(1, SeqCst);
     }
 
-    /// Raises the epoch of a node's numbering. All that is held belongs to an older epoch and is discarded;
-    /// what raised the epoch in the catalog has recorded that there. Raising it twice does nothing. Another
-    /// node's epochs are separate: they say nothing of what is held here.
+    /// Raises the epoch of a node's numbering. All that is held belongs to an older epoch and is
+    /// discarded; what raised the epoch in the catalog has recorded that there. Raising it twice
+    /// does nothing. Another node's epochs are separate: they say nothing of what is held here.
     pub fn raise(&mut self, node: i32, epoch: Epoch) {
         if self.node >= 0 && self.node != node {
             self.outdate();
@@ -379,15 +389,16 @@ impl Locked {
         }
     }
 
-    /// Begins again as another node: this server's node has changed, and all that was held as the former one
-    /// has been flushed.
+    /// Begins again as another node: this server's node has changed, and all that was held as the
+    /// former one has been flushed.
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
         }
     }
 
-    /// A pool that is frozen stays so: what the worker publishes may have been reserved before somebody froze it.
+    /// A pool that is frozen stays so: what the worker publishes may have been reserved before
+    /// somebody froze it.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
         self.lost += self.held().total();
@@ -436,8 +447,9 @@ impl Locked {
         self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
     }
 
-    /// Stores the terms that the worker has read, unless the slot was told of a change since `version`; then
-    /// they have to be read again. `false`: the slot has a later epoch already, or another node.
+    /// Stores the terms that the worker has read, unless the slot was told of a change since
+    /// `version`; then they have to be read again. `false`: the slot has a later epoch already, or
+    /// another node.
     pub fn learn(&mut self, epoch: Epoch, version: u64, terms: Terms) -> bool {
         let node = terms.mapping.stripes.node as i32;
         if self.node >= 0 && self.node != node && self.is_empty() {
@@ -456,8 +468,8 @@ impl Locked {
         true
     }
 
-    /// Forgets the terms, which have to be read again: the definition has changed, though not what the
-    /// indexes mean. What is held stays.
+    /// Forgets the terms, which have to be read again: the definition has changed, though not what
+    /// the indexes mean. What is held stays.
     pub fn forget_terms(&mut self) {
         self.terms = None;
         self.outdate();

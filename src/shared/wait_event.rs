@@ -2,8 +2,8 @@
 
 use pgrx::pg_sys;
 
-/// What pg_stat_activity shows of a process that waits: a name of its own from PostgreSQL 17 on, "Extension"
-/// before.
+/// What pg_stat_activity shows of a process that waits: a name of its own from PostgreSQL 17 on,
+/// "Extension" before.
 #[derive(Clone, Copy)]
 pub enum WaitEvent {
     /// A caller waits for a block.

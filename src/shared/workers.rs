@@ -1,13 +1,15 @@
 //! Which worker serves which database, and how a session wakes or registers it.
 //!
-//! A place of the table is taken and left under the `workers` lock. A session that wants something sets the
-//! slot's flag first and then looks for the worker. A worker that leaves does so under the exclusive lock and
-//! looks at the flags once more, so no flag is left without a worker.
+//! A place of the table is taken and left under the `workers` lock. A session that wants something
+//! sets the slot's flag first and then looks for the worker. A worker that leaves does so under the
+//! exclusive lock and looks at the flags once more, so no flag is left without a worker.
 //!
-//! Each worker has a *generation*, higher than that of every worker before it. A slot knows the generation
-//! that acts for it, and a worker with a lower generation changes nothing there any more.
+//! Each worker has a *generation*, higher than that of every worker before it. A slot knows the
+//! generation that acts for it, and a worker with a lower generation changes nothing there any
+//! more.
 //!
-//! All times here are of the monotonic clock, and are used only to tell how long ago something happened.
+//! All times here are of the monotonic clock, and are used only to tell how long ago something
+//! happened.
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
@@ -24,14 +26,14 @@ use crate::shared::{LockMode, Shared};
 pub struct Worker {
     /// 0: the place is free.
     database: AtomicU32,
-    /// The worker's number among the processes plus one; 0: the worker has been registered and has not
-    /// started yet.
+    /// The worker's number among the processes plus one; 0: the worker has been registered and has
+    /// not started yet.
     process: AtomicU32,
     /// The pid of that process, which tells it from a later one with the same number.
     pid: AtomicU32,
     generation: AtomicU64,
-    /// When the worker was registered, in microseconds, and (`registered_for`) for which database. Both stay
-    /// when it leaves.
+    /// When the worker was registered, in microseconds, and (`registered_for`) for which database.
+    /// Both stay when it leaves.
     registered_at: AtomicI64,
     registered_for: AtomicU32,
     /// When a worker last left the place.
@@ -60,8 +62,8 @@ pub struct Place {
     pub generation: u64,
 }
 
-/// In microseconds. A worker that leaves sooner than this has failed to start; the next one is not registered
-/// earlier.
+/// In microseconds. A worker that leaves sooner than this has failed to start; the next one is not
+/// registered earlier.
 const START_INTERVAL: Micros = Micros(250_000);
 
 /// In microseconds. A registered worker that has not started after this time never will.
@@ -77,8 +79,8 @@ impl Worker {
     /// The process, if it has started.
     fn proc(&self) -> Option<*mut pg_sys::PGPROC> {
         let process = self.process.load(Acquire).checked_sub(1)?;
-        // SAFETY: the array of processes stays in place while the server runs, and `process` is the number of
-        // one of them.
+        // SAFETY: the array of processes stays in place while the server runs, and `process` is the
+        // number of one of them.
         Some(unsafe { (*pg_sys::ProcGlobal).allProcs.add(process as usize) })
     }
 
@@ -163,21 +165,22 @@ impl Shared {
         wanted_at != 0 && ffi::monotonic().since(Monotonic(wanted_at)) < LATELY
     }
 
-    /// Whether that was a session of another database than this one. While it waits, it says so again and again.
+    /// Whether that was a session of another database than this one. While it waits, it says so
+    /// again and again.
     pub fn is_contended_by_others(&self, database: pg_sys::Oid) -> bool {
         self.is_contended() && self.control.worker_wanted_by.load(Relaxed) != database.to_u32()
     }
 
-    /// Wakes the worker that holds the place. `false`: it has been registered and has not started in time, or
-    /// it has died.
+    /// Wakes the worker that holds the place. `false`: it has been registered and has not started
+    /// in time, or it has died.
     fn signal(&self, place: usize) -> bool {
         let worker = &self.workers[place];
         let Some(proc) = worker.proc() else { return !worker.is_missing() };
         if worker.is_dead() {
             return false;
         }
-        // SAFETY: a process's latch stays in shared memory while the server runs; at worst its next owner
-        // wakes without a reason.
+        // SAFETY: a process's latch stays in shared memory while the server runs; at worst its next
+        // owner wakes without a reason.
         unsafe { ffi::set_latch(&raw mut (*proc).procLatch) };
         true
     }
@@ -199,7 +202,8 @@ impl Shared {
         })
     }
 
-    /// Tells the worker of a database, if there is one, that a session has ended. Returns whether there is.
+    /// Tells the worker of a database, if there is one, that a session has ended. Returns whether
+    /// there is.
     pub fn depart(&self, database: u32) -> bool {
         let _lock = self.lock_workers(LockMode::Shared);
         self.place_of(database).is_some_and(|place| {
@@ -208,7 +212,8 @@ impl Shared {
         })
     }
 
-    /// Tells the worker of a database, if there is one, when a lease ends. Returns whether there is a worker.
+    /// Tells the worker of a database, if there is one, when a lease ends. Returns whether there is
+    /// a worker.
     pub fn lease_due(&self, database: u32, at: Timestamp) -> bool {
         let _lock = self.lock_workers(LockMode::Shared);
         self.place_of(database).is_some_and(|place| {
@@ -249,8 +254,8 @@ impl Shared {
         }
     }
 
-    /// Makes this process the worker of `database` from now on. `None`: it has another one, or no place is
-    /// free.
+    /// Makes this process the worker of `database` from now on. `None`: it has another one, or no
+    /// place is free.
     pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {
         let _lock = self.lock_workers(LockMode::Exclusive);
         let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
@@ -309,7 +314,8 @@ impl Shared {
     }
 }
 
-/// Registers the worker of a database. `false`: the server has no room for another background worker.
+/// Registers the worker of a database. `false`: the server has no room for another background
+/// worker.
 pub fn register(database: pg_sys::Oid) -> bool {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)

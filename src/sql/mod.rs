@@ -1,5 +1,5 @@
-//! The functions that SQL calls, in rooms by what a user does: they read arguments and return results.
-//! The work is done elsewhere.
+//! The functions that SQL calls, in rooms by what a user does: they read arguments and return
+//! results. The work is done elsewhere.
 
 pub mod call;
 pub mod check;

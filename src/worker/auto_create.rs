@@ -40,7 +40,8 @@ impl Worker {
         any
     }
 
-    /// Creates a sequence, unless there is one, and reserves its first block in the same transaction.
+    /// Creates a sequence, unless there is one, and reserves its first block in the same
+    /// transaction.
     fn create_one(&mut self, name: &[u8], owner: pg_sys::Oid) -> Result<(), Failure> {
         let id = SequenceId(random_id());
         let mut plan = None;

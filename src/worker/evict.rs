@@ -1,8 +1,9 @@
-//! Flushes and evicts pools: what a pool holds goes to the catalog as free ranges, and the position is
-//! lowered as far as those reach down from it. After that the slot is freed.
+//! Flushes and evicts pools: what a pool holds goes to the catalog as free ranges, and the position
+//! is lowered as far as those reach down from it. After that the slot is freed.
 //!
-//! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges are among
-//! those that are leaving. If the transaction fails, all of it is served from memory again.
+//! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges
+//! are among those that are leaving. If the transaction fails, all of it is served from memory
+//! again.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -155,8 +156,8 @@ impl Worker {
         }
     }
 
-    /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for a block,
-    /// and is served after the flush.
+    /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for
+    /// a block, and is served after the flush.
     fn freeze(&self, number: usize) -> Option<Rc<Frozen>> {
         let mut locked = self.shared.lock_slot(number);
         let ours = locked.key.database == self.database.to_u32();
@@ -193,12 +194,14 @@ pub(super) enum From {
     Pool,
     /// An orphaned slice.
     Slice,
-    /// Leases whose transactions were rolled back: their values have been seen, so they are written off.
+    /// Leases whose transactions were rolled back: their values have been seen, so they are written
+    /// off.
     Lease,
 }
 
-/// Writes `ranges`, which have no other owner, to the catalog. What memory still has of an extension that was dropped
-/// belongs to no sequence any more, even if a restored one has the same id.
+/// Writes `ranges`, which have no other owner, to the catalog. What memory still has of an
+/// extension that was dropped belongs to no sequence any more, even if a restored one has the same
+/// id.
 pub(super) fn write(
     ids: &CatalogOids,
     shared: &'static Shared,

@@ -27,8 +27,8 @@ fn level(percent: u8) -> u8 {
     LEVELS.into_iter().rev().find(|level| percent >= *level).unwrap_or(0)
 }
 
-/// The level that a block passes, if that is worth a warning. What lies below the block was reported when it
-/// was reserved, perhaps in an earlier life.
+/// The level that a block passes, if that is worth a warning. What lies below the block was
+/// reported when it was reserved, perhaps in an earlier life.
 pub fn passed(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option<u8> {
     if mapping.cycle || block.is_empty() {
         return None;
@@ -49,6 +49,9 @@ pub fn warn(name: &str, level: u8, mapping: &Mapping) {
     let message =
         format!("hilo sequence \"{name}\" has used {level} % of its values, which end at {bound}");
     ErrorReport::new(PgSqlErrorCode::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message, "hilo")
-        .set_hint("Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a wider type.")
+        .set_hint(
+            "Use hilo_alter to give the sequence a wider data type or wider bounds, and give \
+                   the columns that it fills a wider type.",
+        )
         .report(PgLogLevel::WARNING);
 }

@@ -1,8 +1,8 @@
 //! Files the leases that have ended or expired.
 //!
-//! A lease is filed under the lock of its position, together with an account of what memory holds: so after a crash
-//! nothing of it counts as lost a second time. A transaction files a few hundred leases, and callers are served before the
-//! next one, however many leases end at the same time.
+//! A lease is filed under the lock of its position, together with an account of what memory holds:
+//! so after a crash nothing of it counts as lost a second time. A transaction files a few hundred
+//! leases, and callers are served before the next one, however many leases end at the same time.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ impl Deferred {
     }
 }
 
-/// Files leases of one position, whose epoch memory holds `held` of, and returns what comes back; `None`: there was
-/// nothing to file.
+/// Files leases of one position, whose epoch memory holds `held` of, and returns what comes back;
+/// `None`: there was nothing to file.
 fn settle(
     ids: &CatalogOids,
     sequence: &Sequence,
@@ -129,7 +129,8 @@ fn file(
         }
         RowLock::Locked(locked) => locked,
     };
-    // Until a position is this server's, replication may change the definition, and locks it to do so.
+    // Until a position is this server's, replication may change the definition, and locks it to do
+    // so.
     let sequence = match locked.position.is_ours() {
         true => definitions::by_id(ids, id)?,
         false => match definitions::lock(ids, id, LockWait::Skip)? {
@@ -208,8 +209,8 @@ impl Worker {
         self.leases.known = true;
     }
 
-    /// Files some leases, and notes when the next one is due. Returns when to look again at least, if nothing more can
-    /// be done now, or if there was a fault.
+    /// Files some leases, and notes when the next one is due. Returns when to look again at least,
+    /// if nothing more can be done now, or if there was a fault.
     fn look(&mut self, deferred: &mut Deferred) -> Option<Duration> {
         let (shared, database) = (self.shared, self.database.to_u32());
         let mut batch = Vec::new();
@@ -249,8 +250,8 @@ impl Worker {
         }
     }
 
-    /// Files the leases of each position in a transaction of its own, so that one fault takes no other sequence down with
-    /// it. Returns whether there was a fault.
+    /// Files the leases of each position in a transaction of its own, so that one fault takes no
+    /// other sequence down with it. Returns whether there was a fault.
     fn file_apart(&mut self, batch: &[Lease], deferred: &mut Deferred) -> bool {
         let (shared, database) = (self.shared, self.database.to_u32());
         let mut any = false;

@@ -143,12 +143,14 @@ static LEAVING: Global<RefCell<Vec<Leftover>>> = Global::new(RefCell::new(Vec::n
 
 /// Registers the callback. Called once per process.
 pub(super) fn init() {
-    // SAFETY: the callback is a function of this library, which stays loaded for the life of the process.
+    // SAFETY: the callback is a function of this library, which stays loaded for the life of the
+    // process.
     unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
 }
 
-/// Marks leftovers, which memory gives up when the current transaction commits. Returns those that are left: the caller
-/// writes them to the catalog. A worker that has been replaced, and sleeps, may find that its successor has seen to them.
+/// Marks leftovers, which memory gives up when the current transaction commits. Returns those that
+/// are left: the caller writes them to the catalog. A worker that has been replaced, and sleeps,
+/// may find that its successor has seen to them.
 ///
 /// # Errors
 /// `OutOfMemory`

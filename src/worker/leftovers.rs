@@ -1,5 +1,5 @@
-//! Takes up what has no owner any more: the orphaned slices, whose sessions found no room to return them, and what rolled
-//! back transactions had leased out.
+//! Takes up what has no owner any more: the orphaned slices, whose sessions found no room to return
+//! them, and what rolled back transactions had leased out.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::worker::transaction::{self, Failure, LOCKED};
 const BATCH: usize = 256;
 
 impl Worker {
-    /// Returns what the orphaned slices of this database hold to the pools; writes the others, and what rolled back
-    /// transactions had leased out, to the catalog. Waits no longer than `patience` for a lock on the tables. Returns
-    /// whether nothing is left.
+    /// Returns what the orphaned slices of this database hold to the pools; writes the others, and
+    /// what rolled back transactions had leased out, to the catalog. Waits no longer than
+    /// `patience` for a lock on the tables. Returns whether nothing is left.
     pub(super) fn adopt_leftovers(&mut self, patience: Duration) -> bool {
         let (shared, database) = (self.shared, self.database.to_u32());
         let mut slices = Vec::new();
@@ -39,7 +39,8 @@ impl Worker {
         let dead = shared.dead_pending().filter(|held| held.index_space.key.database == database);
         let leases = dead.map(Leftover::Lease).collect();
         let mut all = true;
-        // Until a transaction commits, all that it writes still counts as held. So it writes an index space once.
+        // Until a transaction commits, all that it writes still counts as held. So it writes an
+        // index space once.
         for mut leftovers in [slices, leases] {
             leftovers.sort_unstable_by_key(|leftover| {
                 let IndexSpace { key, node, epoch } = *leftover.index_space();
@@ -65,9 +66,9 @@ impl Worker {
             || self.shared.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
-    /// Writes leftovers to the catalog in one transaction, or, if that fails, those of each index space in one of its own,
-    /// so that one fault takes no other sequence down with it. Returns whether all of them were written; fails only if a
-    /// table is locked.
+    /// Writes leftovers to the catalog in one transaction, or, if that fails, those of each index
+    /// space in one of its own, so that one fault takes no other sequence down with it. Returns
+    /// whether all of them were written; fails only if a table is locked.
     fn write_each(&mut self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         match self.write(batch, patience) {
             Err(failure) if failure.sqlstate != LOCKED => {}
@@ -88,8 +89,8 @@ impl Worker {
         Ok(all)
     }
 
-    /// Writes leftovers to the catalog in one transaction. Returns whether all of them were written: another
-    /// transaction may have locked a position.
+    /// Writes leftovers to the catalog in one transaction. Returns whether all of them were
+    /// written: another transaction may have locked a position.
     fn write(&self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {

@@ -1,7 +1,8 @@
-//! The worker of one database: it reserves blocks in its own transactions, and flushes what is left.
+//! The worker of one database: it reserves blocks in its own transactions, and flushes what is
+//! left.
 //!
-//! The first session that needs the worker registers it. The worker sleeps on its latch while nothing
-//! happens, and leaves when the last session has gone and everything is flushed.
+//! The first session that needs the worker registers it. The worker sleeps on its latch while
+//! nothing happens, and leaves when the last session has gone and everything is flushed.
 
 mod auto_create;
 mod evict;
@@ -36,8 +37,8 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
-    /// Which node this server is; `None`: Citus does not say it now. What is reserved does not depend on it: see
-    /// [`reserve`].
+    /// Which node this server is; `None`: Citus does not say it now. What is reserved does not
+    /// depend on it: see [`reserve`].
     node: Option<i32>,
     retries: refill::Retries,
     first_uses: read_ahead::FirstUses,
@@ -62,7 +63,8 @@ pub struct Worker {
 /// How long a worker that could not flush everything waits before it tries again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a worker stays at least while other databases wait for one: what it came for is done by then.
+/// How long a worker stays at least while other databases wait for one: what it came for is done by
+/// then.
 const TURN: Duration = Duration::from_millis(100);
 
 /// The function in which Postgres starts the worker. `argument` is the database's oid.
@@ -72,13 +74,13 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
     let Ok(shared) = shared::attach() else { return };
     let Some(place) = shared.enter(database, slices::my_number()) else { return };
-    // The exit callback is registered before the connection is made, so that it runs after core has cleaned
-    // up the connection.
+    // The exit callback is registered before the connection is made, so that it runs after core has
+    // cleaned up the connection.
     shutdown::init(place);
     signals();
-    // The worker connects as the bootstrap superuser, and also if new connections are no longer allowed: the
-    // existing ones continue to draw.
-    // SAFETY: this is how every background worker connects; it is registered as one that does.
+    // The worker connects as the bootstrap superuser, and also if new connections are no longer
+    // allowed: the existing ones continue to draw. SAFETY: this is how every background worker
+    // connects; it is registered as one that does.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(
             database,
@@ -93,9 +95,9 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
 }
 
 fn signals() {
-    // A cancel would end a wait for the synchronous standby as if it had answered, so SIGINT is ignored.
-    // SAFETY: each handler may run at any moment: it sets flags and the latch of this process, or does
-    // nothing.
+    // A cancel would end a wait for the synchronous standby as if it had answered, so SIGINT is
+    // ignored. SAFETY: each handler may run at any moment: it sets flags and the latch of this
+    // process, or does nothing.
     unsafe {
         ffi::set_handler(pg_sys::SIGTERM, transaction::request_end);
         ffi::set_handler(pg_sys::SIGHUP, ffi::SignalHandlerForConfigReload);
@@ -104,11 +106,13 @@ fn signals() {
     }
 }
 
-/// Overrides those settings of the database and of the server that must not reach the worker's transactions.
+/// Overrides those settings of the database and of the server that must not reach the worker's
+/// transactions.
 fn settings() {
     for (name, value) in [
         (c"search_path", c"pg_catalog"),
-        // A reservation is on disk, and acknowledged by the synchronous standby, before its block is served.
+        // A reservation is on disk, and acknowledged by the synchronous standby, before its block
+        // is served.
         (c"synchronous_commit", c"on"),
         (c"default_transaction_read_only", c"off"),
         (c"default_transaction_isolation", c"read committed"),
@@ -121,7 +125,8 @@ fn settings() {
         (c"exit_on_error", c"off"),
         (c"role", c"none"),
     ] {
-        // SAFETY: the strings are literals, and each setting exists in every version that it is compiled for.
+        // SAFETY: the strings are literals, and each setting exists in every version that it is
+        // compiled for.
         unsafe {
             pg_sys::SetConfigOption(
                 name.as_ptr(),
@@ -180,7 +185,8 @@ impl Worker {
     fn work(&mut self) -> bool {
         let created = self.create();
         self.adopt_leftovers(transaction::BRIEFLY);
-        // What has come back is served before a new block. The first look at the leases holds up no caller.
+        // What has come back is served before a new block. The first look at the leases holds up no
+        // caller.
         let worked = match self.leases.is_known() {
             true => {
                 self.file_leases();
@@ -236,9 +242,9 @@ impl Worker {
             return false;
         }
         let empty = self.adopt_leftovers(self.patience()) & self.evict_all();
-        // A worker that others wait for leaves even if something stays in memory: its database gets a worker
-        // again when it needs one.
-        // A session that has come meanwhile relies on this worker, and may have left numbers in memory.
+        // A worker that others wait for leaves even if something stays in memory: its database gets
+        // a worker again when it needs one. A session that has come meanwhile relies on this
+        // worker, and may have left numbers in memory.
         let relied_on = || {
             self.shared.sessions_in(self.database) > 0
                 || self.shared.departures(self.place) != departures
@@ -249,7 +255,8 @@ impl Worker {
         left
     }
 
-    /// Whether another database waits for a worker, and this one has had its turn and is not wanted.
+    /// Whether another database waits for a worker, and this one has had its turn and is not
+    /// wanted.
     fn is_crowded_out(&self) -> bool {
         self.shared.is_contended_by_others(self.database)
             && self.came_at.elapsed() >= TURN
@@ -307,7 +314,8 @@ impl Worker {
             events |= pg_sys::WL_TIMEOUT;
         }
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
-        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's own.
+        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
+        // own.
         unsafe {
             pg_sys::WaitLatch(
                 pg_sys::MyLatch,

@@ -1,5 +1,5 @@
-//! Refills the slots that want something: checks again what each needs, reserves for all of them in one
-//! transaction, publishes the blocks, and wakes the sessions that wait.
+//! Refills the slots that want something: checks again what each needs, reserves for all of them in
+//! one transaction, publishes the blocks, and wakes the sessions that wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -32,8 +32,8 @@ const REPEAT_AFTER: Micros = Micros(60_000_000);
 /// The most sequences in one transaction.
 const BATCH: usize = 256;
 
-/// How many returned ranges stay in memory when there are too many of them, and up to how many are reloaded
-/// from the catalog.
+/// How many returned ranges stay in memory when there are too many of them, and up to how many are
+/// reloaded from the catalog.
 const KEPT: usize = RETURNED / 2;
 
 /// Slots whose reservation has failed: how often, and when to try again.
@@ -50,8 +50,8 @@ struct Retry {
 /// How a failed reservation is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// Another transaction is in the way, such as one that has locked the row: it is tried again for as long as
-    /// a session waits, because each caller's own timeout ends its wait.
+    /// Another transaction is in the way, such as one that has locked the row: it is tried again
+    /// for as long as a session waits, because each caller's own timeout ends its wait.
     Passing,
     /// It is tried again a few times.
     Lasting,
@@ -187,8 +187,8 @@ impl Worker {
             return None;
         }
         if at_end && waited_for && !frozen {
-            // The sessions that wait can be served none of these: they leave for the catalog, which may have
-            // others.
+            // The sessions that wait can be served none of these: they leave for the catalog, which
+            // may have others.
             locked.clear_returned(0);
         } else if crowded {
             locked.clear_returned(KEPT);
@@ -234,8 +234,8 @@ impl Worker {
         };
     }
 
-    /// Flushes what a slot holds for another node than this server is now, as that node's. Returns whether nothing is
-    /// held for it any more.
+    /// Flushes what a slot holds for another node than this server is now, as that node's. Returns
+    /// whether nothing is held for it any more.
     pub(super) fn leave_node(&mut self, number: usize) -> bool {
         let (here, database) = (self.node, self.database.to_u32());
         let is_other = |locked: &Locked| {
@@ -253,8 +253,8 @@ impl Worker {
         left
     }
 
-    /// Reserves for all plans in one transaction. If that fails, reserves for each in its own transaction, so
-    /// that a fault with one sequence does not affect another.
+    /// Reserves for all plans in one transaction. If that fails, reserves for each in its own
+    /// transaction, so that a fault with one sequence does not affect another.
     fn reserve(&mut self, plans: Vec<Plan>) {
         match self.reserve_together(&plans) {
             Ok((outcomes, commit)) => self.settle(plans, outcomes, commit),
@@ -312,7 +312,9 @@ impl Worker {
                     Failure {
                         sqlstate: LOCKED,
                         kind: FaultKind::Other,
-                        message: "its row in hilo.position, or the table, is locked by another transaction".into(),
+                        message: "its row in hilo.position, or the table, is locked by another \
+                                  transaction"
+                            .into(),
                     },
                 ),
                 Outcome::OtherNode => {
@@ -393,8 +395,8 @@ impl Worker {
         passed
     }
 
-    /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of the
-    /// failure.
+    /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of
+    /// the failure.
     fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;

@@ -36,7 +36,8 @@ pub struct Plan {
     pub need: i64,
     pub demand: Demand,
     pub block: i64,
-    /// How many ranges the slot can reload from the catalog, and from which index on they are of use.
+    /// How many ranges the slot can reload from the catalog, and from which index on they are of
+    /// use.
     pub room: usize,
     pub from: Index,
     /// Ranges on their way to the catalog.
@@ -58,14 +59,15 @@ impl Plan {
 
 /// The result of a reservation.
 pub enum Outcome {
-    /// Another transaction has locked the row, the definition or a table, or the row has an earlier epoch than
-    /// the slot.
+    /// Another transaction has locked the row, the definition or a table, or the row has an earlier
+    /// epoch than the slot.
     Locked,
     /// There is no such sequence any more, or it is gapless.
     Gone,
     /// What the slot holds is another node's than this server is now.
     OtherNode,
-    /// Nobody waits for it, and this server has not served it, or not since it was promoted or restored.
+    /// Nobody waits for it, and this server has not served it, or not since it was promoted or
+    /// restored.
     NotOurs,
     Reserved(Reserved),
 }
@@ -77,8 +79,9 @@ pub struct Reserved {
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: Index,
-    /// If nothing more can be reserved, the end of the highest free range that stays in the catalog, and the highest
-    /// index if the worker is yet to file leases that have ended; else zero.
+    /// If nothing more can be reserved, the end of the highest free range that stays in the
+    /// catalog, and the highest index if the worker is yet to file leases that have ended; else
+    /// zero.
     pub free_end: Index,
     /// Empty if none was needed.
     pub block: Range,
@@ -103,7 +106,8 @@ pub fn reserve(
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
     let Key { extension, sequence: id, .. } = plan.index_space.key;
-    // The slot is that of an extension that was dropped. A restored one may have a sequence with the same id.
+    // The slot is that of an extension that was dropped. A restored one may have a sequence with
+    // the same id.
     if extension != ids.extension.to_u32() {
         return Ok(Outcome::Gone);
     }
@@ -120,8 +124,8 @@ pub fn reserve(
     if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
         return Ok(Outcome::NotOurs);
     }
-    // Read after the row was locked: a session that changes what the indexes mean holds that lock. Until the
-    // position is ours, replication may change that too, and it locks the definition.
+    // Read after the row was locked: a session that changes what the indexes mean holds that lock.
+    // Until the position is ours, replication may change that too, and it locks the definition.
     let sequence = match locked.position.is_ours() {
         true => definitions::by_id(ids, id)?,
         false => match definitions::lock(ids, id, LockWait::Skip)? {
@@ -190,8 +194,8 @@ fn take(
     Ok(reserved)
 }
 
-/// Makes the position of a node that has not drawn from this sequence before. The definition is locked until
-/// the position exists: see `sql::node::replication_triggers`.
+/// Makes the position of a node that has not drawn from this sequence before. The definition is
+/// locked until the position exists: see `sql::node::replication_triggers`.
 fn first_on_node(
     ids: &CatalogOids,
     shared: &'static Shared,

@@ -1,4 +1,5 @@
-//! Once per worker, makes the roles that the catalog mentions the same as those that the cluster knows of.
+//! Once per worker, makes the roles that the catalog mentions the same as those that the cluster
+//! knows of.
 
 use crate::catalog::role_references;
 use crate::errors::HiloError;
@@ -6,8 +7,8 @@ use crate::worker::Worker;
 use crate::worker::transaction::{self, BRIEFLY};
 
 impl Worker {
-    /// Rows may have come by pg_upgrade or replication, without the dependencies on their roles. If this
-    /// fails, it is left to the next worker.
+    /// Rows may have come by pg_upgrade or replication, without the dependencies on their roles. If
+    /// this fails, it is left to the next worker.
     pub(super) fn record_roles(&mut self) {
         if std::mem::replace(&mut self.roles_recorded, true) {
             return;

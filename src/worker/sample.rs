@@ -11,8 +11,8 @@ use crate::process::ffi;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Samples the slots of this database when it is time. After a whole window without activity, nothing is
-    /// sampled until something is wanted again.
+    /// Samples the slots of this database when it is time. After a whole window without activity,
+    /// nothing is sampled until something is wanted again.
     pub(super) fn sample(&mut self) {
         if !self.active || self.sampled_at.elapsed() < gucs::sample_interval() {
             return;

@@ -1,8 +1,8 @@
 //! The worker's end: on SIGTERM, between two transactions, it flushes what memory holds.
 //!
-//! When the server stops, its sessions are ended at the same time, and the worker waits until they have
-//! returned what they hold. When only the worker is ended, another one follows it if there are sessions or
-//! something is left in memory: what fails here is left to that one.
+//! When the server stops, its sessions are ended at the same time, and the worker waits until they
+//! have returned what they hold. When only the worker is ended, another one follows it if there are
+//! sessions or something is left in memory: what fails here is left to that one.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ static PLACE: Global<Cell<Option<Place>>> = Global::new(Cell::new(None));
 /// Has this process leave its place when it ends, for whatever reason.
 pub fn init(place: Place) {
     PLACE.set(Some(place));
-    // SAFETY: the callback only changes our own shared memory, under our own locks, which the process can
-    // still take then.
+    // SAFETY: the callback only changes our own shared memory, under our own locks, which the
+    // process can still take then.
     unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
 }
 
@@ -41,9 +41,9 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
 impl Worker {
     /// Flushes everything and leaves.
     pub(super) fn end(mut self) {
-        // A standby that does not answer must not hold up the end: if it misses what is flushed, it only has
-        // a higher position.
-        // SAFETY: this is the variable behind the setting, written on this process's one thread.
+        // A standby that does not answer must not hold up the end: if it misses what is flushed, it
+        // only has a higher position. SAFETY: this is the variable behind the setting, written on
+        // this process's one thread.
         unsafe {
             pg_sys::synchronous_commit =
                 pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_LOCAL_FLUSH as i32
@@ -63,8 +63,8 @@ impl Worker {
         }
     }
 
-    /// Registers the next worker and waits until it has started. If the server stops before that, this worker
-    /// does the work of the next one.
+    /// Registers the next worker and waits until it has started. If the server stops before that,
+    /// this worker does the work of the next one.
     fn hand_over(mut self) {
         let at = self.shared.hand_over(self.place);
         if !register(self.database) {

@@ -1,6 +1,6 @@
-//! Runs the worker's own transactions, and turns an error in one into a [`Failure`]. This file also has the
-//! worker's handler of SIGTERM, which first ends what a transaction waits for and then, between two
-//! transactions, the worker.
+//! Runs the worker's own transactions, and turns an error in one into a [`Failure`]. This file also
+//! has the worker's handler of SIGTERM, which first ends what a transaction waits for and then,
+//! between two transactions, the worker.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -36,8 +36,8 @@ pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
     }
 }
 
-/// Whether this process has been told to end. The signal cuts short the wait for the synchronous standby, so
-/// nothing that was committed since may be served before another commit.
+/// Whether this process has been told to end. The signal cuts short the wait for the synchronous
+/// standby, so nothing that was committed since may be served before another commit.
 pub fn is_ending() -> bool {
     ENDING.load(Relaxed)
 }
@@ -162,8 +162,8 @@ fn attempt<T>(
     activity: &std::ffi::CStr,
     work: AssertUnwindSafe<impl FnOnce() -> Result<T, HiloError>>,
 ) -> Result<T, Failure> {
-    // SAFETY: the worker is connected and outside a transaction, so it may start one and then push its
-    // snapshot.
+    // SAFETY: the worker is connected and outside a transaction, so it may start one and then push
+    // its snapshot.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -171,8 +171,8 @@ fn attempt<T>(
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
     }
     let result = work.0();
-    // SAFETY: ends what was begun above. Nothing after the commit can fail; otherwise what is committed would
-    // be taken for rolled back.
+    // SAFETY: ends what was begun above. Nothing after the commit can fail; otherwise what is
+    // committed would be taken for rolled back.
     unsafe {
         match result {
             Ok(_) => {
@@ -200,8 +200,8 @@ fn report() {
 }
 
 fn failure(error: CaughtError) -> Failure {
-    // SAFETY: pgrx copied the error and flushed the error state when it caught it, so the transaction can be
-    // aborted.
+    // SAFETY: pgrx copied the error and flushed the error state when it caught it, so the
+    // transaction can be aborted.
     unsafe { pg_sys::AbortCurrentTransaction() };
     match error {
         CaughtError::PostgresError(report)

@@ -1,12 +1,15 @@
-//! What a client asks the server for, when, and what it gives back: without I/O, threads or a clock of its own.
+//! What a client asks the server for, when, and what it gives back: without I/O, threads or a clock
+//! of its own.
 //!
-//! An [`Engine`] knows the leases of all sequences of a client. Its caller takes values from them, tells it when little
-//! is left ([`Engine::check`]), carries out the statements that it plans ([`Engine::plan`]) and reports what became
-//! of them. A client does this against a server; `tests/simulation.rs` does it on virtual time.
+//! An [`Engine`] knows the leases of all sequences of a client. Its caller takes values from them,
+//! tells it when little is left ([`Engine::check`]), carries out the statements that it plans
+//! ([`Engine::plan`]) and reports what became of them. A client does this against a server;
+//! `tests/simulation.rs` does it on virtual time.
 //!
-//! Rate, threshold and the size of a lease are those of `hilo_core::policy`, with a pool that holds twice the buffer: a
-//! refill begins when the buffer is left, so that an outage as long as the buffer is survived at any moment. Statements are
-//! paced, and each takes along the sequences that are near their threshold.
+//! Rate, threshold and the size of a lease are those of `hilo_core::policy`, with a pool that holds
+//! twice the buffer: a refill begins when the buffer is left, so that an outage as long as the
+//! buffer is survived at any moment. Statements are paced, and each takes along the sequences that
+//! are near their threshold.
 
 mod outcome;
 mod parts;
@@ -30,10 +33,11 @@ use supply::{Risk, Supply};
 const SECOND: i64 = 1_000_000;
 /// Not at all.
 pub const NEVER: Monotonic = Monotonic(i64::MAX);
-/// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can not wait for its turn.
+/// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can
+/// not wait for its turn.
 const URGENT: i64 = SECOND / 50;
-/// The most leases that one statement takes: a server has room for 16,384 in open transactions, those of other clients
-/// included. It takes fewer after one that failed, but at least so many.
+/// The most leases that one statement takes: a server has room for 16,384 in open transactions,
+/// those of other clients included. It takes fewer after one that failed, but at least so many.
 const MOST_ASKS: usize = 1_000;
 const LEAST_ASKS: usize = 2;
 /// How many leases a statement returns or renews for each that it may take.
@@ -88,7 +92,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five seconds.
+    /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five
+    /// seconds.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
         let buffer = Micros(buffer.0.min(LONGEST));
         let ttl = ttl.map(|ttl| Micros(ttl.0.min(LONGEST)));
@@ -97,8 +102,8 @@ impl Settings {
         Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
     }
 
-    /// The policy's settings: a pool that reaches its threshold when the buffer, and the time until a statement may
-    /// be sent, are left.
+    /// The policy's settings: a pool that reaches its threshold when the buffer, and the time until
+    /// a statement may be sent, are left.
     fn refill(&self) -> policy::Settings {
         let seconds = (self.buffer.0 + self.pace.0) as f64 / SECOND as f64;
         policy::Settings { buffer: 2.0 * seconds, ..self.policy }
@@ -200,14 +205,16 @@ impl Engine {
         self.supply(id).serve(lane)
     }
 
-    /// Ends the lease of a lane, if it has one, with `left` values left, which nobody takes any more.
+    /// Ends the lease of a lane, if it has one, with `left` values left, which nobody takes any
+    /// more.
     pub fn finish(&mut self, id: Id, lane: u16, left: i64, now: Monotonic) {
         if let Some(lease) = self.supply(id).finish(lane, left) {
             self.give_back(lease, left, now);
         }
     }
 
-    /// Takes `count` consecutive values from a lease that is in no lane: the first one and the increment.
+    /// Takes `count` consecutive values from a lease that is in no lane: the first one and the
+    /// increment.
     pub fn take_run(&mut self, id: Id, count: i64, now: Monotonic) -> Option<(i64, i64)> {
         let (run, used_up) = self.supply(id).take_run(count)?;
         if let Some(lease) = used_up {
@@ -268,8 +275,8 @@ impl Engine {
         Some(lease)
     }
 
-    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for others. Says whether it
-    /// has come.
+    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for
+    /// others. Says whether it has come.
     pub fn forget_range(&mut self, ticket: u64) -> bool {
         match self.tickets.remove(&ticket) {
             Some(Some((id, lease))) => {
@@ -284,8 +291,8 @@ impl Engine {
         }
     }
 
-    /// Looks at a sequence whose lanes hold `in_lanes` values. Returns below how many values left it wants to look again;
-    /// 0: when none is left.
+    /// Looks at a sequence whose lanes hold `in_lanes` values. Returns below how many values left
+    /// it wants to look again; 0: when none is left.
     pub fn check(&mut self, id: Id, now: Monotonic, in_lanes: i64) -> i64 {
         let (pace, last_plan) = (self.settings.pace, self.last_plan);
         let settings = &self.settings;
@@ -317,8 +324,8 @@ impl Engine {
         seen.mark
     }
 
-    /// When [`plan`](Self::plan) has something to say; [`NEVER`] if nothing is to be done, and while a plan is being
-    /// carried out.
+    /// When [`plan`](Self::plan) has something to say; [`NEVER`] if nothing is to be done, and
+    /// while a plan is being carried out.
     pub fn due(&self) -> Monotonic {
         match self.in_flight {
             true => NEVER,

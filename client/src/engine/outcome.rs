@@ -22,8 +22,8 @@ pub enum Failure {
 }
 
 impl Engine {
-    /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the server's word on how many
-    /// to ask for.
+    /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the
+    /// server's word on how many to ask for.
     pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
         self.withdraw(ask);
         let supply = self.supply(ask.id);
@@ -53,7 +53,8 @@ impl Engine {
         supply.refuse(now, random);
     }
 
-    /// A lease of a plan is not asked for now, because another one of the same sequence was refused.
+    /// A lease of a plan is not asked for now, because another one of the same sequence was
+    /// refused.
     pub fn ask_again(&mut self, ask: Ask) {
         self.withdraw(ask);
         match ask.purpose {
@@ -96,7 +97,8 @@ impl Engine {
         self.renewal = self.renewal.min(after(now, Micros(ttl.0 / 12)));
     }
 
-    /// The server could not end these leases now. If one of many is the reason, the others come first next time.
+    /// The server could not end these leases now. If one of many is the reason, the others come
+    /// first next time.
     pub fn return_later(&mut self, mut ends: Vec<Return>, now: Monotonic) {
         if ends.is_empty() {
             return;
@@ -134,8 +136,9 @@ impl Engine {
         }
     }
 
-    /// A plan was not carried out. All of it is done later, and if the server has seen it, less at a time: it may have been
-    /// too much. Whatever the server has leased out nevertheless is never served.
+    /// A plan was not carried out. All of it is done later, and if the server has seen it, less at
+    /// a time: it may have been too much. Whatever the server has leased out nevertheless is never
+    /// served.
     pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
             self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(LEAST_ASKS);
@@ -176,9 +179,10 @@ impl Engine {
         self.in_flight = false;
     }
 
-    /// Revokes those of the leases that the server has in this client's name (`found`) which are neither served from nor
-    /// on their way back; mostly because the answer was lost that brought them. They are not returned unused: a server
-    /// that crashes may forget the return of a lease that was used up. `plan` is under way. Says how many they are.
+    /// Revokes those of the leases that the server has in this client's name (`found`) which are
+    /// neither served from nor on their way back; mostly because the answer was lost that brought
+    /// them. They are not returned unused: a server that crashes may forget the return of a lease
+    /// that was used up. `plan` is under way. Says how many they are.
     pub fn revoke_lost(&mut self, mut found: HashSet<Uuid>, plan: &Plan) -> usize {
         let handed = self.tickets.values().flatten().map(|(_, lease)| lease);
         let open = self.supplies.iter().flat_map(|supply| supply.leases()).chain(handed);

@@ -2,12 +2,13 @@
 
 use super::Plan;
 
-/// A plan in parts, of which each is sent by itself. The call that the server refuses is found by a binary search, in
-/// at most two statements more than the logarithm of the number of calls; all others are in parts that are accepted.
+/// A plan in parts, of which each is sent by itself. The call that the server refuses is found by a
+/// binary search, in at most two statements more than the logarithm of the number of calls; all
+/// others are in parts that are accepted.
 #[derive(Debug)]
 pub struct Parts {
-    /// What is to be sent, the next one last; whether it is the first half of a part that was refused, and the second half comes
-    /// before it here.
+    /// What is to be sent, the next one last; whether it is the first half of a part that was
+    /// refused, and the second half comes before it here.
     rest: Vec<(Plan, bool)>,
     /// The part that is being sent is such a half.
     is_half: bool,
@@ -37,8 +38,8 @@ impl Parts {
         self.rest.push((part, self.is_half));
     }
 
-    /// The server has done the part. If it has refused the other half of it together with this one, that need not be sent
-    /// as a whole.
+    /// The server has done the part. If it has refused the other half of it together with this one,
+    /// that need not be sent as a whole.
     pub fn accepted(&mut self) {
         if std::mem::take(&mut self.is_half)
             && let Some((other, _)) = self.rest.pop()
@@ -57,8 +58,8 @@ impl Parts {
         self.rest.push((first, true));
     }
 
-    /// The server refuses the part, and it is not looked for one of several calls. Mostly there is one that it refuses: so the
-    /// rest is sent together, the first time.
+    /// The server refuses the part, and it is not looked for one of several calls. Mostly there is
+    /// one that it refuses: so the rest is sent together, the first time.
     pub fn found(&mut self) {
         if !std::mem::replace(&mut self.has_found, true) {
             let rest = self.rest();

@@ -34,8 +34,8 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Two parts, so that the one call that the server refuses can be found: what it takes and what it ends, or
-    /// halves.
+    /// Two parts, so that the one call that the server refuses can be found: what it takes and what
+    /// it ends, or halves.
     pub fn split(mut self) -> (Plan, Plan) {
         let ends = self.returns.len() + self.renewals.len();
         if ends > 0 && !self.asks.is_empty() {
@@ -104,8 +104,8 @@ pub enum End {
 }
 
 impl Engine {
-    /// What to send at `now`, if anything. The lanes of a sequence hold `in_lanes` values. Until the plan is
-    /// [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
+    /// What to send at `now`, if anything. The lanes of a sequence hold `in_lanes` values. Until
+    /// the plan is [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
     pub fn plan(&mut self, now: Monotonic, in_lanes: impl Fn(Id) -> i64) -> Option<Plan> {
         if now < self.due() {
             return None;
@@ -138,9 +138,9 @@ impl Engine {
         Some(plan)
     }
 
-    /// Asks for leases of one risk; returns which. What the server refuses undoes the leases of the others with it: so
-    /// those that it may refuse have statements of their own, and take turns with the rest. What it has refused is asked
-    /// for by itself, so that it fails alone.
+    /// Asks for leases of one risk; returns which. What the server refuses undoes the leases of the
+    /// others with it: so those that it may refuse have statements of their own, and take turns
+    /// with the rest. What it has refused is asked for by itself, so that it fails alone.
     fn plan_asks(
         &mut self,
         now: Monotonic,

@@ -11,7 +11,8 @@ use super::{Figures, Lease, SECOND};
 
 /// A client does not know the bounds of a sequence: a lease at a bound has fewer values.
 const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
-/// How far from its threshold to its full size a sequence may be to come along with others: a quarter.
+/// How far from its threshold to its full size a sequence may be to come along with others: a
+/// quarter.
 const NEAR: i64 = 4;
 /// More than this many times its full size is given back.
 const SURPLUS: i64 = 2;
@@ -244,7 +245,8 @@ impl Supply {
             .clamp(1, settings.max_block)
     }
 
-    /// How many the server would ask for, by what all take together: the second lease need not begin small.
+    /// How many the server would ask for, by what all take together: the second lease need not
+    /// begin small.
     pub fn suggest(&mut self, suggested: i64) {
         if self.is_new() {
             self.guess = suggested;
@@ -280,8 +282,8 @@ impl Supply {
         self.retry = super::after(now, delay.into());
     }
 
-    /// When it may be asked for at the earliest. What is always refused is asked for once in a `window`, unless somebody
-    /// waits.
+    /// When it may be asked for at the earliest. What is always refused is asked for once in a
+    /// `window`, unless somebody waits.
     pub fn not_before(&self, now: Monotonic, window: Micros, awaited: bool) -> Monotonic {
         match self.refused {
             0 => now,

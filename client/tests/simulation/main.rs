@@ -1,8 +1,8 @@
-//! Many clients of many sequences on virtual time: the engine of the client, a model of the server, and random traffic.
-//! Nothing sleeps.
+//! Many clients of many sequences on virtual time: the engine of the client, a model of the server,
+//! and random traffic. Nothing sleeps.
 //!
-//! `cargo test --release -p hilo-client --test simulation -- --nocapture` prints what a small fleet does. `scripts/bench-refill`
-//! does it with `PROCESSES=1000 COUNTERS=10000`.
+//! `cargo test --release -p hilo-client --test simulation -- --nocapture` prints what a small fleet
+//! does. `scripts/bench-refill` does it with `PROCESSES=1000 COUNTERS=10000`.
 
 mod process;
 mod server;
@@ -10,8 +10,8 @@ mod world;
 
 use world::{Phase, World};
 
-/// What each process draws in a second, of all its counters together: the counter of rank r is drawn in proportion to
-/// r to the power of -1.2.
+/// What each process draws in a second, of all its counters together: the counter of rank r is
+/// drawn in proportion to r to the power of -1.2.
 const RATE: f64 = 50.0;
 
 fn number(name: &str, default: usize) -> usize {
@@ -38,8 +38,8 @@ fn print(phase: &Phase) {
     );
 }
 
-/// Processes that all begin at the same moment, for more leases than the server has places for, get them all: with statements
-/// of a size that it has room for, and not with one for each sequence.
+/// Processes that all begin at the same moment, for more leases than the server has places for, get
+/// them all: with statements of a size that it has room for, and not with one for each sequence.
 #[test]
 fn a_server_without_room_serves_everybody() {
     let (processes, counters) = (20, 300);
@@ -59,8 +59,8 @@ fn a_server_without_room_serves_everybody() {
     assert_eq!((after.full, after.discarded, after.waits), (0, 0, 0));
 }
 
-/// A server that becomes so slow that no statement of full size ends in time gets smaller ones, and serves everybody: it does not
-/// spend its time on what is canceled and asked for again.
+/// A server that becomes so slow that no statement of full size ends in time gets smaller ones, and
+/// serves everybody: it does not spend its time on what is canceled and asked for again.
 #[test]
 fn a_server_that_is_slow_is_not_flooded() {
     let (processes, counters) = (20, 300);
@@ -79,18 +79,20 @@ fn a_server_that_is_slow_is_not_flooded() {
     assert_eq!((after.late, after.waits), (0, 0));
 }
 
-/// A cold start, steady traffic, a deployment that restarts every process at once, a crash of every tenth, and an outage of half a
-/// buffer.
+/// A cold start, steady traffic, a deployment that restarts every process at once, a crash of every
+/// tenth, and an outage of half a buffer.
 #[test]
 fn a_fleet_from_day_to_day() {
     let (processes, counters) = (number("PROCESSES", 20), number("COUNTERS", 300));
     let mut world = World::new(processes, counters, RATE, 60.0);
     println!(
-        "| {processes} processes × {counters} counters | numbers/s | refills/s | first leases/s | reservations/s | peak commits/s | no room | too slow | discarded | leases | lost | \
+        "| {processes} processes × {counters} counters | numbers/s | refills/s | first leases/s | \
+         reservations/s | peak commits/s | no room | too slow | discarded | leases | lost | \
          first uses | other waits | longest, ms |"
     );
     println!(
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: \
+         | ---: |"
     );
     let start = world.run("all started cold, the first minute", 60.0);
     print(&start);

@@ -1,7 +1,7 @@
 //! One process: an engine, and what callers have taken from its leases.
 //!
-//! Draws are a Poisson process. Nobody needs to know of each: the time of the one that empties a lane, or goes below a
-//! mark, is drawn at random, and in between the others are spread evenly.
+//! Draws are a Poisson process. Nobody needs to know of each: the time of the one that empties a
+//! lane, or goes below a mark, is drawn at random, and in between the others are spread evenly.
 
 use fastrand::Rng;
 use hilo_client::engine::{Engine, Id, Settings};
@@ -74,7 +74,8 @@ impl Process {
         self.pairs[id.0 as usize].left_at(now)
     }
 
-    /// The draws that are due at `now` have been made. Returns how many they were, and whether the last one found nothing.
+    /// The draws that are due at `now` have been made. Returns how many they were, and whether the
+    /// last one found nothing.
     pub fn draw(&mut self, id: Id, now: Monotonic) -> (i64, bool) {
         let pair = &mut self.pairs[id.0 as usize];
         pair.at = now.0;
@@ -90,8 +91,8 @@ impl Process {
         (draws, false)
     }
 
-    /// Looks at a pair: serves the next lease if the last one is used up. Returns the draw to look at next, and how many
-    /// have been made until then; none while a caller waits.
+    /// Looks at a pair: serves the next lease if the last one is used up. Returns the draw to look
+    /// at next, and how many have been made until then; none while a caller waits.
     pub fn look(&mut self, id: Id, now: Monotonic, rate: f64, rng: &mut Rng) -> Option<i64> {
         let pair = &mut self.pairs[id.0 as usize];
         pair.left = pair.left_at(now);

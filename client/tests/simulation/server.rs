@@ -74,8 +74,8 @@ impl Server {
         }
     }
 
-    /// Carries out a statement with these leases and so many other calls, which is canceled at `deadline`. Returns when its
-    /// answer is there.
+    /// Carries out a statement with these leases and so many other calls, which is canceled at
+    /// `deadline`. Returns when its answer is there.
     pub fn carry_out(
         &mut self,
         now: Monotonic,
@@ -134,8 +134,8 @@ impl Server {
         if missing > 0 { there.max(at) } else { at }
     }
 
-    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run, which begins at once
-    /// unless one is under way.
+    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run,
+    /// which begins at once unless one is under way.
     fn reserve(&mut self, number: u32, need: i64, at: i64) {
         let settings = Settings::default();
         let sequence = &mut self.sequences[number as usize];

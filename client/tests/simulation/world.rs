@@ -60,7 +60,8 @@ pub struct Phase {
     /// Callers who waited for the first value of a counter in a life of a process.
     pub first_uses: u64,
     pub waits: u64,
-    /// Statements for which the server had no room, those that took too long, and the values that these had taken.
+    /// Statements for which the server had no room, those that took too long, and the values that
+    /// these had taken.
     pub full: u64,
     pub late: u64,
     pub discarded: i64,
@@ -334,8 +335,8 @@ impl World {
         self.sent[process] = None;
     }
 
-    /// Every process ends, returns what it has, and begins again at the same moment, with the counters that it used
-    /// before.
+    /// Every process ends, returns what it has, and begins again at the same moment, with the
+    /// counters that it used before.
     pub fn restart_all(&mut self) {
         let now = Monotonic(self.now);
         for process in 0..self.processes.len() {
@@ -366,7 +367,8 @@ impl World {
         }
     }
 
-    /// Has a process take the first leases of these counters together. Its callers have not begun to draw.
+    /// Has a process take the first leases of these counters together. Its callers have not begun
+    /// to draw.
     fn warm_up(&mut self, process: u32, counters: &[u32]) {
         let now = Monotonic(self.now);
         let of = &mut self.processes[process as usize];

@@ -1,5 +1,5 @@
-//! The cursor with real threads, and step by step against a plain counter. cursor_loom.rs tries every
-//! interleaving of a few steps.
+//! The cursor with real threads, and step by step against a plain counter. cursor_loom.rs tries
+//! every interleaving of a few steps.
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, MAX_SEGMENT, Taken};
@@ -36,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
     let serial = 1i64..3;
     prop_oneof![
         4 => (1i64..20, serial.clone()).prop_map(|(want, serial)| Step::Take { want, serial }),
-        2 => (1i64..20, serial.clone()).prop_map(|(count, serial)| Step::TakeExactly { count, serial }),
+        2 => (1i64..20, serial.clone())
+            .prop_map(|(count, serial)| Step::TakeExactly { count, serial }),
         2 => (0i64..20, serial.clone()).prop_map(|(keep, serial)| Step::Untake { keep, serial }),
         2 => (0i64..50, serial).prop_map(|(len, serial)| Step::Install { len, serial }),
         1 => Just(Step::Close),
@@ -56,7 +57,10 @@ proptest! {
                 Step::Take { want: count, serial } | Step::TakeExactly { count, serial } => {
                     let exactly = matches!(step, Step::TakeExactly { .. });
                     let taken =
-                        if exactly { cursor.take_exactly(count, Serial(serial)) } else { cursor.take(count, Serial(serial)) };
+                        match exactly {
+                            true => cursor.take_exactly(count, Serial(serial)),
+                            false => cursor.take(count, Serial(serial)),
+                        };
                     let least = if exactly { count } else { 1 };
                     let expected = if serial != current {
                         Taken::OtherSerial(Serial(current))
@@ -72,7 +76,9 @@ proptest! {
                 Step::Untake { keep, serial } => {
                     let Some(mut range) = last.take() else { continue };
                     range.take(keep.min(range.len() - 1));
-                    let fits = serial == current && range.end == rest.start && range.start >= segment;
+                    let fits = serial == current
+                        && range.end == rest.start
+                        && range.start >= segment;
                     prop_assert_eq!(cursor.untake(range, Serial(serial)), fits);
                     if fits {
                         rest.start = range.start;
@@ -109,8 +115,8 @@ fn the_largest_segment_is_taken_to_its_end() {
     assert_eq!(cursor.close(), whole);
 }
 
-/// Threads take, return and install until `end` has been taken. The serial changes now and then, and then the
-/// indexes start over. No thread gets what another got, and nothing is missing.
+/// Threads take, return and install until `end` has been taken. The serial changes now and then,
+/// and then the indexes start over. No thread gets what another got, and nothing is missing.
 #[test]
 fn threads_share_everything_and_nothing_twice() {
     const SERIALS: i64 = 40;

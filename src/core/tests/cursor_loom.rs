@@ -1,7 +1,8 @@
 //! The cursor under a model checker: every interleaving of takers and one writer, with every stale
 //! read that the memory orders allow, up to a bound of preemptions.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test cursor_loom --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test cursor_loom --target-dir
+//! target/loom`
 //!
 //! Weak compare-and-swap does not fail by itself here; a failure only repeats the loop.
 #![cfg(loom)]
@@ -137,7 +138,8 @@ fn two_who_untake() {
     });
 }
 
-/// Indexes start over with the serial: what was taken under one serial must not count for the other.
+/// Indexes start over with the serial: what was taken under one serial must not count for the
+/// other.
 #[test]
 fn a_new_serial_and_takers_of_both() {
     check(2, || {

@@ -1,5 +1,5 @@
-//! Documents: what they say of a definition is what makes it again, and what is wrong with one is said with the
-//! path of the field.
+//! Documents: what they say of a definition is what makes it again, and what is wrong with one is
+//! said with the path of the field.
 
 use hilo_core::document::{Described, Document, changes, difference};
 use hilo_core::key_format;
@@ -61,7 +61,8 @@ fn a_document_is_refused_with_the_path_of_the_field() {
             "expected USAGE, SELECT or UPDATE",
         ),
         (
-            r#"[{"name": "a", "privileges": [{"grantee": "x", "privileges": ["USAGE", "USAGE"]}]}]"#,
+            r#"[{"name": "a",
+                 "privileges": [{"grantee": "x", "privileges": ["USAGE", "USAGE"]}]}]"#,
             "sequences[0].privileges[0].privileges[1]",
             "twice",
         ),
@@ -149,7 +150,8 @@ proptest! {
     #[test]
     fn a_description_makes_the_definition_again(definition in definitions()) {
         let described = Described::of("a".into(), &definition);
-        let json = serde_json::to_string(&Document { hilo: 1, node: None, sequences: vec![described] }).unwrap();
+        let document = Document { hilo: 1, node: None, sequences: vec![described] };
+        let json = serde_json::to_string(&document).unwrap();
         let read = Document::parse(&json).unwrap();
         let made = Definition::create(&read.sequences[0].options()).unwrap();
         prop_assert_eq!(made, meaning(definition));

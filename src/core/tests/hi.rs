@@ -162,7 +162,8 @@ proptest! {
                 if let HiFit::Fits { hi, range } =
                     next_hi(&mapping, start, size, range(from, end))
                 {
-                    prop_assert!(hi >= 0 && range.start >= Index(from.max(0)) && range.end <= Index(end));
+                    prop_assert!(hi >= 0 && range.end <= Index(end));
+                    prop_assert!(range.start >= Index(from.max(0)));
                     prop_assert!(range.end <= mapping.limit());
                 }
             }

@@ -133,8 +133,8 @@ fn texts(letters: &str, length: usize) -> Vec<String> {
     all
 }
 
-/// Every short gap between prefix and value, every short prefix that passes, every small value, with few
-/// letters, so that they meet in every possible way.
+/// Every short gap between prefix and value, every short prefix that passes, every small value,
+/// with few letters, so that they meet in every possible way.
 #[test]
 fn servers_with_prefixes_that_pass_never_share_a_key() {
     let prefixes = texts("1-a", 4);

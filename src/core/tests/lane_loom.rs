@@ -1,10 +1,12 @@
-//! A lane under a model checker: every interleaving of takers and one that fills and closes it, with every stale read
-//! that the memory orders allow, up to a bound of preemptions.
+//! A lane under a model checker: every interleaving of takers and one that fills and closes it,
+//! with every stale read that the memory orders allow, up to a bound of preemptions.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test lane_loom --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test lane_loom --target-dir
+//! target/loom`
 #![cfg(loom)]
 
-// The client cannot be built for the model checker, because tokio has a meaning of its own for `cfg(loom)`.
+// The client cannot be built for the model checker, because tokio has a meaning of its own for
+// `cfg(loom)`.
 #[path = "../../../client/src/lane.rs"]
 #[allow(dead_code)]
 mod lane;
@@ -47,7 +49,8 @@ fn assert_all(mut given: Vec<i64>, mut expected: Vec<i64>) {
     assert_eq!(given, expected);
 }
 
-/// A taker that read one filling never gets a value of the next one by its numbers, nor one that a close took.
+/// A taker that read one filling never gets a value of the next one by its numbers, nor one that a
+/// close took.
 #[test]
 fn takers_a_close_and_the_next_filling() {
     check(4, || {

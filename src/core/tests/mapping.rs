@@ -186,7 +186,8 @@ proptest! {
         if let Some(run) = mapping.run(range) {
             prop_assert!(run.count >= 1 && run.count <= range.len());
             prop_assert_eq!(Some(run.first), mapping.value(index));
-            prop_assert_eq!(Some(run.last(mapping.increment)), mapping.value(index + run.count - 1));
+            let last = mapping.value(index + run.count - 1);
+            prop_assert_eq!(Some(run.last(mapping.increment)), last);
         }
         mapping.runs(range).take(3).count();
         let beyond = mapping.first_index_beyond(value);
@@ -233,8 +234,8 @@ fn later_laps_begin_at_the_other_bound() {
 }
 
 proptest! {
-    /// Neither a numbering that continues from its floor, nor one that branches off before it, serves a value
-    /// again that another has served.
+    /// Neither a numbering that continues from its floor, nor one that branches off before it,
+    /// serves a value again that another has served.
     #[test]
     fn a_floor_lies_behind_what_was_served(
         base in -100i64..100, increment in prop_oneof![-9i64..=-1, 1i64..=9], value in -300i64..300,
@@ -257,8 +258,8 @@ proptest! {
     }
 }
 
-/// Bounds that were moved past the base, or before what was served, leave out just the indexes whose values
-/// lie beyond them.
+/// Bounds that were moved past the base, or before what was served, leave out just the indexes
+/// whose values lie beyond them.
 #[test]
 fn indexes_are_those_within_the_bounds() {
     for increment in [1, 3, -1, -7] {
@@ -285,9 +286,9 @@ fn values_from(mapping: &Mapping, index: i64) -> Vec<i64> {
 }
 
 proptest! {
-    /// What a numbering may serve again lies between the two values, in the order of serving; without
-    /// nodes, there are such values exactly if it serves one of the other numbering's, or one before its
-    /// next.
+    /// What a numbering may serve again lies between the two values, in the order of serving;
+    /// without nodes, there are such values exactly if it serves one of the other numbering's, or
+    /// one before its next.
     #[test]
     fn a_numbering_that_goes_back_is_found(
         (old_base, new_base) in (0i64..50, 0i64..50),
@@ -298,7 +299,8 @@ proptest! {
         let one = |base, increment| Mapping {
             base, increment, min_value: -200, max_value: 200, cycle: false, stripes: Stripes::ALL,
         };
-        let (old, new) = (one(old_base, increment), one(new_base, if turns { -increment } else { increment }));
+        let new_increment = if turns { -increment } else { increment };
+        let (old, new) = (one(old_base, increment), one(new_base, new_increment));
         let old_next = old_next.min(old.limit().0);
         let served: Vec<i64> = (0..old_next).filter_map(|index| old.value(Index(index))).collect();
         let coming = values_from(&new, new_next);
@@ -308,7 +310,8 @@ proptest! {
         }
         for value in served.iter().filter(|value| coming.contains(value)) {
             let (first, last) = found.expect("a value comes again");
-            prop_assert!((first.min(last)..=first.max(last)).contains(value), "{value}: {first} {last}");
+            let span = first.min(last)..=first.max(last);
+            prop_assert!(span.contains(value), "{value}: {first} {last}");
         }
         if !turns && coming.first().is_some_and(|first| {
             let next = old_base + old_next * increment;
@@ -322,7 +325,11 @@ proptest! {
 proptest! {
     /// Before the first index from a value on, no value reaches it.
     #[test]
-    fn the_first_index_from_a_value(base in -20i64..20, increment in -3i64..4, value in -60i64..60) {
+    fn the_first_index_from_a_value(
+        base in -20i64..20,
+        increment in -3i64..4,
+        value in -60i64..60,
+    ) {
         prop_assume!(increment != 0);
         let mapping = Mapping {
             base, increment, min_value: -50, max_value: 50, cycle: false, stripes: Stripes::ALL,

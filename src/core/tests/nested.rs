@@ -71,7 +71,9 @@ fn apply(step: Step, model: &mut Model, nested: &mut Nested<u8, u32>) {
 
 proptest! {
     #[test]
-    fn a_rollback_brings_back_what_a_level_began_with(steps in prop::collection::vec(step(), 0..200)) {
+    fn a_rollback_brings_back_what_a_level_began_with(
+        steps in prop::collection::vec(step(), 0..200),
+    ) {
         let mut model: Model = vec![HashMap::new()];
         let mut nested = Nested::default();
         for step in steps {

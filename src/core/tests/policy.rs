@@ -1,5 +1,5 @@
-//! Rules that hold for any rate, any settings and any pool. simulation.rs tests how they work together over
-//! time.
+//! Rules that hold for any rate, any settings and any pool. simulation.rs tests how they work
+//! together over time.
 
 use hilo_core::backoff;
 use hilo_core::policy::{
@@ -95,7 +95,8 @@ proptest! {
 
     #[test]
     fn nothing_is_prefetched_where_it_is_switched_off(
-        available in count(), demand in any_demand(), room in any_room(), settings in any_settings(),
+        available in count(), demand in any_demand(),
+        room in any_room(), settings in any_settings(),
     ) {
         let settings = Settings { prefetch: false, ..settings };
         prop_assert_eq!(threshold(1000, &demand, room, &settings), 0);
@@ -118,13 +119,16 @@ proptest! {
         let most = |base: u64, cap: u64| Duration::from_millis((base << attempt.min(20)).min(cap));
         prop_assert!(backoff::delay(attempt, random) <= most(10, 1000));
         prop_assert!(backoff::delay_of_many(attempt, random) <= most(50, 5000));
-        let of = |random| (backoff::delay(attempt, random), backoff::delay_of_many(attempt, random));
+        let of = |random| {
+            (backoff::delay(attempt, random), backoff::delay_of_many(attempt, random))
+        };
         prop_assert_eq!(of(u32::MAX), (most(10, 1000), most(50, 5000)));
         prop_assert_eq!(of(0), (Duration::ZERO, Duration::ZERO));
     }
 }
 
-/// What is kept ready for the next lease, and what a lease is advised to take, never uses up a sequence.
+/// What is kept ready for the next lease, and what a lease is advised to take, never uses up a
+/// sequence.
 #[test]
 fn leases_keep_within_a_part_of_the_sequence() {
     let settings = Settings::default();

@@ -1,5 +1,5 @@
-//! The pool against a model that knows where every index is: each is taken at most once, unless it was
-//! returned, and none is lost.
+//! The pool against a model that knows where every index is: each is taken at most once, unless it
+//! was returned, and none is lost.
 #![cfg(not(loom))]
 
 use hilo_core::cursor::{Cursor, Taken};
@@ -138,7 +138,8 @@ proptest! {
                 }
                 Step::Claim { count, align } => {
                     let claimed = pool.claim(&cursor, SERIAL, |run| {
-                        let fit = Range::of(Index((run.start.0 + align - 1) / align * align), count);
+                        let start = (run.start.0 + align - 1) / align * align;
+                        let fit = Range::of(Index(start), count);
                         (fit.end <= run.end).then_some(fit)
                     });
                     if let Some(range) = claimed {

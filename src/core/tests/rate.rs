@@ -45,7 +45,8 @@ fn its_course_is_what_was_seen() {
     assert_eq!(present, (Timestamp(61 * SECOND), 6_150));
     assert!((9..=10).contains(&course.len()) && course.is_sorted(), "{course:?}");
     assert!(course[..course.len() - 1].iter().all(|(at, taken)| *taken == at.0 / SECOND * 100));
-    // A clock that went back adds nothing, and what was seen a moment ago is no interval of its own.
+    // A clock that went back adds nothing, and what was seen a moment ago is no interval of its
+    // own.
     let back: Vec<(Timestamp, i64)> = rate.course(Timestamp(0), 6_000).collect();
     assert_eq!(back.last(), Some(&(Timestamp(60 * SECOND), 6_000)));
     let soon: Vec<(Timestamp, i64)> = rate.course(Timestamp(56 * SECOND + 1), 5_600).collect();
@@ -124,7 +125,8 @@ proptest! {
             }
             rate.sample(Timestamp(second * SECOND + clock), second * 100 + counter, WINDOW);
         }
-        let measured = rate.per_second(Timestamp(199 * SECOND + clock), 199 * 100 + counter, WINDOW);
+        let at = Timestamp(199 * SECOND + clock);
+        let measured = rate.per_second(at, 199 * 100 + counter, WINDOW);
         prop_assert!((measured - 100.0).abs() < 5.0, "{}", measured);
     }
 

@@ -14,7 +14,8 @@ pub struct Args(pg_sys::FunctionCallInfo);
 
 impl Args {
     /// # Safety
-    /// `fcinfo` must be what Postgres called the function with, and the result must not outlive that call.
+    /// `fcinfo` must be what Postgres called the function with, and the result must not outlive
+    /// that call.
     #[inline(always)]
     pub unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Args {
         Args(fcinfo)
@@ -23,8 +24,8 @@ impl Args {
     /// Argument `at` (from 0); `None` if it is NULL.
     #[inline(always)]
     pub fn datum(&self, at: usize) -> Option<pg_sys::Datum> {
-        // SAFETY: `fcinfo` is live during the call and has as many arguments as the function declares, of
-        // which the callers name one.
+        // SAFETY: `fcinfo` is live during the call and has as many arguments as the function
+        // declares, of which the callers name one.
         unsafe {
             debug_assert!(at < (*self.0).nargs as usize);
             let arg = (*self.0).args.as_ptr().add(at);
@@ -32,7 +33,8 @@ impl Args {
         }
     }
 
-    /// The same for an argument that the function of an older version of the extension does not have.
+    /// The same for an argument that the function of an older version of the extension does not
+    /// have.
     pub fn optional(&self, at: usize) -> Option<pg_sys::Datum> {
         // SAFETY: as in `datum`.
         let has = unsafe { at < (*self.0).nargs as usize };
@@ -58,8 +60,8 @@ impl Args {
 
     /// The bytes of a text; empty if it is NULL.
     pub fn bytes(&self, at: usize) -> &'static [u8] {
-        // SAFETY: the callers ask for arguments of type text only. They use the bytes during the call only,
-        // which the argument outlives.
+        // SAFETY: the callers ask for arguments of type text only. They use the bytes during the
+        // call only, which the argument outlives.
         self.datum(at).map_or(&[], |datum| unsafe { bytes_of(datum) })
     }
 
@@ -69,19 +71,19 @@ impl Args {
         let Some(datum) = self.datum(at) else { return &[] };
         match self.plain_name(at) {
             Some(name) => name,
-            // SAFETY: a hilo_sequence is a varlena, and the copy lives in a memory context that outlives the
-            // call.
+            // SAFETY: a hilo_sequence is a varlena, and the copy lives in a memory context that
+            // outlives the call.
             None => unsafe { detoasted(datum.cast_mut_ptr()) },
         }
     }
 
-    /// The bytes of a sequence's name if it is neither compressed nor stored out of line. Calls no function
-    /// of Postgres.
+    /// The bytes of a sequence's name if it is neither compressed nor stored out of line. Calls no
+    /// function of Postgres.
     #[inline(always)]
     pub fn plain_name(&self, at: usize) -> Option<&'static [u8]> {
         let datum = self.datum(at)?;
-        // SAFETY: a hilo_sequence is a varlena. The bytes of one that is neither compressed nor stored out of
-        // line follow its header, and are read where they are.
+        // SAFETY: a hilo_sequence is a varlena. The bytes of one that is neither compressed nor
+        // stored out of line follow its header, and are read where they are.
         unsafe {
             let value = datum.cast_mut_ptr::<pg_sys::varlena>();
             let plain = pgrx::varlena::varatt_is_4b_u(value)
@@ -90,8 +92,8 @@ impl Args {
         }
     }
 
-    /// A name that is about to be given to a sequence. The type has already checked it, but a value that was
-    /// cast without a function might not have been checked.
+    /// A name that is about to be given to a sequence. The type has already checked it, but a value
+    /// that was cast without a function might not have been checked.
     pub fn new_name(&self, at: usize) -> Name {
         let bytes = self.name(at);
         name::validate(bytes).or_raise();
@@ -132,8 +134,8 @@ impl Args {
 
 #[cold]
 unsafe fn detoasted(value: *mut pg_sys::varlena) -> &'static [u8] {
-    // SAFETY: the caller guarantees that `value` is a varlena. The copy is in the current memory context,
-    // which outlives the call.
+    // SAFETY: the caller guarantees that `value` is a varlena. The copy is in the current memory
+    // context, which outlives the call.
     unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(value)) }
 }
 
@@ -172,8 +174,11 @@ macro_rules! sql_functions {
 
             #[pgrx::pg_guard]
             #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
-            unsafe extern "C-unwind" fn call(fcinfo: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
-                // SAFETY: Postgres calls the function with the arguments that it was declared to take.
+            unsafe extern "C-unwind" fn call(
+                fcinfo: pgrx::pg_sys::FunctionCallInfo,
+            ) -> pgrx::pg_sys::Datum {
+                // SAFETY: Postgres calls the function with the arguments that it was declared to
+                // take.
                 let args = unsafe { $crate::sql::call::args::Args::new(fcinfo) };
                 $crate::errors::OrRaise::or_raise($crate::process::memory::check());
                 $crate::sql::call::args::Returned::returned($name(args))

@@ -1,9 +1,11 @@
-//! C functions that take their arguments from Postgres unchanged, for types that pgrx does not know. Nothing
-//! is converted or checked for null, because the SQL functions with arguments are STRICT.
+//! C functions that take their arguments from Postgres unchanged, for types that pgrx does not
+//! know. Nothing is converted or checked for null, because the SQL functions with arguments are
+//! STRICT.
 
 use pgrx::pg_sys;
 
-/// Lets Postgres call these functions by name: it asks the library for the calling convention of each.
+/// Lets Postgres call these functions by name: it asks the library for the calling convention of
+/// each.
 macro_rules! raw_functions {
     ($($name:ident),+ $(,)?) => { $(
         const _: () = {
@@ -22,7 +24,7 @@ pub(crate) use raw_functions;
 /// # Safety
 /// `fcinfo` must be a live call with more than `nth` arguments, that one not null.
 pub unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, nth: usize) -> pg_sys::Datum {
-    // SAFETY: the caller guarantees that the call has this argument. `args` is a C flexible array that
-    // Postgres has allocated for all arguments of the call.
+    // SAFETY: the caller guarantees that the call has this argument. `args` is a C flexible array
+    // that Postgres has allocated for all arguments of the call.
     unsafe { (*(*fcinfo).args.as_ptr().add(nth)).value }
 }

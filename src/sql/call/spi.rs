@@ -1,5 +1,5 @@
-//! Queries of the library itself, run inside a function. Their text qualifies the names it uses, because it
-//! is parsed under the caller's search_path.
+//! Queries of the library itself, run inside a function. Their text qualifies the names it uses,
+//! because it is parsed under the caller's search_path.
 
 use std::ffi::{CStr, c_char};
 
@@ -25,8 +25,8 @@ impl Row {
 
     pub fn datum(&self, number: i32) -> Option<pg_sys::Datum> {
         let mut null = false;
-        // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a column that
-        // does not exist is NULL.
+        // SAFETY: the tuple and the descriptor belong to the same result, which is being read; a
+        // column that does not exist is NULL.
         let datum = unsafe { pg_sys::SPI_getbinval(self.tuple, self.columns, number, &mut null) };
         (!null).then_some(datum)
     }
@@ -75,8 +75,8 @@ fn c_string(sql: &[u8]) -> *const c_char {
     unsafe { pg_sys::pnstrdup(sql.as_ptr().cast(), sql.len()) }
 }
 
-/// Runs a query with the rights of the current user and maps each row. It sees what is committed when it
-/// starts, as far as the transaction's isolation level allows.
+/// Runs a query with the rights of the current user and maps each row. It sees what is committed
+/// when it starts, as far as the transaction's isolation level allows.
 pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for_each(sql, |row| found.grow(each(row)).or_raise());
@@ -88,9 +88,9 @@ pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
     let text = c_string(sql.as_ref());
-    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No row is
-    // used after its batch is freed. The query is not marked as read-only, because then it would use the
-    // older snapshot of the caller's statement; what the callers pass only reads.
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No
+    // row is used after its batch is freed. The query is not marked as read-only, because then it
+    // would use the older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
         let plan = pg_sys::SPI_prepare(text, 0, std::ptr::null_mut());
@@ -113,15 +113,17 @@ pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
     }
 }
 
-/// Runs a query that only reads, with the rights of the current user, and maps each row. It sees everything
-/// that is committed when it starts, and what this transaction has written, whatever the isolation level.
+/// Runs a query that only reads, with the rights of the current user, and maps each row. It sees
+/// everything that is committed when it starts, and what this transaction has written, whatever the
+/// isolation level.
 pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
     memory::check().or_raise();
     next_command();
     let text = c_string(sql);
     let mut found = Vec::new();
-    // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error the
-    // transaction's end cleans up. A read-only query uses the active snapshot, which is the latest one.
+    // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error
+    // the transaction's end cleans up. A read-only query uses the active snapshot, which is the
+    // latest one.
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
         pg_sys::SPI_connect();
@@ -140,8 +142,8 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
 /// Runs a query of core's functions over an array of texts, its `$1`.
 pub fn of_texts(sql: &CStr, array: pg_sys::Datum, mut each: impl FnMut(Row)) {
     memory::check().or_raise();
-    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. The caller's value is an
-    // array of texts, and outlives the call.
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
+    // The caller's value is an array of texts, and outlives the call.
     unsafe {
         pg_sys::SPI_connect();
         let (mut types, mut values) = ([pg_sys::TEXTARRAYOID], [array]);
@@ -181,11 +183,12 @@ pub fn execute(sql: &[u8]) {
     next_command();
 }
 
-/// Runs `work` with the rights of another role, and with a search_path in which no user can plant anything.
-/// After an error the transaction's end restores both.
+/// Runs `work` with the rights of another role, and with a search_path in which no user can plant
+/// anything. After an error the transaction's end restores both.
 pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: the calls set statics of this process, as core does where a check runs as the owner of a table.
+    // SAFETY: the calls set statics of this process, as core does where a check runs as the owner
+    // of a table.
     let level = unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
@@ -207,8 +210,8 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
         level
     };
     let result = work();
-    // SAFETY: as above; the level is the one that was opened above, and the user and the context are those
-    // that were saved there.
+    // SAFETY: as above; the level is the one that was opened above, and the user and the context
+    // are those that were saved there.
     unsafe {
         pg_sys::AtEOXact_GUC(false, level);
         pg_sys::SetUserIdAndSecContext(user, context);

@@ -1,4 +1,5 @@
-//! The result of a function that returns many rows, in a tuplestore: what exceeds work_mem is on disk.
+//! The result of a function that returns many rows, in a tuplestore: what exceeds work_mem is on
+//! disk.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -12,14 +13,14 @@ pub struct StoredRows {
 }
 
 impl StoredRows {
-    /// Tells the executor that the result comes in a tuplestore. The function is declared to return a set of
-    /// records.
+    /// Tells the executor that the result comes in a tuplestore. The function is declared to return
+    /// a set of records.
     pub fn begin(args: Args) -> StoredRows {
         const MATERIALIZE: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize as i32;
         const RANDOM: i32 = pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random as i32;
-        // SAFETY: `resultinfo` is null, which is checked, or a node whose tag tells its type, and lives as
-        // long as the call. The store and the columns are in the query's memory context, as the executor
-        // requires.
+        // SAFETY: `resultinfo` is null, which is checked, or a node whose tag tells its type, and
+        // lives as long as the call. The store and the columns are in the query's memory context,
+        // as the executor requires.
         unsafe {
             let info = (*args.raw()).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             if info.is_null()
@@ -62,7 +63,8 @@ impl StoredRows {
     pub unsafe fn add_some<const N: usize>(&mut self, values: [Option<pg_sys::Datum>; N]) {
         let mut nulls = values.map(|value| value.is_none());
         let mut values = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
-        // SAFETY: the caller guarantees that the values are those of the columns; the store copies them.
+        // SAFETY: the caller guarantees that the values are those of the columns; the store copies
+        // them.
         unsafe {
             pg_sys::tuplestore_putvalues(
                 self.store,

@@ -1,5 +1,5 @@
-//! Calls as triggers of the extension's own tables. If a user makes a trigger of such a function on another
-//! table, the call is refused: the function would misread the row.
+//! Calls as triggers of the extension's own tables. If a user makes a trigger of such a function on
+//! another table, the call is refused: the function would misread the row.
 
 use std::ffi::CStr;
 
@@ -10,8 +10,8 @@ use pg_sys::{TRIGGER_EVENT_BEFORE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_OPMASK, T
 /// The bits that hold the level and the timing of a trigger's call.
 const KIND: u32 = TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
 
-/// The call as that of a trigger before a row of one of these tables of schema hilo changes, and which of
-/// them; any other call is refused.
+/// The call as that of a trigger before a row of one of these tables of schema hilo changes, and
+/// which of them; any other call is refused.
 ///
 /// # Safety
 /// `fcinfo` must be a live call.
@@ -19,8 +19,8 @@ pub unsafe fn before_row(
     fcinfo: pg_sys::FunctionCallInfo,
     tables: &[&CStr],
 ) -> (*mut pg_sys::TriggerData, usize) {
-    // SAFETY: the caller guarantees a live call. Its context is null, which is checked, or a node, whose tag
-    // tells what it is; a trigger has its relation, which is open.
+    // SAFETY: the caller guarantees a live call. Its context is null, which is checked, or a node,
+    // whose tag tells what it is; a trigger has its relation, which is open.
     unsafe {
         let context = (*fcinfo).context;
         if !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData {

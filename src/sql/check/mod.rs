@@ -153,6 +153,7 @@ fn background_workers() -> Option<i64> {
                   WHERE backend_type NOT IN ('client backend', 'autovacuum launcher',
                         'autovacuum worker', 'background writer', 'checkpointer', 'startup',
                         'walreceiver', 'walsender', 'walwriter', 'archiver',
-                        'standalone backend', 'slotsync worker', 'walsummarizer', 'io worker', 'logger')";
+                        'standalone backend', 'slotsync worker', 'walsummarizer', 'io worker', \
+                        'logger')";
     spi::with_rights_of(owner, || spi::rows(count, |row| row.int8(1))).first().copied()?
 }

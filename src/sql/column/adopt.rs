@@ -1,4 +1,5 @@
-//! `hilo_adopt`: a serial or identity column, or one whose default is `nextval(…)`, becomes one of hilo's.
+//! `hilo_adopt`: a serial or identity column, or one whose default is `nextval(…)`, becomes one of
+//! hilo's.
 
 use std::ffi::CStr;
 
@@ -78,7 +79,8 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
 /// The argument that names a column.
 pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
     let datum = definer::required(args, at, "column name");
-    // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the call.
+    // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the
+    // call.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }
 }
 
@@ -100,8 +102,8 @@ fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> (Column, pg_sys::Oid, 
     }
 }
 
-/// Creates the sequence that takes the place of `old`: behind the values of the column, and behind all the
-/// sequences that have fed it. It has the table's owner.
+/// Creates the sequence that takes the place of `old`: behind the values of the column, and behind
+/// all the sequences that have fed it. It has the table's owner.
 fn create(
     column: &Column,
     old: &CoreSequence,
@@ -167,7 +169,8 @@ fn set_default(column: &Column, name: &Name, identity: Option<Identity>) {
     column.alter(&actions);
 }
 
-/// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that keeps it so.
+/// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that
+/// keeps it so.
 fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
     let literal = spi::literal(name);
     let function = match identity {
@@ -177,13 +180,14 @@ fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
     let type_oid = owners::name_type().or_raise().to_u32();
     let sql = format!(
         "SELECT format('%I.{function}(%L::%I.%I)', n.nspname, {literal}, n.nspname, t.typname)
-           FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = {type_oid}::oid"
+           FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = \
+           {type_oid}::oid"
     );
     spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).swap_remove(0)
 }
 
-/// Grants on the new sequence what those had on the old one who used it and, since an identity column needs no
-/// right on its sequence, USAGE to all who may insert. Returns their names.
+/// Grants on the new sequence what those had on the old one who used it and, since an identity
+/// column needs no right on its sequence, USAGE to all who may insert. Returns their names.
 fn grant(
     sequence: &Sequence,
     old: &CoreSequence,
@@ -197,14 +201,16 @@ fn grant(
             "UNION SELECT a.grantee, 'USAGE' FROM pg_class c, aclexplode(c.relacl) a
               WHERE c.oid = ANY ({list}) AND a.privilege_type = 'INSERT'
              UNION SELECT a.grantee, 'USAGE' FROM pg_attribute t, aclexplode(t.attacl) a
-              WHERE t.attrelid = ANY ({list}) AND NOT t.attisdropped AND a.privilege_type = 'INSERT'"
+              WHERE t.attrelid = ANY ({list}) AND NOT t.attisdropped AND a.privilege_type = \
+              'INSERT'"
         ),
     };
     let owner = sequence.owner.to_u32();
     let sql = format!(
         "SELECT g.grantee, g.privilege_type FROM (
              SELECT a.grantee, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
-              WHERE c.oid = {id}::oid AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE') {inserters}
+              WHERE c.oid = {id}::oid AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE') \
+              {inserters}
          ) g WHERE g.grantee <> {owner}::oid ORDER BY 1, 2"
     );
     let found = spi::look_up(&sql, |row| (row.oid(1), row.text(2)));
@@ -229,8 +235,9 @@ enum Fate {
 }
 
 fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> Fate {
-    let is_identity = tables.iter().any(|table| {
-        matches!(column.source(*table), Source::Core { sequence, identity: Some(_) } if sequence == old.oid)
+    let is_identity = tables.iter().any(|table| match column.source(*table) {
+        Source::Core { sequence, identity } => sequence == old.oid && identity.is_some(),
+        _ => false,
     });
     let uses = old.other_uses(tables);
     if is_identity && !uses.is_empty() {
@@ -288,6 +295,7 @@ fn report_protection(column: &Column) {
         NOTICE,
         PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
         format!("column {} takes no other values, as before", column.describe()),
-        "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked any more."
+        "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked \
+         any more."
     );
 }

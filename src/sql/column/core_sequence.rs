@@ -36,13 +36,15 @@ pub struct CoreSequence {
 }
 
 impl CoreSequence {
-    /// Reads a sequence. Its last value covers what sessions have cached. Nothing of it is looked up by name, and
-    /// nobody's rights are needed: the caller has checked that the column may use it.
+    /// Reads a sequence. Its last value covers what sessions have cached. Nothing of it is looked
+    /// up by name, and nobody's rights are needed: the caller has checked that the column may use
+    /// it.
     pub fn read(oid: pg_sys::Oid) -> CoreSequence {
         let id = oid.to_u32();
         let sql = format!(
             "SELECT c.relowner, format('%I.%I', n.nspname, c.relname), c.relname::text,
-                    n.nspname::text, s.seqtypid, s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle
+                    n.nspname::text, s.seqtypid, s.seqstart, s.seqincrement, s.seqmin, s.seqmax, \
+                    s.seqcycle
                FROM pg_sequence s
                JOIN pg_class c ON c.oid = s.seqrelid
                JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -98,9 +100,9 @@ impl CoreSequence {
         next.or(self.cycle.then_some(restart))
     }
 
-    /// The first value that comes, in the sequence's steps, at or after its next one and beyond `taken`. `None`:
-    /// there is none left. A sequence that cycles and has none left before its bound continues where it stands:
-    /// its values come again anyway.
+    /// The first value that comes, in the sequence's steps, at or after its next one and beyond
+    /// `taken`. `None`: there is none left. A sequence that cycles and has none left before its
+    /// bound continues where it stands: its values come again anyway.
     pub fn next_beyond(&self, taken: Option<i64>) -> Option<i64> {
         let next = self.next?;
         let Some(taken) = taken.filter(|taken| !self.direction().is_beyond(next, *taken)) else {
@@ -112,7 +114,8 @@ impl CoreSequence {
         value.or(self.cycle.then_some(next))
     }
 
-    /// The options of a hilo sequence with the same values, as far as a column of type `column` can hold them.
+    /// The options of a hilo sequence with the same values, as far as a column of type `column` can
+    /// hold them.
     pub fn options(&self, column: Option<DataType>) -> Options {
         let data_type = self.data_type.within(column);
         Options {
@@ -126,7 +129,8 @@ impl CoreSequence {
         }
     }
 
-    /// What would break if it were dropped, besides the default of this column of `tables`; empty if nothing.
+    /// What would break if it were dropped, besides the default of this column of `tables`; empty
+    /// if nothing.
     pub fn other_uses(&self, tables: &[pg_sys::Oid]) -> Vec<String> {
         let list = oid_list(tables);
         let id = self.oid.to_u32();
@@ -138,7 +142,8 @@ impl CoreSequence {
                                  WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
                                    AND f.adrelid = ANY ({list}))
               UNION ALL
-             SELECT u FROM pg_depend d, pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid) AS u
+             SELECT u FROM pg_depend d, pg_describe_object(d.refclassid, d.refobjid, \
+             d.refobjsubid) AS u
               WHERE u IS NOT NULL AND d.classid = 'pg_class'::regclass AND d.objid = {id}::oid
                 AND (d.deptype = 'e'
                      OR d.deptype IN ('a', 'i') AND d.refclassid = 'pg_class'::regclass
@@ -148,15 +153,17 @@ impl CoreSequence {
     }
 }
 
-/// What the owner of a table may do with a sequence, which is the measure of what is done for the table.
+/// What the owner of a table may do with a sequence, which is the measure of what is done for the
+/// table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     Own,
     Draw,
 }
 
-/// The rights of a table's owner on what a default draws from; `None`: it is no sequence, or one that the owner
-/// may not draw from. Such a default says nothing: anybody can write one with any OID.
+/// The rights of a table's owner on what a default draws from; `None`: it is no sequence, or one
+/// that the owner may not draw from. Such a default says nothing: anybody can write one with any
+/// OID.
 pub fn rights(table_owner: pg_sys::Oid, sequence: pg_sys::Oid) -> Option<Rights> {
     let (role, id) = (table_owner.to_u32(), sequence.to_u32());
     let sql = format!(

@@ -1,8 +1,9 @@
-//! `hilo_create_missing`: creates the sequences that column defaults name and that do not exist, each behind all
-//! that its columns hold.
+//! `hilo_create_missing`: creates the sequences that column defaults name and that do not exist,
+//! each behind all that its columns hold.
 //!
-//! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a default until
-//! the transaction ends; then the extension, as in `hilo_apply`; then the new sequences.
+//! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a
+//! default until the transaction ends; then the extension, as in `hilo_apply`; then the new
+//! sequences.
 //!
 //! This is no SQL: it reads columns without running their owners' code, which no query does.
 
@@ -40,7 +41,8 @@ sql_functions!(hilo_create_missing);
 /// The columns whose defaults name a sequence, by its name.
 type Missing = BTreeMap<Name, Vec<ColumnRef>>;
 
-/// `hilo_create_missing()`: a row for each column whose default names a sequence that it has created.
+/// `hilo_create_missing()`: a row for each column whose default names a sequence that it has
+/// created.
 fn hilo_create_missing(args: Args) {
     definer::begin_write(c"hilo_create_missing()");
     let missing = locked().or_raise();
@@ -160,7 +162,8 @@ fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
             Ok(_) => {}
             Err(HiloError::NotStored { .. }) => {
                 return Ok(Some(format!(
-                    "{uses}, whose rows are not read: only a table that is stored in this database has any."
+                    "{uses}, whose rows are not read: only a table that is stored in this database \
+                     has any."
                 )));
             }
             Err(error) => return Err(error),
@@ -190,7 +193,8 @@ impl Skipped {
         match self.lacked {
             true => report
                 .set_hint(
-                    "Create it with hilo_create, with a start_value beyond what these columns hold.",
+                    "Create it with hilo_create, with a start_value beyond what these columns \
+                     hold.",
                 )
                 .report(PgLogLevel::WARNING),
             false => report.report(PgLogLevel::NOTICE),
@@ -278,12 +282,16 @@ fn warn(name: &Name, column: ColumnRef, others: i64) {
     let report = pgrx::pg_sys::panic::ErrorReport::new(
         PgSqlErrorCode::ERRCODE_WARNING,
         format!(
-            "column {} holds {others} values that are no keys of hilo sequence \"{name}\" in the default format",
+            "column {} holds {others} values that are no keys of hilo sequence \"{name}\" in the \
+             default format",
             column.describe()
         ),
         "hilo",
     );
     report
-        .set_hint("If the sequence made them, give it their key_format with hilo_alter, and move it behind them with hilo_setval.")
+        .set_hint(
+            "If the sequence made them, give it their key_format with hilo_alter, and move \
+                   it behind them with hilo_setval.",
+        )
         .report(PgLogLevel::WARNING);
 }

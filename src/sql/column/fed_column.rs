@@ -1,4 +1,5 @@
-//! A column that is to change from one kind of sequence to the other: what it is, and what feeds it.
+//! A column that is to change from one kind of sequence to the other: what it is, and what feeds
+//! it.
 
 use std::ffi::{CStr, CString};
 
@@ -45,7 +46,8 @@ pub enum Identity {
 /// What is to be done with a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It gets another sequence: the table must be one that the current user owns, and no partition.
+    /// It gets another sequence: the table must be one that the current user owns, and no
+    /// partition.
     Move,
     /// It is read.
     Read,
@@ -71,13 +73,15 @@ impl Column {
         let name = spi::literal(column.to_bytes());
         let sql = format!(
             "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
-                    format('%I.%I', n.nspname, c.relname), a.attnum::integer, quote_ident(a.attname),
+                    format('%I.%I', n.nspname, c.relname), a.attnum::integer, \
+                    quote_ident(a.attname),
                     coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
                     a.attnum IS NOT NULL AND has_schema_privilege({user}::oid, n.oid, 'USAGE')
                     AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
                     c.relname::text
                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum > 0 AND NOT a.attisdropped
+               LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum \
+               > 0 AND NOT a.attisdropped
                LEFT JOIN pg_type t ON t.oid = a.atttypid
               WHERE c.oid = {id}::oid"
         );
@@ -181,7 +185,8 @@ impl Column {
                         AND s.refobjid = a.attrelid AND s.refobjsubid = a.attnum AND s.deptype = 'i'
                         AND a.attidentity <> ''),
                     a.attgenerated <> ''
-               FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+               FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = \
+               a.attnum
               WHERE a.attrelid = {id}::oid AND a.attname = {name} AND NOT a.attisdropped"
         );
         let found = spi::look_up(&sql, |row| {
@@ -207,8 +212,8 @@ impl Column {
         }
     }
 
-    /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it serves nothing
-    /// beyond. Every committed row counts, and no row is hidden from this.
+    /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it
+    /// serves nothing beyond. Every committed row counts, and no row is hidden from this.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
         self.values().furthest(direction, bound).or_raise()
     }
@@ -283,7 +288,8 @@ impl Column {
         let sql = format!(
             "SELECT 1 FROM pg_depend
               WHERE classid = 'pg_class'::regclass AND objid = {sequence}::oid
-                AND refclassid = 'pg_class'::regclass AND refobjid = {relid}::oid AND refobjsubid = {attnum}
+                AND refclassid = 'pg_class'::regclass AND refobjid = {relid}::oid AND refobjsubid \
+                = {attnum}
                 AND deptype IN ('a', 'i')"
         );
         !spi::look_up(&sql, |_| ()).is_empty()
@@ -293,12 +299,12 @@ impl Column {
 /// The functions of the extension that draw a value for a column.
 const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
 
-/// What a stored default expression draws from: `nextval` of a sequence that is known now, or `hilo_nextval` of
-/// a constant, both possibly within a cast.
+/// What a stored default expression draws from: `nextval` of a sequence that is known now, or
+/// `hilo_nextval` of a constant, both possibly within a cast.
 fn source_of(tree: &CStr) -> Source {
     const NEXTVAL: u32 = 1574;
-    // SAFETY: what Postgres has stored is a valid tree, in which the tag of a node tells its type, and the
-    // arguments of a function are nodes. It is parsed into the current memory context.
+    // SAFETY: what Postgres has stored is a valid tree, in which the tag of a node tells its type,
+    // and the arguments of a function are nodes. It is parsed into the current memory context.
     unsafe {
         let mut node: *mut pg_sys::Node = pg_sys::stringToNode(tree.as_ptr()).cast();
         loop {
@@ -343,16 +349,16 @@ fn source_of(tree: &CStr) -> Source {
     }
 }
 
-/// A constant, or a constant text that is cast to regclass at each call, as it is now; null for anything else.
-/// No function of a user's is run.
+/// A constant, or a constant text that is cast to regclass at each call, as it is now; null for
+/// anything else. No function of a user's is run.
 unsafe fn constant(node: *mut pg_sys::Node) -> *mut pg_sys::Const {
     const TEXT_TO_REGCLASS: u32 = 1079;
     let is_const = |node: *mut pg_sys::Node| {
         // SAFETY: the callers pass nodes, each of which has its tag.
         unsafe { (*node).type_ == pg_sys::NodeTag::T_Const }
     };
-    // SAFETY: the tag of a node tells its type. Evaluating the cast looks up a name; one that does not exist is
-    // core's error, as in an INSERT.
+    // SAFETY: the tag of a node tells its type. Evaluating the cast looks up a name; one that does
+    // not exist is core's error, as in an INSERT.
     unsafe {
         if is_const(node) {
             return node.cast();

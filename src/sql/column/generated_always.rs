@@ -1,8 +1,9 @@
-//! Columns that do not take values of the caller's: those whose default calls `hilo_nextval_always`. For them, an
-//! INSERT or UPDATE is checked as core checks one for identity columns that are GENERATED ALWAYS
-//! (rewriteTargetListIU), and as there, COPY is not. Core checks what a view or a rule makes of a statement; this
-//! sees the statement as it was written, and so does not check what comes through a view, a rule, or the body of a
-//! function in the new SQL syntax.
+//! Columns that do not take values of the caller's: those whose default calls
+//! `hilo_nextval_always`. For them, an INSERT or UPDATE is checked as core checks one for identity
+//! columns that are GENERATED ALWAYS (rewriteTargetListIU), and as there, COPY is not. Core checks
+//! what a view or a rule makes of a statement; this sees the statement as it was written, and so
+//! does not check what comes through a view, a rule, or the body of a function in the new SQL
+//! syntax.
 
 use std::ffi::CStr;
 
@@ -59,8 +60,8 @@ pub unsafe extern "C-unwind" fn check(query: *mut pg_sys::Query) {
 }
 
 unsafe fn check_target(query: *mut pg_sys::Query) {
-    // SAFETY: the parser has locked the target and numbered it in the range table. A relation's descriptor lives as
-    // long as the relation is open.
+    // SAFETY: the parser has locked the target and numbered it in the range table. A relation's
+    // descriptor lives as long as the relation is open.
     unsafe {
         let target = (*query).resultRelation;
         if target < 1 {
@@ -169,8 +170,8 @@ impl Check<'_> {
 
     /// Whether an expression is DEFAULT, in every row of a VALUES list.
     unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
-        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table, and a column that
-        // each row of a VALUES list has.
+        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table,
+        // and a column that each row of a VALUES list has.
         unsafe {
             if expression.is_null() {
                 return false;
@@ -211,7 +212,10 @@ impl Check<'_> {
             "hilo",
         );
         report
-            .set_detail(format!("Column \"{column}\" takes its values from a hilo sequence only, by hilo_nextval_always."))
+            .set_detail(format!(
+                "Column \"{column}\" takes its values from a hilo sequence only, \
+                                 by hilo_nextval_always."
+            ))
             .set_hint("Use OVERRIDING SYSTEM VALUE to insert a value of your own.".to_owned())
             .report(PgLogLevel::ERROR);
     }
@@ -219,7 +223,8 @@ impl Check<'_> {
 
 /// DEFAULT, of the type of an expression.
 unsafe fn default_like(expression: *mut pg_sys::Expr) -> *mut pg_sys::Expr {
-    // SAFETY: the new node is zeroed memory of its size in the current memory context, which is the statement's.
+    // SAFETY: the new node is zeroed memory of its size in the current memory context, which is the
+    // statement's.
     unsafe {
         let node: *mut pg_sys::SetToDefault =
             pg_sys::palloc0(size_of::<pg_sys::SetToDefault>()).cast();
@@ -252,7 +257,8 @@ fn is_function(oid: pg_sys::Oid) -> bool {
 
 /// Whether a function is the extension's, and has one of these names.
 pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
-    // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked, or a C string.
+    // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked,
+    // or a C string.
     unsafe {
         let name = pg_sys::get_func_name(oid);
         if name.is_null() || !names.contains(&CStr::from_ptr(name)) {

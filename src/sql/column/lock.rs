@@ -64,7 +64,8 @@ fn say_waiting(column: &Column) {
         NOTICE,
         PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
         format!("waiting for other transactions that use table {}", column.table()),
-        "Nobody waits for this call longer than half a second at a time. It goes on for as long as lock_timeout allows."
+        "Nobody waits for this call longer than half a second at a time. It goes on for as long as \
+         lock_timeout allows."
     );
 }
 
@@ -104,7 +105,8 @@ fn tables(relid: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
     unsafe { pg_sys::LockRelationOid(relid, mode) };
     let mut locked = vec![relid];
     loop {
-        // A table gets no further heirs once it is locked, but those locked last may have got some before.
+        // A table gets no further heirs once it is locked, but those locked last may have got some
+        // before.
         let all = with_children(relid).or_raise();
         let found: Vec<_> = all.into_iter().filter(|oid| !locked.contains(oid)).collect();
         if found.is_empty() {

@@ -1,5 +1,6 @@
-//! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE … RESTART
-//! IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these statements.
+//! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE
+//! … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
+//! statements.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -29,8 +30,8 @@ use crate::sql::define::{definer, owners, renumber};
 /// The sequences whose columns were dropped, and that are to be dropped too.
 static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the end of the
-/// statement, because other tables may have to be locked before them.
+/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the
+/// end of the statement, because other tables may have to be locked before them.
 pub fn dropped(relid: pg_sys::Oid, part: i32) {
     if !may_own(relid) {
         return;
@@ -53,9 +54,9 @@ pub fn mark() -> usize {
     DROPPED.borrow().len()
 }
 
-/// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those beyond
-/// `mark`. They may be used by the defaults of other columns. These prevent the drop, unless the statement says
-/// CASCADE.
+/// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those
+/// beyond `mark`. They may be used by the defaults of other columns. These prevent the drop, unless
+/// the statement says CASCADE.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn after_drop(mark: usize, dependents: Dependents) {
     let ids = {
@@ -101,8 +102,8 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
     }
 }
 
-/// The column that a sequence goes over to when the one that owns it is dropped: of a table that replaces the old one in this
-/// transaction, as Citus does it to distribute a table in another way.
+/// The column that a sequence goes over to when the one that owns it is dropped: of a table that
+/// replaces the old one in this transaction, as Citus does it to distribute a table in another way.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
     let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
     let inherits =
@@ -111,8 +112,8 @@ fn heir(sequence: &Sequence) -> Option<ColumnRef> {
     Some(ColumnRef { relid: found.relid, attnum: found.attnum })
 }
 
-/// Citus gives shards the defaults of their table, and uses none of them. Another connection of the same statement may have
-/// locked the shards, to drop them.
+/// Citus gives shards the defaults of their table, and uses none of them. Another connection of the
+/// same statement may have locked the shards, to drop them.
 fn is_shard(relid: pg_sys::Oid) -> bool {
     /// Citus counts shards from 102008 on, and appends the number to the table's name.
     const DIGITS: usize = 6;
@@ -134,12 +135,13 @@ fn drop_defaults(name: &Name, dependents: Dependents) {
     defaults.iter().for_each(column_defaults::drop_default);
 }
 
-/// Registers the callback that drops, at the latest before the commit, what was dropped without a statement, as
-/// by another extension's function.
+/// Registers the callback that drops, at the latest before the commit, what was dropped without a
+/// statement, as by another extension's function.
 fn watch_transactions() {
     static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
     if !DONE.replace(true) {
-        // SAFETY: the callback is a function of this library, which stays loaded for the life of the process.
+        // SAFETY: the callback is a function of this library, which stays loaded for the life of
+        // the process.
         unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
     }
 }
@@ -195,8 +197,8 @@ unsafe fn commands(
     }
 }
 
-/// Copies a statement after which owned sequences have something to do; null for all others. Core may free
-/// the statement when it executes it.
+/// Copies a statement after which owned sequences have something to do; null for all others. Core
+/// may free the statement when it executes it.
 ///
 /// # Safety
 /// `node` must be a statement.
@@ -230,10 +232,11 @@ pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node) {
     }
 }
 
-/// Restarts the sequences of the tables that TRUNCATE … RESTART IDENTITY has emptied, each at its start value.
+/// Restarts the sequences of the tables that TRUNCATE … RESTART IDENTITY has emptied, each at its
+/// start value.
 unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
-    // SAFETY: core has locked all of these tables and has just executed the statement on them, so each exists.
-    // The lists are in the current memory context.
+    // SAFETY: core has locked all of these tables and has just executed the statement on them, so
+    // each exists. The lists are in the current memory context.
     let tables = unsafe {
         let mut tables: *mut pg_sys::List = std::ptr::null_mut();
         for at in 0..pg_sys::list_length((*statement).relations) {
@@ -269,8 +272,8 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
 
 /// Gives the sequences of a table to its new owner.
 unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
-    // SAFETY: core has locked the relation and has just executed the statement on it, so it exists, unless the
-    // statement tolerates that it does not.
+    // SAFETY: core has locked the relation and has just executed the statement on it, so it exists,
+    // unless the statement tolerates that it does not.
     let relid = unsafe { relid_of((*statement).relation) };
     let owner = table_owner(relid);
     for sequence in owned(relid, None) {

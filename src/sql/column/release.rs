@@ -1,5 +1,5 @@
-//! `hilo_release`: a column whose default draws from a sequence of hilo's becomes an identity or serial column
-//! again, at the very next number.
+//! `hilo_release`: a column whose default draws from a sequence of hilo's becomes an identity or
+//! serial column again, at the very next number.
 
 use std::ffi::{CStr, CString};
 
@@ -168,8 +168,8 @@ fn identity_sequence(column: &Column) -> pg_sys::Oid {
     }
 }
 
-/// As for a serial column: a sequence in the table's schema, named after the table and the column unless that
-/// name is taken, which belongs to the column if the sequence of hilo's did.
+/// As for a serial column: a sequence in the table's schema, named after the table and the column
+/// unless that name is taken, which belongs to the column if the sequence of hilo's did.
 fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     let name = free_name(column);
     spi::execute(&[b"CREATE SEQUENCE ".as_slice(), &name, options.as_bytes()].concat());
@@ -204,7 +204,8 @@ fn free_name(column: &Column) -> Vec<u8> {
         ))
     };
     let sql = format!(
-        "SELECT format('%I.%I', relnamespace::regnamespace::name, {}) FROM pg_class WHERE oid = {}::oid",
+        "SELECT format('%I.%I', relnamespace::regnamespace::name, {}) FROM pg_class WHERE oid = \
+         {}::oid",
         spi::literal(chosen.to_bytes()),
         column.relid.to_u32()
     );

@@ -1,9 +1,10 @@
 //! `hilo_sync`: moves a sequence beyond the values that a column holds.
 //!
-//! What counts is that no value of the column is served again. Most values that are yet to be served lie beyond
-//! all that the column holds, or do so after the move. Others are held by sessions, or are free: below the
-//! largest value of the column, but not in it. They stay as they are, so a sequence that is in use loses nothing.
-//! What is leased is its holder's; but if the column holds values of it, nothing that comes back is served again.
+//! What counts is that no value of the column is served again. Most values that are yet to be
+//! served lie beyond all that the column holds, or do so after the move. Others are held by
+//! sessions, or are free: below the largest value of the column, but not in it. They stay as they
+//! are, so a sequence that is in use loses nothing. What is leased is its holder's; but if the
+//! column holds values of it, nothing that comes back is served again.
 
 use pgrx::pg_sys;
 
@@ -99,7 +100,8 @@ fn pass_leases(
     Ok(seen)
 }
 
-/// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the furthest.
+/// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the
+/// furthest.
 fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> Result<bool, HiloError> {
     let before = unserved(sequence);
     if !before.continues_beyond(taken) {

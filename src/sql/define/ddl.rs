@@ -33,8 +33,8 @@ use crate::sql::define::owned_by::{self, Purpose};
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
-/// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments from
-/// `start_value` to `key_format`, and `gapless`, which older versions do not pass.
+/// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments
+/// from `start_value` to `key_format`, and `gapless`, which older versions do not pass.
 pub fn options(args: Args) -> Options {
     let data_type = args.oid(5).map(|oid| {
         definitions::data_type_from(oid).unwrap_or_else(|| {
@@ -105,9 +105,9 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     result
 }
 
-/// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if they have the sequence.
-/// `None`: the name is taken; if another transaction is taking
-/// it, [`insert`] decides.
+/// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if
+/// they have the sequence. `None`: the name is taken; if another transaction is taking it,
+/// [`insert`] decides.
 pub fn create(
     name: Name,
     definition: Definition,
@@ -170,8 +170,8 @@ fn exists(name: Name, duplicate: Duplicate) {
     }
 }
 
-/// Adds the rows of a new sequence. `false`: another transaction took the name first. That is returned only
-/// if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
+/// Adds the rows of a new sequence. `false`: another transaction took the name first. That is
+/// returned only if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
 pub fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
@@ -216,8 +216,8 @@ fn hilo_rename(args: Args) {
             column_defaults::rename_in(&default, type_oid, name, &new_name);
         }
     };
-    // The tables are locked before the sequence: a session that holds a table's lock may be waiting for the
-    // worker, and the worker for the sequence's row.
+    // The tables are locked before the sequence: a session that holds a table's lock may be waiting
+    // for the worker, and the worker for the sequence's row.
     rename_defaults();
     let locked = lock_owned(name);
     free();
@@ -262,7 +262,8 @@ fn hilo_drop(args: Args) {
         defaults.iter().for_each(column_defaults::drop_default);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
-    // The tables come first, as in hilo_rename(), and then the defaults that were added during the waits.
+    // The tables come first, as in hilo_rename(), and then the defaults that were added during the
+    // waits.
     drop_defaults(&found.name);
     let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);

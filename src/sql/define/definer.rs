@@ -1,5 +1,5 @@
-//! What the functions that define sequences have in common: the checks before a write, the locks, the
-//! arguments that they require, and the removal.
+//! What the functions that define sequences have in common: the checks before a write, the locks,
+//! the arguments that they require, and the removal.
 
 use std::ffi::CStr;
 
@@ -18,12 +18,14 @@ use crate::session::memo;
 use crate::shared;
 use crate::sql::call::args::Args;
 
-/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in parallel mode.
+/// Refuses a definition without shared memory, on a standby, in a read-only transaction and in
+/// parallel mode.
 pub fn begin_write(what: &'static CStr) {
     shared::get().or_raise();
     // This comes before any lock is taken.
     session::prepare();
-    // SAFETY: the first two raise an error or do nothing, and the name is a C string. The last reads a static.
+    // SAFETY: the first two raise an error or do nothing, and the name is a C string. The last
+    // reads a static.
     let parallel = unsafe {
         pg_sys::PreventCommandDuringRecovery(what.as_ptr());
         pg_sys::PreventCommandIfReadOnly(what.as_ptr());
@@ -105,8 +107,8 @@ fn remove_as(locked: LockedSequence, change: Change) {
     invalidation::note(id, change).or_raise();
 }
 
-/// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets any of them, unless this
-/// transaction is rolled back.
+/// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets
+/// any of them, unless this transaction is rolled back.
 pub fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     positions::forget(ids, sequence)?;
     if let Ok(shared) = shared::get() {

@@ -182,14 +182,15 @@ fn change_default(
     changes(Which { owner, pattern }, grantee, set).or_raise();
 }
 
-/// `hilo_default_grant(grantee, privilege, pattern, for_role)`: for sequences that `for_role` will create.
+/// `hilo_default_grant(grantee, privilege, pattern, for_role)`: for sequences that `for_role` will
+/// create.
 fn hilo_default_grant(args: Args) {
     begin_write(c"hilo_default_grant()");
     change_default(args, default_privileges::grant);
 }
 
-/// `hilo_default_revoke(grantee, privilege, pattern, for_role)`: takes back what was granted in this way with
-/// the same pattern.
+/// `hilo_default_revoke(grantee, privilege, pattern, for_role)`: takes back what was granted in
+/// this way with the same pattern.
 fn hilo_default_revoke(args: Args) {
     begin_write(c"hilo_default_revoke()");
     change_default(args, default_privileges::revoke);

@@ -1,6 +1,7 @@
-//! Which sessions of this database load hilo when they begin. If the server does not load it, session_preload_libraries
-//! decides, of which Postgres applies one: that of the role in this database, else of the role, of the database, of all
-//! roles, of the server. The catalog has all but the last; so the answer is about sessions that connect from now on.
+//! Which sessions of this database load hilo when they begin. If the server does not load it,
+//! session_preload_libraries decides, of which Postgres applies one: that of the role in this
+//! database, else of the role, of the database, of all roles, of the server. The catalog has all
+//! but the last; so the answer is about sessions that connect from now on.
 
 use crate::errors::HiloError;
 use crate::gucs::{self, lists_hilo};
@@ -13,7 +14,8 @@ pub enum LoadedBy {
     Callers,
     /// All but those for whom this was set, as in ALTER.
     AllBut(String),
-    /// This session cannot know: what the server has set for all is hidden from it by a setting of its role.
+    /// This session cannot know: what the server has set for all is hidden from it by a setting of
+    /// its role.
     Unknown,
 }
 
@@ -42,19 +44,23 @@ pub fn loaded_by() -> LoadedBy {
     }
 }
 
-/// What the catalog has set for sessions of this database: of each role what counts, and what is for all roles in the order
-/// in which it counts.
+/// What the catalog has set for sessions of this database: of each role what counts, and what is
+/// for all roles in the order in which it counts.
 fn set_in_catalog() -> Vec<Setting> {
     let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
                       s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),
-                      CASE WHEN s.setrole <> 0 THEN 'ROLE ' || quote_ident(pg_get_userbyid(s.setrole))
-                                || CASE s.setdatabase WHEN 0 THEN '' ELSE ' IN DATABASE ' || quote_ident(d.datname) END
+                      CASE WHEN s.setrole <> 0 THEN 'ROLE ' || \
+                      quote_ident(pg_get_userbyid(s.setrole))
+                                || CASE s.setdatabase WHEN 0 THEN '' ELSE ' IN DATABASE ' || \
+                                quote_ident(d.datname) END
                            WHEN s.setdatabase <> 0 THEN 'DATABASE ' || quote_ident(d.datname)
                            ELSE 'ROLE ALL' END
-                 FROM pg_db_role_setting s JOIN pg_database d ON d.datname = current_database() AND s.setdatabase IN (0, d.oid)
+                 FROM pg_db_role_setting s JOIN pg_database d ON d.datname = current_database() \
+                 AND s.setdatabase IN (0, d.oid)
                 CROSS JOIN unnest(s.setconfig) c (line)
                 WHERE starts_with(c.line, 'session_preload_libraries=')
-                ORDER BY s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END DESC, s.setdatabase DESC";
+                ORDER BY s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END DESC, \
+                s.setdatabase DESC";
     spi::look_up(sql, |row| Setting {
         of_role: row.bool(1),
         has_hilo: lists_hilo(&row.bytes(2).unwrap_or_default()),

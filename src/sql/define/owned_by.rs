@@ -1,4 +1,5 @@
-//! Sequences that a column owns, as core's OWNED BY. `statements.rs` has what happens to them with their table.
+//! Sequences that a column owns, as core's OWNED BY. `statements.rs` has what happens to them with
+//! their table.
 
 use std::ffi::{CStr, CString};
 
@@ -27,7 +28,8 @@ pub enum Purpose {
     Own,
 }
 
-/// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the inner `None`).
+/// The argument `owned_by`: a column as `table.column` or `schema.table.column`, or `none` (the
+/// inner `None`).
 pub fn parse(text: &[u8], purpose: Purpose) -> Result<Option<ColumnRef>, HiloError> {
     let malformed = || {
         HiloError::Argument(
@@ -77,8 +79,8 @@ pub fn may_own(relid: pg_sys::Oid) -> bool {
     OWNERS.contains(&kind) && persistence != pg_sys::RELPERSISTENCE_TEMP
 }
 
-/// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have the same
-/// owner.
+/// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have
+/// the same owner.
 pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
     super::loads_hilo::check()?;
     if !may_own(column.relid) {
@@ -93,8 +95,8 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
 /// The role that owns a table; InvalidOid if the table does not exist.
 pub fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
     let none = pg_sys::Datum::null();
-    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked, or one of
-    // pg_class, which is released after it was read.
+    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked,
+    // or one of pg_class, which is released after it was read.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
         let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
@@ -109,8 +111,9 @@ pub fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
 
 /// The sequences that a table or column owns; none where hilo cannot be used at all.
 ///
-/// Most relations that are dropped own none, and many are in databases without hilo. So this looks there first, and needs
-/// the memory, which may have to be made or may be another version's, only for what was found.
+/// Most relations that are dropped own none, and many are in databases without hilo. So this looks
+/// there first, and needs the memory, which may have to be made or may be another version's, only
+/// for what was found.
 pub fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
     let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
     let any = match &found {

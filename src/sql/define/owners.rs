@@ -1,5 +1,5 @@
-//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and DROP ROLE:
-//! the same as to core's own sequences.
+//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and
+//! DROP ROLE: the same as to core's own sequences.
 
 use std::collections::HashMap;
 
@@ -41,8 +41,8 @@ pub fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
         let (name, column) = (owned.sequence.name.to_string(), column.describe());
         HiloError::LinkedToTable { name, column }.raise();
     }
-    // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or does
-    // nothing.
+    // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or
+    // does nothing.
     unsafe {
         if !pg_sys::superuser() {
             #[cfg(feature = "pg15")]
@@ -96,15 +96,15 @@ pub struct Belongings {
     dependents: Dependents,
 }
 
-/// Runs before core executes such a statement, because core may free the statement. Returns null if nothing
-/// is left to do afterwards.
+/// Runs before core executes such a statement, because core may free the statement. Returns null if
+/// nothing is left to do afterwards.
 ///
 /// # Safety
 /// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongings {
-    // SAFETY: the caller guarantees that the node is one of the two, and its tag tells which. A role that
-    // does not exist is an error, as in core.
+    // SAFETY: the caller guarantees that the node is one of the two, and its tag tells which. A
+    // role that does not exist is an error, as in core.
     let belongings = unsafe {
         if (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt {
             let statement: *mut pg_sys::DropOwnedStmt = node.cast();
@@ -129,9 +129,9 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
         return std::ptr::null_mut();
     }
     let roles = belongings.roles();
-    // A user who may not do this must not get as far as a lock, nor may a standby or a read-only transaction;
-    // core will refuse the statement.
-    // SAFETY: reads a static of xact.c, which is true in recovery too.
+    // A user who may not do this must not get as far as a lock, nor may a standby or a read-only
+    // transaction; core will refuse the statement. SAFETY: reads a static of xact.c, which is true
+    // in recovery too.
     let read_only = unsafe { pg_sys::XactReadOnly };
     let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
     if read_only || !allowed {
@@ -141,7 +141,8 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
         // Otherwise core would look for privileges on the type hilo.role, in order to revoke them.
         roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
     }
-    // SAFETY: the memory is in the statement's context and large enough, and is written before it is read.
+    // SAFETY: the memory is in the statement's context and large enough, and is written before it
+    // is read.
     unsafe {
         let kept = pg_sys::palloc(size_of::<Belongings>()) as *mut Belongings;
         kept.write(belongings);
@@ -155,8 +156,8 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
 /// `belongings` must come from [`before`], in the same statement.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
-    // SAFETY: the caller guarantees that `before` made it in this statement, whose memory context still
-    // exists.
+    // SAFETY: the caller guarantees that `before` made it in this statement, whose memory context
+    // still exists.
     let belongings = unsafe { &*belongings };
     next_command();
     // DROP OWNED by the extension's owner has dropped the extension.
@@ -171,7 +172,8 @@ pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
 
 impl Belongings {
     fn roles(&self) -> Vec<pg_sys::Oid> {
-        // SAFETY: the list is null, which is checked, or a list of OIDs that has as many elements as it says.
+        // SAFETY: the list is null, which is checked, or a list of OIDs that has as many elements
+        // as it says.
         unsafe {
             match self.roles.as_ref() {
                 None => Vec::new(),
@@ -183,8 +185,8 @@ impl Belongings {
     }
 }
 
-/// Whether the extension exists in this database, in the library's version. Otherwise the rows cannot be
-/// read, and core's own record of the roles decides.
+/// Whether the extension exists in this database, in the library's version. Otherwise the rows
+/// cannot be read, and core's own record of the roles decides.
 fn installed() -> bool {
     catalog_oids().is_ok()
 }
@@ -205,8 +207,8 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
         owned.push((*role, role_references::owned_by(*role)?));
     }
     let type_oid = name_type()?;
-    // The tables come before the sequences, as in hilo_drop(), and then the defaults that were added during
-    // the waits.
+    // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
+    // added during the waits.
     drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), dependents)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
@@ -231,8 +233,8 @@ pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
     catalog::type_named(c"hilo_sequence", schema)
 }
 
-/// Drops the column defaults that use these sequences or, if they are kept, raises an error that names them
-/// all.
+/// Drops the column defaults that use these sequences or, if they are kept, raises an error that
+/// names them all.
 fn drop_defaults<'a>(
     type_oid: pg_sys::Oid,
     sequences: impl Iterator<Item = &'a Sequence>,
@@ -262,8 +264,8 @@ fn drop_defaults<'a>(
     Ok(())
 }
 
-/// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does in this
-/// database. For other databases core's own record applies.
+/// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does
+/// in this database. For other databases core's own record applies.
 pub fn role_dropped(role: pg_sys::Oid) {
     if !installed() {
         return;

@@ -1,9 +1,9 @@
-//! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked when it is
-//! set.
+//! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked
+//! when it is set.
 //!
-//! When the setting is read from the configuration file, it is not refused: sessions without a transaction
-//! could not look up the sequences, and all sessions are to have the same value. Then each sequence that it is
-//! not compatible with refuses to make keys.
+//! When the setting is read from the configuration file, it is not refused: sessions without a
+//! transaction could not look up the sequences, and all sessions are to have the same value. Then
+//! each sequence that it is not compatible with refuses to make keys.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -24,7 +24,8 @@ pub unsafe extern "C-unwind" fn check(
     _extra: *mut *mut c_void,
     source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the call.
+    // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the
+    // call.
     let prefix = unsafe {
         match (*value).is_null() {
             true => return true,
@@ -49,9 +50,9 @@ fn forbidden(prefix: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM. ALTER SYSTEM
-/// names the file as its source, as a reload does; but a reload happens between two messages of the client, at
-/// times in a transaction, and never while a statement is running.
+/// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM.
+/// ALTER SYSTEM names the file as its source, as a reload does; but a reload happens between two
+/// messages of the client, at times in a transaction, and never while a statement is running.
 fn can_look(source: pg_sys::GucSource::Type) -> bool {
     use pg_sys::GucSource::*;
     // SAFETY: all of these read the transaction state and variables of this process.

@@ -28,8 +28,8 @@ use crate::sql::draw::nextval;
 
 sql_functions!(hilo_alter, hilo_setval);
 
-/// The first index of this node that no session has taken in order, as far as is known. This session returns
-/// what it holds first.
+/// The first index of this node that no session has taken in order, as far as is known. This
+/// session returns what it holds first.
 fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
@@ -125,8 +125,8 @@ fn write_definition(
     definition
 }
 
-/// Changes options that leave each index its value. The position stays as it is, so this transaction draws
-/// from the pool as every other session does, and its rollback returns nothing.
+/// Changes options that leave each index its value. The position stays as it is, so this
+/// transaction draws from the pool as every other session does, and its rollback returns nothing.
 /// Returns the position.
 fn redefine(
     locked: &LockedSequence,
@@ -149,8 +149,9 @@ fn redefine(
     position
 }
 
-/// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next value; `None`:
-/// there is none left. Then what other bounds or another increment bring lies beyond `taken` too.
+/// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next
+/// value; `None`: there is none left. Then what other bounds or another increment bring lies beyond
+/// `taken` too.
 ///
 /// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
 ///
@@ -191,8 +192,8 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
     ended.begin(numbering, next_index);
 }
 
-/// Ends the numbering of a sequence that is about to be dropped, and returns the value that it would have
-/// served next; `None`: it is exhausted. What others hold of it is written off.
+/// Ends the numbering of a sequence that is about to be dropped, and returns the value that it
+/// would have served next; `None`: it is exhausted. What others hold of it is written off.
 ///
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
@@ -214,9 +215,9 @@ pub fn restart(sequence: &Sequence) {
     ended.open(definition, numbering, Index::ZERO);
 }
 
-/// How a sequence continues after its last value when its increment, its cycle option or its laps change.
-/// Several nodes have reached different values, so there the caller must state the value at which all
-/// restart.
+/// How a sequence continues after its last value when its increment, its cycle option or its laps
+/// change. Several nodes have reached different values, so there the caller must state the value at
+/// which all restart.
 fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
@@ -228,10 +229,10 @@ fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), 
     })
 }
 
-/// Whether these options change the value of an index. Another increment does, and so does the start or end
-/// of cycling; for a sequence that cycles, so do other bounds or another data type, because they change its
-/// laps. Whatever changes in a gapless sequence waits for the transaction that draws from it, and gets an epoch of
-/// its own, by which the others learn of it.
+/// Whether these options change the value of an index. Another increment does, and so does the
+/// start or end of cycling; for a sequence that cycles, so do other bounds or another data type,
+/// because they change its laps. Whatever changes in a gapless sequence waits for the transaction
+/// that draws from it, and gets an epoch of its own, by which the others learn of it.
 fn renumbers(old: &Definition, options: &Options) -> bool {
     if options.gapless.is_some_and(|new| new != old.gapless)
         || (old.gapless && *options != Options::default())
@@ -247,8 +248,8 @@ fn renumbers(old: &Definition, options: &Options) -> bool {
         || (cycle && laps)
 }
 
-/// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it. Returns
-/// `value`.
+/// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it.
+/// Returns `value`.
 fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
@@ -298,8 +299,8 @@ fn after(
     if gucs::node_count() == 1 {
         return Ok((starting_at(value)?, Index(1)));
     }
-    // The node that has the first stripe must not serve the value again, and the other nodes must not skip
-    // one, so the numbering starts at the next value.
+    // The node that has the first stripe must not serve the value again, and the other nodes must
+    // not skip one, so the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {

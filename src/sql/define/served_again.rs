@@ -8,8 +8,9 @@ use hilo_core::numbers::Index;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::Position;
 
-/// Tells the client which values may be served again if `position`, the end of a numbering of `old`, is
-/// followed by index `next_index` of `new`. A sequence that has served nothing yet has nothing to repeat.
+/// Tells the client which values may be served again if `position`, the end of a numbering of
+/// `old`, is followed by index `next_index` of `new`. A sequence that has served nothing yet has
+/// nothing to repeat.
 pub fn notice(old: &Sequence, position: &Position, new: &Mapping, next_index: Index) {
     if position.is_first() && position.next_index == Index::ZERO {
         return;

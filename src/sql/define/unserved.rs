@@ -1,5 +1,5 @@
-//! What a sequence is yet to serve on this node: what comes next in order, and what lies below that in memory or
-//! in the catalog.
+//! What a sequence is yet to serve on this node: what comes next in order, and what lies below that
+//! in memory or in the catalog.
 
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
@@ -33,8 +33,8 @@ impl Unserved {
         self.mapping.value(self.next_index)
     }
 
-    /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment change: of
-    /// one node's numbers, another increment continues the last one.
+    /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment
+    /// change: of one node's numbers, another increment continues the last one.
     pub fn continues_beyond(&self, value: i64) -> bool {
         let mapping = self.mapping.unbounded();
         let direction = Direction::of(mapping.increment);
@@ -62,8 +62,8 @@ impl Unserved {
     }
 }
 
-/// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything that a session
-/// gets from the sequence before the call is seen to be served.
+/// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
+/// that a session gets from the sequence before the call is seen to be served.
 pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let ids = catalog_oids().or_raise();
     let found = positions::find(&ids, sequence.id, node).or_raise();
@@ -84,8 +84,8 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
         let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
         return of(position, reached, Some(Vec::new()));
     }
-    // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back from a lease is free
-    // before that.
+    // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
+    // from a lease is free before that.
     let mut free = returned(&ids, sequence, &position).or_raise();
     free.grow_by(ranges::free_of(&ids, &position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());

@@ -1,19 +1,22 @@
 //! COPY FROM into tables whose column defaults draw from hilo.
 //!
-//! Core's COPY inserts many rows at a time, unless a default is volatile: such a default might read the table that is
-//! being loaded. Core knows that its own `nextval` does not, and looks for that function alone (BeginCopyFrom). hilo's
-//! functions read no table of the user's either. So between the planning of a default and core's look at it, their
-//! calls become calls of twins: the same C functions, declared STABLE.
+//! Core's COPY inserts many rows at a time, unless a default is volatile: such a default might read
+//! the table that is being loaded. Core knows that its own `nextval` does not, and looks for that
+//! function alone (BeginCopyFrom). hilo's functions read no table of the user's either. So between
+//! the planning of a default and core's look at it, their calls become calls of twins: the same C
+//! functions, declared STABLE.
 //!
-//! What is STABLE may be evaluated once for many rows, as by ALTER TABLE … ADD COLUMN, so nothing else may ever get a
-//! twin. SQL cannot call one, because it has an argument of type `internal`, of which SQL has no values. A call is
-//! replaced only in an expression that belongs to no query and is planned in the memory context that BeginCopyFrom makes for
-//! itself; what that plans, it evaluates for each row, and drops at the end. COPY TO plans a query in a context of the same
-//! name: so the statement must be COPY FROM. Anything that BeginCopyFrom calls and that plans other expressions, to
-//! keep or to run them, does so in contexts of its own (a domain's constraints, a function whose result is constant).
+//! What is STABLE may be evaluated once for many rows, as by ALTER TABLE … ADD COLUMN, so nothing
+//! else may ever get a twin. SQL cannot call one, because it has an argument of type `internal`, of
+//! which SQL has no values. A call is replaced only in an expression that belongs to no query and
+//! is planned in the memory context that BeginCopyFrom makes for itself; what that plans, it
+//! evaluates for each row, and drops at the end. COPY TO plans a query in a context of the same
+//! name: so the statement must be COPY FROM. Anything that BeginCopyFrom calls and that plans other
+//! expressions, to keep or to run them, does so in contexts of its own (a domain's constraints, a
+//! function whose result is constant).
 //!
-//! None of this has to be undone after an error. Where core's code is another than expected, the call stays as it is, and
-//! COPY inserts row by row.
+//! None of this has to be undone after an error. Where core's code is another than expected, the
+//! call stays as it is, and COPY inserts row by row.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -47,9 +50,9 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
     });
 }
 
-/// `hilo.planner_support(internal)`: what the planner calls for each call of a function that gives out values, if only to
-/// have the library loaded (`memoize.rs`). Returns the call of the twin, or null: the call stays as it is. Most calls end
-/// here, outside pgrx's guard.
+/// `hilo.planner_support(internal)`: what the planner calls for each call of a function that gives
+/// out values, if only to have the library loaded (`memoize.rs`). Returns the call of the twin, or
+/// null: the call stays as it is. Most calls end here, outside pgrx's guard.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_planner_support_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -74,16 +77,16 @@ fn plans_for_copy() -> bool {
     LOADS.get() && unsafe { CStr::from_ptr((*pg_sys::CurrentMemoryContext).name) } == c"COPY"
 }
 
-/// The same call of the twin; null if there is none, or the role may not execute both functions. A superuser can give
-/// any function our support function, so the call need not be of one of ours.
+/// The same call of the twin; null if there is none, or the role may not execute both functions. A
+/// superuser can give any function our support function, so the call need not be of one of ours.
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn twin_of(call: &pg_sys::FuncExpr) -> *mut pg_sys::FuncExpr {
     let none = std::ptr::null_mut();
     if !is_of_extension(call.funcid, &FUNCTIONS) {
         return none;
     }
-    // SAFETY: each of these functions takes one argument, the sequence. All that is made here belongs to the COPY's
-    // memory context, as the expression does.
+    // SAFETY: each of these functions takes one argument, the sequence. All that is made here
+    // belongs to the COPY's memory context, as the expression does.
     unsafe {
         let sequence: *const pg_sys::Node = pg_sys::list_nth(call.args, 0).cast();
         let twin = twin(call.funcresulttype, pg_sys::exprType(sequence));
@@ -110,8 +113,8 @@ unsafe extern "C-unwind" fn twin_of(call: &pg_sys::FuncExpr) -> *mut pg_sys::Fun
     }
 }
 
-/// The twin of the function with this result and this argument; InvalidOid in a database whose objects are of another
-/// version.
+/// The twin of the function with this result and this argument; InvalidOid in a database whose
+/// objects are of another version.
 fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
     const OID: i16 = 1;
     let Ok(ids) = catalog_oids() else { return pg_sys::InvalidOid };
@@ -120,7 +123,8 @@ fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
         _ => c"copy_nextval",
     };
     let arguments = [argument, pg_sys::INTERNALOID];
-    // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that cache's columns.
+    // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that
+    // cache's columns.
     unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as _,

@@ -24,7 +24,8 @@ sql_functions!(hilo_key, hilo_key_value);
 
 raw_functions!(hilo_nextkey_wrapper);
 
-/// Checks that a definition's key format, with the current prefix, makes different keys of different values.
+/// Checks that a definition's key format, with the current prefix, makes different keys of
+/// different values.
 pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     let format = match &definition.key_format {
         Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
@@ -34,7 +35,8 @@ pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
     check_prefix(&format, name, prefix, definition.min_value)
 }
 
-/// Whether bytes are text in this database's encoding: a configuration file may contain any encoding.
+/// Whether bytes are text in this database's encoding: a configuration file may contain any
+/// encoding.
 fn is_text(bytes: &[u8]) -> bool {
     // SAFETY: reads the bytes of a slice, as many as it has, and raises no error.
     unsafe {
@@ -76,8 +78,8 @@ fn check_prefix(
 }
 
 /// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the
-/// remembered parts of the key. The only error that it can raise is out of memory, and nothing here has a
-/// destructor.
+/// remembered parts of the key. The only error that it can raise is out of memory, and nothing here
+/// has a destructor.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -94,8 +96,8 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     unsafe { nextkey(fcinfo) }
 }
 
-/// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused before a
-/// value is drawn.
+/// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused
+/// before a value is drawn.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -131,8 +133,8 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
     let mut buffer = [0; 20];
     let parts = frame.key(value, &mut buffer);
     let length = pg_sys::VARHDRSZ + parts.iter().map(|part| part.len()).sum::<usize>();
-    // SAFETY: the memory has room for the header and for all parts, and is new, so it overlaps none of them.
-    // If palloc raises an error, it jumps across frames that have nothing to drop.
+    // SAFETY: the memory has room for the header and for all parts, and is new, so it overlaps none
+    // of them. If palloc raises an error, it jumps across frames that have nothing to drop.
     unsafe {
         let datum: *mut u8 = ffi::palloc(length).cast();
         pgrx::set_varsize_4b(datum.cast(), length as i32);

@@ -161,8 +161,8 @@ fn may_end(ids: &CatalogOids, lease: &Lease) -> Result<bool, HiloError> {
     Ok(sequence.is_some_and(|sequence| privileges::acts_as(user, sequence.owner)))
 }
 
-/// `hilo_lease_return(lease, next)`: ends a lease, of which the values before `next` were used. Returns how many come
-/// back to be served again.
+/// `hilo_lease_return(lease, next)`: ends a lease, of which the values before `next` were used.
+/// Returns how many come back to be served again.
 fn hilo_lease_return(args: Args) -> i64 {
     begin_write(c"hilo_lease_return()");
     let id = lease_id(args);
@@ -194,7 +194,8 @@ fn hilo_lease_return(args: Args) -> i64 {
     }
 }
 
-/// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns when it does.
+/// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns
+/// when it does.
 fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
@@ -207,8 +208,8 @@ fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
     }
 }
 
-/// `hilo_lease_revoke(lease, holder)`: ends a lease, or the leases of a holder, that will not come back. Returns how
-/// many.
+/// `hilo_lease_revoke(lease, holder)`: ends a lease, or the leases of a holder, that will not come
+/// back. Returns how many.
 fn hilo_lease_revoke(args: Args) -> i64 {
     begin_write(c"hilo_lease_revoke()");
     let ids = catalog_oids().or_raise();

@@ -1,5 +1,5 @@
-//! Memoize, a plan that keeps what a LATERAL item of FROM returned and returns it again to later rows with the same
-//! parameters.
+//! Memoize, a plan that keeps what a LATERAL item of FROM returned and returns it again to later
+//! rows with the same parameters.
 //!
 //! Core does not use it where the columns or the conditions of an item call a volatile function,
 //! but it does where the item is one: `FROM orders o, hilo_nextvals('lines', o.n)` would give
@@ -9,8 +9,9 @@
 //! of the user's that calls hilo's inside: what it returns is its own, and core keeps it, as if it
 //! called `nextval`.
 //!
-//! A session may have to load the library for a statement. It does so in time: the planner asks the support function of
-//! each of hilo's functions that it meets (`copy_defaults.rs`) before it looks for paths.
+//! A session may have to load the library for a statement. It does so in time: the planner asks the
+//! support function of each of hilo's functions that it meets (`copy_defaults.rs`) before it looks
+//! for paths.
 
 use std::ffi::c_void;
 

@@ -17,8 +17,8 @@ sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
 
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
-/// The memo of the name in the first argument, if this session has one: the memo that this call site used
-/// last, if it has this name, or else the one that the name finds.
+/// The memo of the name in the first argument, if this session has one: the memo that this call
+/// site used last, if it has this name, or else the one that the name finds.
 #[inline(always)]
 pub fn known(args: Args) -> Option<&'static Memo> {
     let name = args.plain_name(0)?;
@@ -34,12 +34,12 @@ pub fn known(args: Args) -> Option<&'static Memo> {
     Some(memo)
 }
 
-/// `hilo_nextval(name)`: the next value. A hit compares the name with the one that this call site used last,
-/// checks that its memo is still valid, and adds the increment.
+/// `hilo_nextval(name)`: the next value. A hit compares the name with the one that this call site
+/// used last, checks that its memo is still valid, and adds the increment.
 ///
-/// A hit runs outside pgrx's guard, which costs more than the hit itself. That is sound because a hit calls
-/// nothing that can panic or raise an error, except through a guard of its own, and nothing here has a
-/// destructor, so an error may jump across this frame.
+/// A hit runs outside pgrx's guard, which costs more than the hit itself. That is sound because a
+/// hit calls nothing that can panic or raise an error, except through a guard of its own, and
+/// nothing here has a destructor, so an error may jump across this frame.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -73,15 +73,15 @@ struct Series {
     left: i64,
 }
 
-/// `hilo_nextvals(name, n)`: the next n values, one row each. `hilo.nextvals` of older versions passes an integer,
-/// which arrives like a bigint. Values that a LIMIT does not read stay in the
+/// `hilo_nextvals(name, n)`: the next n values, one row each. `hilo.nextvals` of older versions
+/// passes an integer, which arrives like a bigint. Values that a LIMIT does not read stay in the
 /// session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls the function as a set-returning one, with the arguments that it was declared to
-    // take.
+    // SAFETY: Postgres calls the function as a set-returning one, with the arguments that it was
+    // declared to take.
     unsafe { hit_of_series(fcinfo).unwrap_or_else(|| nextvals(fcinfo)) }
 }
 
@@ -91,8 +91,8 @@ unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
 /// `fcinfo` must be a call of the function above.
 #[inline(always)]
 unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datum> {
-    // SAFETY: what the call site remembers is null or the context of the series; its `user_fctx` is null
-    // until the series is complete.
+    // SAFETY: what the call site remembers is null or the context of the series; its `user_fctx` is
+    // null until the series is complete.
     unsafe {
         let args = Args::new(fcinfo);
         let context = args.extra::<pg_sys::FuncCallContext>().as_ref()?;
@@ -119,8 +119,8 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
 /// # Safety
 /// `args` must be those of a set-returning function.
 unsafe fn row_of_series(args: Args, count: impl Fn(Args) -> i64) -> pg_sys::Datum {
-    // SAFETY: the caller guarantees what kind of call it is; `begin_series` makes the series before it is
-    // used, in memory that the calls share.
+    // SAFETY: the caller guarantees what kind of call it is; `begin_series` makes the series before
+    // it is used, in memory that the calls share.
     unsafe {
         let fcinfo = args.raw();
         memory::check().or_raise();
@@ -153,8 +153,8 @@ unsafe fn begin_series(args: Args, count: i64) -> *mut pg_sys::FuncCallContext {
         )
         .raise();
     }
-    // SAFETY: this is the first call of a set-returning function. The copies of the name and of the series
-    // live in the memory context that the calls share, so they outlive each call.
+    // SAFETY: this is the first call of a set-returning function. The copies of the name and of the
+    // series live in the memory context that the calls share, so they outlive each call.
     unsafe {
         let context = pg_sys::init_MultiFuncCall(args.raw());
         let shared = (*context).multi_call_memory_ctx;
@@ -200,8 +200,8 @@ pub unsafe fn record(
     let mut datums: Vec<_> =
         values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
     let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
-    // SAFETY: the caller guarantees that there is a value for each column, of its type; both arrays have an
-    // element for each.
+    // SAFETY: the caller guarantees that there is a value for each column, of its type; both arrays
+    // have an element for each.
     unsafe {
         pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &mut desc);
         let desc = pg_sys::BlessTupleDesc(desc);

@@ -1,7 +1,7 @@
 //! Runs a command on all nodes of Citus, and `hilo_create_on_all_nodes`.
 //!
-//! Citus connects to each node, this one too, as the current user, and outside of this transaction. So a command that
-//! others must not see before the transaction ends cannot be run like this.
+//! Citus connects to each node, this one too, as the current user, and outside of this transaction.
+//! So a command that others must not see before the transaction ends cannot be run like this.
 //!
 //! This is no SQL: time limits and the checks of a document are Rust in any case. And the body of a
 //! function that runs as its caller cannot name what lies in schema `hilo`.
@@ -57,7 +57,8 @@ pub struct Answer {
 pub fn can_ask() -> bool {
     let function = "SELECT 1 FROM pg_catalog.pg_proc p
                      WHERE p.proname OPERATOR(pg_catalog.=) 'run_command_on_all_nodes'
-                       AND p.pronamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace";
+                       AND p.pronamespace OPERATOR(pg_catalog.=) \
+                       'pg_catalog'::pg_catalog.regnamespace";
     citus::is_here() && !spi::look_up(function, |_| ()).is_empty()
 }
 
@@ -72,7 +73,8 @@ fn summaries_of(names: &[Name]) -> Result<Vec<Answer>, Unfinished> {
     let schema = schema();
     let names = names.iter().map(|name| spi::literal(name)).collect::<Vec<_>>().join(",");
     run(&format!(
-        "SELECT pg_catalog.jsonb_agg({schema}.hilo_node_summary(CAST(n.name AS {schema}.hilo_sequence)) ORDER BY n.at)
+        "SELECT pg_catalog.jsonb_agg({schema}.hilo_node_summary(CAST(n.name AS \
+         {schema}.hilo_sequence)) ORDER BY n.at)
            FROM {} CROSS JOIN pg_catalog.unnest(ARRAY[{names}]) WITH ORDINALITY AS n (name, at)",
         shortly()
     ))
@@ -87,7 +89,8 @@ fn shortly() -> String {
 fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
     let sql = format!(
         "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
-                     ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, -1), r.success, r.result
+                     ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, \
+                     -1), r.success, r.result
            FROM pg_catalog.run_command_on_all_nodes({}) r
            LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid OPERATOR(pg_catalog.=) r.nodeid",
         pgrx::spi::quote_literal(command)
@@ -111,7 +114,8 @@ fn schema() -> String {
     spi::quoted(&spi::look_up(&sql, |row| row.text(1)).into_iter().next().unwrap_or_default())
 }
 
-/// Lets Citus wait for a connection only for a moment. After an error the transaction's end restores that.
+/// Lets Citus wait for a connection only for a moment. After an error the transaction's end
+/// restores that.
 fn with_patience<T>(work: impl FnOnce() -> T) -> T {
     let setting = c"citus.node_connection_timeout";
     // SAFETY: the names and the value are C strings; the level that is opened is closed.
@@ -155,8 +159,8 @@ fn hilo_create_many_on_all_nodes(args: Args) {
 }
 
 fn begin() {
-    // SAFETY: the name is a C string. What other nodes do is not undone by a rollback here, and could wait for this
-    // transaction.
+    // SAFETY: the name is a C string. What other nodes do is not undone by a rollback here, and
+    // could wait for this transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
     begin_write(c"hilo_create_on_all_nodes()");
     if !can_ask() {
@@ -198,7 +202,8 @@ struct Done {
     action: &'static str,
 }
 
-/// Creates sequences on the nodes that lack them: asks all, lets each of these try it, and only then does it.
+/// Creates sequences on the nodes that lack them: asks all, lets each of these try it, and only
+/// then does it.
 fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, HiloError> {
     let failed = |failed: Failed| HiloError::NotOnAllNodes {
         name: names.first().map(Name::to_string).unwrap_or_default(),
@@ -246,8 +251,8 @@ fn found(names: &[Name]) -> Result<Vec<(String, Vec<Document>)>, Failed> {
     all(summaries_of(names))?.into_iter().map(parsed).collect()
 }
 
-/// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then all know who has had them. A node that
-/// drops one of them has no row any more that would say it.
+/// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then all
+/// know who has had them. A node that drops one of them has no row any more that would say it.
 fn complete(
     one: &Name,
     mut sequences: Vec<Described>,
@@ -347,16 +352,18 @@ pub fn late() -> String {
     format!("the nodes have not answered within {} s", PATIENCE.as_secs())
 }
 
-/// Creates the sequences of a document on the nodes with these ids, and tells those that have them how they are numbered.
-/// `one`: the name of one of them. `try_it`: changes nothing.
+/// Creates the sequences of a document on the nodes with these ids, and tells those that have them
+/// how they are numbered. `one`: the name of one of them. `try_it`: changes nothing.
 fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result<(), Failed> {
     let schema = schema();
     let one = spi::literal(one);
     let list = ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let done = all(run(&format!(
-        "SELECT CASE WHEN {schema}.hilo_node_summary(CAST({one} AS {schema}.hilo_sequence)) OPERATOR(pg_catalog.#>>) '{{node,id}}'
+        "SELECT CASE WHEN {schema}.hilo_node_summary(CAST({one} AS {schema}.hilo_sequence)) \
+         OPERATOR(pg_catalog.#>>) '{{node,id}}'
                           OPERATOR(pg_catalog.=) ANY ('{{{list}}}')
-                     THEN (SELECT pg_catalog.count(*) FROM {schema}.hilo_apply({}::pg_catalog.jsonb, dry_run => {try_it})) END",
+                     THEN (SELECT pg_catalog.count(*) FROM \
+                     {schema}.hilo_apply({}::pg_catalog.jsonb, dry_run => {try_it})) END",
         spi::literal(&json::in_encoding(document))
     )))?;
     match done.iter().filter(|(_, count)| !count.is_empty()).count() == ids.len() {
@@ -368,14 +375,14 @@ fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result
 /// What the nodes agree on.
 struct Agreed {
     sequence: Described,
-    /// The nodes that lack the sequence, or are yet to be told how it is numbered, in the order of their ids: of each that
-    /// has the sequence, all with lower ids have it too. So a failure leaves out none that [`numbering::check_not_had`]
-    /// refuses afterwards.
+    /// The nodes that lack the sequence, or are yet to be told how it is numbered, in the order of
+    /// their ids: of each that has the sequence, all with lower ids have it too. So a failure
+    /// leaves out none that [`numbering::check_not_had`] refuses afterwards.
     untold: BTreeSet<i32>,
 }
 
-/// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been added again has it, and is
-/// yet to be told how it is numbered.
+/// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been
+/// added again has it, and is yet to be told how it is numbered.
 fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Agreed, Failed> {
     let mut failed = Failed::default();
     let mut agreed: Option<Described> = None;

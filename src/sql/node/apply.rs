@@ -1,8 +1,8 @@
 //! `hilo_apply`: makes the sequences those that a document describes.
 //!
-//! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`, `hilo_revoke` and
-//! `hilo_drop`. A sequence that is already as described is neither locked nor changed. Whoever may not change one of
-//! them learns nothing of it.
+//! Everything goes the way of `hilo_create`, `hilo_alter`, `hilo_set_owner`, `hilo_grant`,
+//! `hilo_revoke` and `hilo_drop`. A sequence that is already as described is neither locked nor
+//! changed. Whoever may not change one of them learns nothing of it.
 //!
 //! Locking, if anything is to be changed: first the tables that `owned_by` names, which stay as
 //! they are until the transaction ends; then the extension, so that one call waits for another
@@ -158,8 +158,8 @@ fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
     Ok(prune && !unwanted(wanted)?.is_empty())
 }
 
-/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that may change
-/// something: others must not be able to make these wait.
+/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
+/// may change something: others must not be able to make these wait.
 pub fn lock_out_others() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
@@ -212,7 +212,8 @@ impl Wanted {
             if self.owned_by != old.owned_by {
                 let (from, to) = (column_name(old.owned_by), column_name(self.owned_by));
                 changes.insert("owned_by".into(), json!({"from": from, "to": to}));
-                // A table and its sequence have one owner, so the new column waits until that is settled.
+                // A table and its sequence have one owner, so the new column waits until that is
+                // settled.
                 owned_by = None;
             }
             renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
@@ -226,8 +227,8 @@ impl Wanted {
         self.settle(&old, done)
     }
 
-    /// Lets this server begin with the numbering of other nodes. The sequence is locked, so the worker makes no first position
-    /// meanwhile.
+    /// Lets this server begin with the numbering of other nodes. The sequence is locked, so the
+    /// worker makes no first position meanwhile.
     fn number(
         &self,
         sequence: &Sequence,

@@ -23,14 +23,15 @@ use crate::sql::node::json::{utf8, write};
 
 sql_functions!(hilo_export, hilo_node_summary);
 
-/// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may read.
+/// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may
+/// read.
 fn hilo_export(args: Args) -> pg_sys::Datum {
     let sequences = memory::collected(chosen(args).iter().map(described)).or_raise();
     write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
 }
 
-/// `hilo_node_summary(name)`: the same, with which node this is and how it numbers each sequence. A sequence that does
-/// not exist is left out.
+/// `hilo_node_summary(name)`: the same, with which node this is and how it numbers each sequence. A
+/// sequence that does not exist is left out.
 fn hilo_node_summary(args: Args) -> pg_sys::Datum {
     let named = args.datum(0).is_some();
     let sequences = match named && definitions::by_name(args.name(0)).or_raise().is_none() {
@@ -66,12 +67,14 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
 }
 
-/// What tells this server from all others, as long as it runs. Its system identifier would not: copies share that.
+/// What tells this server from all others, as long as it runs. Its system identifier would not:
+/// copies share that.
 pub fn server() -> String {
     shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
 }
 
-/// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it. `None`: it refuses to serve it.
+/// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it.
+/// `None`: it refuses to serve it.
 pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
     let ids = catalog_oids()?;
     let joined = || numbering::joined(&ids, sequence, &Here::read()?);
@@ -135,8 +138,8 @@ pub fn role_name(role: pg_sys::Oid) -> Option<String> {
     if role == roles::PUBLIC {
         return Some("public".into());
     }
-    // SAFETY: a catalog look-up; the result is null, which is checked, or a C string in the current memory
-    // context.
+    // SAFETY: a catalog look-up; the result is null, which is checked, or a C string in the current
+    // memory context.
     unsafe {
         let name = pg_sys::GetUserNameFromId(role, true);
         (!name.is_null()).then(|| utf8(CStr::from_ptr(name).to_bytes()))

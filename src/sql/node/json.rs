@@ -1,5 +1,5 @@
-//! Documents on their way in and out of Postgres. A document is UTF-8, whatever the encoding of the database;
-//! names and roles are converted.
+//! Documents on their way in and out of Postgres. A document is UTF-8, whatever the encoding of the
+//! database; names and roles are converted.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -14,15 +14,15 @@ use crate::process::memory;
 
 const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;
 
-/// Text of the database in UTF-8. Text that has no equivalent there, as there may be in a database without an
-/// encoding, is an error.
+/// Text of the database in UTF-8. Text that has no equivalent there, as there may be in a database
+/// without an encoding, is an error.
 pub fn utf8(text: &[u8]) -> String {
     in_utf8(text).into_owned()
 }
 
 fn in_utf8(text: &[u8]) -> Cow<'_, str> {
-    // SAFETY: reads as many bytes as the slice has. The result is the same text, or a C string in the current
-    // memory context. What comes back unchanged has been verified.
+    // SAFETY: reads as many bytes as the slice has. The result is the same text, or a C string in
+    // the current memory context. What comes back unchanged has been verified.
     unsafe {
         let from = text.as_ptr().cast();
         let to = pg_sys::pg_server_to_any(from, text.len() as i32, UTF8);
@@ -76,9 +76,9 @@ pub fn write(json: &impl serde::Serialize) -> Result<pg_sys::Datum, HiloError> {
     let written = serde_json::to_writer(&mut text, json).map_err(std::io::Error::from);
     written.and_then(|()| text.write_all(b"\0")).map_err(|_| HiloError::OutOfMemory)?;
     let input = pg_sys::Oid::from_u32(pg_sys::F_JSONB_IN);
-    // SAFETY: the text is UTF-8 and a C string, as JSON has no zero bytes. It comes back as it is, or as a C
-    // string in the current memory context. The input function of jsonb does not change it, and takes the
-    // other two arguments of every input function.
+    // SAFETY: the text is UTF-8 and a C string, as JSON has no zero bytes. It comes back as it is,
+    // or as a C string in the current memory context. The input function of jsonb does not change
+    // it, and takes the other two arguments of every input function.
     Ok(unsafe {
         let from = text.0.as_ptr().cast();
         let json = pg_sys::pg_any_to_server(from, text.0.len() as i32 - 1, UTF8);

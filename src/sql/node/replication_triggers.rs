@@ -1,12 +1,12 @@
-//! What logical replication brings to the tables of schema `hilo`. Its workers write to them without the
-//! library. So triggers that fire for these workers only (sql/catalog.sql) ensure that replication causes no
-//! value to be served twice, that memory learns of what has changed, and that no row stops a worker
-//! permanently.
+//! What logical replication brings to the tables of schema `hilo`. Its workers write to them
+//! without the library. So triggers that fire for these workers only (sql/catalog.sql) ensure that
+//! replication causes no value to be served twice, that memory learns of what has changed, and that
+//! no row stops a worker permanently.
 //!
-//! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`]. Rows of
-//! this server's own node are accepted only if this server has not reserved yet, as on a replica that is to
-//! take over. Once it has, neither its position nor the columns that determine the numbers are replaced by
-//! rows from elsewhere.
+//! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`].
+//! Rows of this server's own node are accepted only if this server has not reserved yet, as on a
+//! replica that is to take over. Once it has, neither its position nor the columns that determine
+//! the numbers are replaced by rows from elsewhere.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -50,8 +50,8 @@ macro_rules! replicated {
     )+ };
 }
 
-// The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are those
-// of the tables in the SQL objects of 0.2.0.
+// The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are
+// those of the tables in the SQL objects of 0.2.0.
 replicated!(
     hilo_replicated,
     hilo_replicated_sequence,
@@ -101,8 +101,8 @@ impl Fired {
     /// # Safety
     /// `fcinfo` must be a live call.
     unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
-        // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a row
-        // trigger of these tables, and returns the place of the table.
+        // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a
+        // row trigger of these tables, and returns the place of the table.
         unsafe {
             let (trigger, table) = before_row(fcinfo, &JUDGES.map(|(table, _)| table));
             let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
@@ -153,8 +153,8 @@ impl Fired {
                     .collect();
                 let mut nulls: Vec<bool> =
                     columns.iter().map(|(_, value)| value.is_none()).collect();
-                // SAFETY: each column gets a value of its own type, taken from a row of this table, and each
-                // array has an element for every column replaced.
+                // SAFETY: each column gets a value of its own type, taken from a row of this table,
+                // and each array has an element for every column replaced.
                 unsafe {
                     pg_sys::heap_modify_tuple_by_cols(
                         self.new_tuple(),
@@ -215,8 +215,8 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     Ok(Verdict::With(vec![(columns::position::TIMELINE, Some(REPLICATED.into()))]))
 }
 
-/// Replaces the existing row with one that arrived, unless the existing row became this server's during the
-/// wait for its lock.
+/// Replaces the existing row with one that arrived, unless the existing row became this server's
+/// during the wait for its lock.
 fn replace(ids: &CatalogOids, new: &Position, here: bool) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
     match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
@@ -258,8 +258,10 @@ fn meet_twin(new: &Position) {
             format!(
                 "another server reserves values as node {node}, which is the node of this server"
             ),
-            "A row of hilo.position for this node arrived by replication, but this server has already reserved from that sequence. The row was not applied.",
-            "Both servers serve the same values and, with the same hilo.server_prefix, the same keys. Stop one of them, or give it its own hilo.node_id.",
+            "A row of hilo.position for this node arrived by replication, but this server has \
+             already reserved from that sequence. The row was not applied.",
+            "Both servers serve the same values and, with the same hilo.server_prefix, the same \
+             keys. Stop one of them, or give it its own hilo.node_id.",
         );
     }
 }
@@ -270,7 +272,8 @@ fn node_moved(node: i32) {
         warn(
             format!("node {node} is now a different server"),
             "A row of hilo.position arrived by replication from a different server than before.",
-            "After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and serve the same values.",
+            "After a failover of that node this is expected. Otherwise two servers have the same \
+             hilo.node_id and serve the same values.",
         );
     }
 }
@@ -309,8 +312,8 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     if let Some(locked) = definitions::lock_existing(new.id)? {
         let known = &locked.sequence;
         let kept = kept(known, new)?;
-        // If the new owner does not exist here, `missing_owner` has replaced it with the role that this runs
-        // as.
+        // If the new owner does not exist here, `missing_owner` has replaced it with the role that
+        // this runs as.
         let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
         let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new, &kept) };
         if merged != *known {
@@ -322,8 +325,10 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     if definitions::by_name(&new.name)?.is_some() {
         warn(
             format!("hilo sequence \"{}\" was also created on another server", new.name),
-            "A row of hilo.sequence arrived by replication with a name that another sequence has on this server. The row was not applied.",
-            "Each server continues with its own sequence. Their values stay disjoint as long as both have the same definition and numbering.",
+            "A row of hilo.sequence arrived by replication with a name that another sequence has \
+             on this server. The row was not applied.",
+            "Each server continues with its own sequence. Their values stay disjoint as long as \
+             both have the same definition and numbering.",
         );
         return Ok(Verdict::KeepOut);
     }
@@ -350,7 +355,8 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
                 "hilo sequence \"{}\" was renamed to \"{}\" on another server",
                 old.name, new.name
             ),
-            "Another sequence on this server has the new name, so the sequence keeps its old name here.",
+            "Another sequence on this server has the new name, so the sequence keeps its old name \
+             here.",
             "Rename one of the two sequences.",
         );
         kept.push(column::NAME);
@@ -394,7 +400,9 @@ fn tell(new: &Sequence) -> Result<(), HiloError> {
 fn differs(name: &Name) {
     warn(
         format!("hilo sequence \"{name}\" is numbered differently on another server"),
-        "A row of hilo.sequence arrived by replication with a different data type, increment, start value, bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence by them.",
+        "A row of hilo.sequence arrived by replication with a different data type, increment, \
+         start value, bounds, cycle, order, or gapless. This server kept its own, because it has \
+         numbered the sequence by them.",
         "Make the same change on every node that serves the sequence.",
     );
 }
@@ -428,8 +436,8 @@ fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     Ok(Verdict::Accept)
 }
 
-/// A row of `hilo.free_range` or `hilo.lease`. A range that another server returned is for that server to
-/// serve, and a lease is ended at the server that made it.
+/// A row of `hilo.free_range` or `hilo.lease`. A range that another server returned is for that
+/// server to serve, and a lease is ended at the server that made it.
 fn keep_out(_: &Fired) -> Result<Verdict, HiloError> {
     Ok(Verdict::KeepOut)
 }

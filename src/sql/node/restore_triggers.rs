@@ -1,10 +1,11 @@
-//! What a dump brings back. pg_restore and psql write to the tables of schema hilo through SQL, which the
-//! library never does. So a row for which an ordinary trigger fires is a restored one (sql/catalog.sql).
+//! What a dump brings back. pg_restore and psql write to the tables of schema hilo through SQL,
+//! which the library never does. So a row for which an ordinary trigger fires is a restored one
+//! (sql/catalog.sql).
 //!
-//! A dump shows one snapshot: every value that any session had seen by then lies below its positions and in
-//! none of its free ranges. So no values have to be skipped. A restored position is in no server's memory
-//! until the first reservation takes it over; what the memory of the dumped server held is then recorded as a
-//! gap.
+//! A dump shows one snapshot: every value that any session had seen by then lies below its
+//! positions and in none of its free ranges. So no values have to be skipped. A restored position
+//! is in no server's memory until the first reservation takes it over; what the memory of the
+//! dumped server held is then recorded as a gap.
 
 use pgrx::prelude::*;
 
@@ -18,14 +19,15 @@ use crate::sql::call::trigger::row_being_inserted;
 
 raw_functions!(hilo_restored_position, hilo_restored_free_range, hilo_restored_lease);
 
-/// `hilo.restored_position() RETURNS trigger`: makes the position this server's, in no server's memory.
+/// `hilo.restored_position() RETURNS trigger`: makes the position this server's, in no server's
+/// memory.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_position(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. The columns are replaced by values of their
-    // own types, and each array has an element for every column replaced.
+    // SAFETY: Postgres passes a live call to a trigger function. The columns are replaced by values
+    // of their own types, and each array has an element for every column replaced.
     unsafe {
         let trigger = row_being_inserted(fcinfo, c"position");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
@@ -34,8 +36,8 @@ unsafe extern "C-unwind" fn hilo_restored_position(
         let mut null = false;
         let timeline = pg_sys::SPI_getbinval(row, descriptor, columns[2], &mut null).value() as i32;
         let (here, now) = positions::server();
-        // A row that came to the dumped server by replication may lack reservations here too. Any other lacks
-        // none until this server is promoted.
+        // A row that came to the dumped server by replication may lack reservations here too. Any
+        // other lacks none until this server is promoted.
         let timeline = if timeline == REPLICATED { timeline } else { now };
         let mut values = [RESTORED.into(), here.into(), timeline.into()];
         let mut nulls = [false; 3];
@@ -51,15 +53,15 @@ unsafe extern "C-unwind" fn hilo_restored_position(
     }
 }
 
-/// `hilo.restored_free_range() RETURNS trigger`: refuses a free range of a sequence that is in use here,
-/// because it may have been served since the dump.
+/// `hilo.restored_free_range() RETURNS trigger`: refuses a free range of a sequence that is in use
+/// here, because it may have been served since the dump.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_free_range(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. Both columns are passed by value, and a
-    // NULL, which the NOT NULL constraints refuse only after this trigger, is read as 0.
+    // SAFETY: Postgres passes a live call to a trigger function. Both columns are passed by value,
+    // and a NULL, which the NOT NULL constraints refuse only after this trigger, is read as 0.
     let (row, sequence, node) = unsafe {
         let trigger = row_being_inserted(fcinfo, c"free_range");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
@@ -89,13 +91,14 @@ fn refuse_in_use(sequence: SequenceId, node: i32) {
     }
 }
 
-/// `hilo.restored_lease() RETURNS trigger`: marks the lease as another server's, which may have taken it back since the
-/// dump and served its rest. Refuses one of a sequence that is in use here.
+/// `hilo.restored_lease() RETURNS trigger`: marks the lease as another server's, which may have
+/// taken it back since the dump and served its rest. Refuses one of a sequence that is in use here.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_restored_lease(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. The columns read are passed by value, and a NULL,
-    // which the NOT NULL constraints refuse only after this trigger, is read as 0. The column replaced is an integer.
+    // SAFETY: Postgres passes a live call to a trigger function. The columns read are passed by
+    // value, and a NULL, which the NOT NULL constraints refuse only after this trigger, is read as
+    // 0. The column replaced is an integer.
     unsafe {
         let trigger = row_being_inserted(fcinfo, c"lease");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);

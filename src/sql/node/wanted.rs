@@ -107,9 +107,9 @@ fn resolved(
 }
 
 impl Wanted {
-    /// The numbering of the other nodes, if this server is yet to be told it: it has not served the sequence as the node
-    /// that it is now, and would begin differently or not at all. Refuses a sequence that it numbers differently: both
-    /// could serve the same values.
+    /// The numbering of the other nodes, if this server is yet to be told it: it has not served the
+    /// sequence as the node that it is now, and would begin differently or not at all. Refuses a
+    /// sequence that it numbers differently: both could serve the same values.
     ///
     /// # Errors
     /// `NumberingDiffers`
@@ -148,8 +148,8 @@ impl Wanted {
         Ok(met && self.untold(found)?.is_none() && self.higher_node(found)?.is_none())
     }
 
-    /// The highest id of a node of Citus that has had the sequence, if this server is yet to be told of it. That node itself may
-    /// have dropped the sequence when it asks for it again.
+    /// The highest id of a node of Citus that has had the sequence, if this server is yet to be
+    /// told of it. That node itself may have dropped the sequence when it asks for it again.
     pub fn higher_node(&self, found: &Sequence) -> Result<Option<i32>, HiloError> {
         let Some(there) = self.highest_node else { return Ok(None) };
         let here = numbering::highest_node(&catalog_oids()?, found)?;

@@ -1,9 +1,9 @@
 //! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
 //!
-//! All ranges are of *places*: the values of a sequence counted from its first one, in the order of serving,
-//! without those of other nodes. First the function reads what the catalog and the pool know, with the
-//! extension's own rights. Then it reads the column in order, as SELECT would show it. The places
-//! between neighbours are split by the reasons and go to the result at once.
+//! All ranges are of *places*: the values of a sequence counted from its first one, in the order of
+//! serving, without those of other nodes. First the function reads what the catalog and the pool
+//! know, with the extension's own rights. Then it reads the column in order, as SELECT would show
+//! it. The places between neighbours are split by the reasons and go to the result at once.
 
 use std::ffi::CStr;
 
@@ -110,13 +110,13 @@ pub struct Grid {
     end: Index,
 }
 
-/// All that is known without reading the column: the grid, the places with a known reason, and the recorded
-/// gaps that do not lie on the grid.
+/// All that is known without reading the column: the grid, the places with a known reason, and the
+/// recorded gaps that do not lie on the grid.
 fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let ids = catalog_oids()?;
     let node = node::id()?;
-    // A range may move between memory and the catalog meanwhile. Memory is read before and after, so that one
-    // of the readings sees it.
+    // A range may move between memory and the catalog meanwhile. Memory is read before and after,
+    // so that one of the readings sees it.
     let before = positions::find(&ids, sequence.id, node)?;
     let mut indexes = Vec::new();
     if let Some(position) = &before {
@@ -128,8 +128,8 @@ fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloEr
     lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
 }
 
-/// Chooses the grid so that it covers the sequence from its start to its position, and those gaps recorded
-/// earlier that lie on it.
+/// Chooses the grid so that it covers the sequence from its start to its position, and those gaps
+/// recorded earlier that lie on it.
 fn lay_out(
     sequence: &Sequence,
     position: Position,
@@ -206,7 +206,8 @@ fn lay_out(
     Ok((Grid { mapping: Mapping { base, ..unbounded }, end: at(high) }, all, strange))
 }
 
-/// The same with stripes, but only from the current base on, because an earlier base had other stripes.
+/// The same with stripes, but only from the current base on, because an earlier base had other
+/// stripes.
 fn on_stripes(
     mapping: Mapping,
     next: Index,
@@ -238,8 +239,8 @@ enum Edge {
     Begins,
 }
 
-/// Splits the ranges so that they are disjoint and in order, each with the first reason that knows it.
-/// Neighbours with the same reason become one range.
+/// Splits the ranges so that they are disjoint and in order, each with the first reason that knows
+/// it. Neighbours with the same reason become one range.
 fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
     // The places at which a reason begins and ends to apply.
     let mut edges: Vec<(Index, usize, Edge)> = Vec::new();

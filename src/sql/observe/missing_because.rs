@@ -93,7 +93,8 @@ pub fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result
         .try_for_each(|item| known.grow(item))
 }
 
-/// The free ranges, and what was in memory when the server last went down and is not written off yet.
+/// The free ranges, and what was in memory when the server last went down and is not written off
+/// yet.
 pub fn in_catalog(
     ids: &CatalogOids,
     sequence: &Sequence,

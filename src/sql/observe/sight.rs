@@ -1,6 +1,7 @@
-//! Which sequences the functions behind the views show to the current user: every one, because only the views
-//! call them, and each view shows what its reader may see. If the extension was created in schema `hilo`, its
-//! users need USAGE there, and so may call them too. Then each function shows what its caller may see.
+//! Which sequences the functions behind the views show to the current user: every one, because only
+//! the views call them, and each view shows what its reader may see. If the extension was created
+//! in schema `hilo`, its users need USAGE there, and so may call them too. Then each function shows
+//! what its caller may see.
 
 use std::collections::HashMap;
 

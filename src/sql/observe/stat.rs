@@ -28,8 +28,8 @@ use crate::sql::observe::sight::Sight;
 
 sql_functions!(hilo_stat_reset);
 
-/// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate memory,
-/// because an allocation could fail under the lock.
+/// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
+/// memory, because an allocation could fail under the lock.
 pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(SequenceId::default()).or_raise();
@@ -93,7 +93,8 @@ struct InSlices {
     void: i64,
 }
 
-/// The values that the sessions hold, by sequence. `now` names the current index space of each sequence.
+/// The values that the sessions hold, by sequence. `now` names the current index space of each
+/// sequence.
 fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
     let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
@@ -171,8 +172,8 @@ fn stat_slots() -> TableIterator<
     }))
 }
 
-/// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as the
-/// catalog says.
+/// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as
+/// the catalog says.
 struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
 
 impl Mappings {
@@ -184,8 +185,8 @@ impl Mappings {
         Mappings(memory::mapped(known.len(), known).or_raise())
     }
 
-    /// The mapping of the indexes in this index space; `None` if it is no longer the current one of its
-    /// sequence.
+    /// The mapping of the indexes in this index space; `None` if it is no longer the current one of
+    /// its sequence.
     fn get(&mut self, index_space: &IndexSpace) -> Option<Mapping> {
         let id = index_space.key.sequence;
         let known = match self.0.get(&id) {
@@ -281,8 +282,8 @@ fn stat_ranges() -> TableIterator<
     }))
 }
 
-/// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the session has
-/// ended.
+/// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the
+/// session has ended.
 fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
@@ -301,8 +302,8 @@ fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
     memory::collected(held.map(|held| (None, held.index_space, held.range))).or_raise()
 }
 
-/// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may move between
-/// them meanwhile. An index that was seen twice is shown once.
+/// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may
+/// move between them meanwhile. An index that was seen twice is shown once.
 fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);
@@ -330,8 +331,8 @@ fn tiers<'a>(
         .chain(returned.map(|range| (Tier::Returned, *range)))
 }
 
-/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier. A range that
-/// moves meanwhile may appear twice, or not at all.
+/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier. A
+/// range that moves meanwhile may appear twice, or not at all.
 pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
     let key = memo::key_of(id)?;
@@ -368,8 +369,8 @@ fn node_id() -> Option<i32> {
     node::known()
 }
 
-/// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every sequence of
-/// this database. Requires ownership of the sequence; with NULL, superuser rights.
+/// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every
+/// sequence of this database. Requires ownership of the sequence; with NULL, superuser rights.
 fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {

@@ -14,8 +14,8 @@ use crate::sql::observe::stat::each_slot;
 
 const SECOND: f64 = 1_000_000.0;
 
-/// `hilo.stat_rates()`: one row for each sequence that has a slot, with the intervals between its samples, oldest first:
-/// when each begins and ends, and the values per second in it.
+/// `hilo.stat_rates()`: one row for each sequence that has a slot, with the intervals between its
+/// samples, oldest first: when each begins and ends, and the values per second in it.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn stat_rates() -> TableIterator<

@@ -4,8 +4,8 @@ use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::Index;
 use pgrx::prelude::*;
 
-/// Computes a value from the columns of a definition and a position, so that a view over a million of them
-/// looks nothing up.
+/// Computes a value from the columns of a definition and a position, so that a view over a million
+/// of them looks nothing up.
 #[allow(clippy::too_many_arguments)]
 #[pg_extern(sql = false)]
 fn hilo_value_at(

@@ -1,8 +1,9 @@
 //! The type `hilo.column_ref`: the column that owns a sequence, in the catalog's rows.
 //!
-//! It stores the OID of a table and the number of a column, and prints `schema.table.column`, so that a dump
-//! contains names, and a restored database finds its own columns by them. A name that no column has raises a
-//! warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored without an owner column.
+//! It stores the OID of a table and the number of a column, and prints `schema.table.column`, so
+//! that a dump contains names, and a restored database finds its own columns by them. A name that
+//! no column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored
+//! without an owner column.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -39,7 +40,8 @@ unsafe extern "C-unwind" fn hilo_column_ref_recv(
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_column_ref_out(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a column_ref. The result is a palloc'ed copy.
+    // SAFETY: the function is strict, so its argument is a column_ref. The result is a palloc'ed
+    // copy.
     unsafe { pg_sys::pstrdup(text(column_argument(fcinfo)).as_ptr()) }.into()
 }
 
@@ -49,8 +51,8 @@ unsafe extern "C-unwind" fn hilo_column_ref_out(fcinfo: pg_sys::FunctionCallInfo
 unsafe extern "C-unwind" fn hilo_column_ref_send(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a column_ref. The buffer is initialised before it is
-    // written to.
+    // SAFETY: the function is strict, so its argument is a column_ref. The buffer is initialised
+    // before it is written to.
     unsafe {
         let text = text(column_argument(fcinfo));
         let mut buffer = pg_sys::StringInfoData::default();
@@ -77,8 +79,8 @@ fn parse(input: &CStr) -> ColumnRef {
     }
     let found = identifiers(input).and_then(|names| match names.as_slice() {
         [schema, table, column] => {
-            // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings. None of
-            // them locks what it finds: the value is as good as any OID that was just read.
+            // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
+            // None of them locks what it finds: the value is as good as any OID that was just read.
             let relid = unsafe {
                 let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
                 pg_sys::get_relname_relid(table.as_ptr(), schema)
@@ -98,11 +100,11 @@ fn parse(input: &CStr) -> ColumnRef {
     })
 }
 
-/// The identifiers in `input`, separated by dots, without quotes or folded to lower case. `None`: it is no
-/// such list.
+/// The identifiers in `input`, separated by dots, without quotes or folded to lower case. `None`:
+/// it is no such list.
 pub fn identifiers(input: &CStr) -> Option<Vec<&CStr>> {
-    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy, into which the cells of the list
-    // point; both stay in the current memory context.
+    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy, into which the cells of
+    // the list point; both stay in the current memory context.
     unsafe {
         let mut names: *mut pg_sys::List = ptr::null_mut();
         let copy = pg_sys::pstrdup(input.as_ptr());

@@ -1,10 +1,10 @@
 //! The type `hilo.role`: the role that owns or may use a sequence, in the catalog's rows.
 //!
-//! It stores a role's OID and prints the role's name, so that a dump contains names, as in GRANT and OWNER
-//! TO, and a database restored into another cluster gives its sequences to the roles of the same names. A
-//! name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle such a row
-//! (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither `public` nor `-` can be
-//! mistaken for one.
+//! It stores a role's OID and prints the role's name, so that a dump contains names, as in GRANT
+//! and OWNER TO, and a database restored into another cluster gives its sequences to the roles of
+//! the same names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers
+//! handle such a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so
+//! neither `public` nor `-` can be mistaken for one.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -37,7 +37,8 @@ unsafe extern "C-unwind" fn hilo_role_in(fcinfo: pg_sys::FunctionCallInfo) -> pg
     parse(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) }).into()
 }
 
-/// `hilo.role_recv(internal) RETURNS hilo.role`: takes names, as in the text format. A client knows no OIDs.
+/// `hilo.role_recv(internal) RETURNS hilo.role`: takes names, as in the text format. A client knows
+/// no OIDs.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_recv(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -49,8 +50,8 @@ unsafe extern "C-unwind" fn hilo_role_recv(fcinfo: pg_sys::FunctionCallInfo) -> 
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_out(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a role. The result is a palloc'ed copy, which the
-    // caller may keep or free.
+    // SAFETY: the function is strict, so its argument is a role. The result is a palloc'ed copy,
+    // which the caller may keep or free.
     unsafe { pg_sys::pstrdup(text(role_argument(fcinfo)).as_ptr()) }.into()
 }
 
@@ -58,8 +59,8 @@ unsafe extern "C-unwind" fn hilo_role_out(fcinfo: pg_sys::FunctionCallInfo) -> p
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a role. The buffer is initialised before it is
-    // written to.
+    // SAFETY: the function is strict, so its argument is a role. The buffer is initialised before
+    // it is written to.
     unsafe {
         let text = text(role_argument(fcinfo));
         let mut buffer = pg_sys::StringInfoData::default();
@@ -69,8 +70,8 @@ unsafe extern "C-unwind" fn hilo_role_send(fcinfo: pg_sys::FunctionCallInfo) -> 
     }
 }
 
-/// Trigger that omits the row. A restored grant to a role that does not exist belongs to no role, and a
-/// second such grant would collide with the first.
+/// Trigger that omits the row. A restored grant to a role that does not exist belongs to no role,
+/// and a second such grant would collide with the first.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_skip_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -90,13 +91,13 @@ unsafe extern "C-unwind" fn hilo_role_skip_default(
     pg_sys::Datum::null()
 }
 
-/// Trigger that makes the current user the owner, as happens to any object whose ALTER … OWNER failed in a
-/// restore.
+/// Trigger that makes the current user the owner, as happens to any object whose ALTER … OWNER
+/// failed in a restore.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. The column is replaced only if its values
-    // have the size of an OID.
+    // SAFETY: Postgres passes a live call to a trigger function. The column is replaced only if its
+    // values have the size of an OID.
     unsafe {
         let trigger = row_being_inserted(fcinfo, c"sequence");
         let row = (*trigger).tg_trigtuple;
@@ -119,8 +120,8 @@ unsafe extern "C-unwind" fn hilo_role_own_row(fcinfo: pg_sys::FunctionCallInfo) 
     }
 }
 
-/// The role that a text stands for. `-` and `public` are read before role names, which are read as SQL reads
-/// an identifier.
+/// The role that a text stands for. `-` and `public` are read before role names, which are read as
+/// SQL reads an identifier.
 fn parse(input: &CStr) -> pg_sys::Oid {
     if input == NOBODY_TEXT {
         return NOBODY;
@@ -145,8 +146,8 @@ fn parse(input: &CStr) -> pg_sys::Oid {
 
 /// The single identifier in `input`, without its quotes or folded to lower case.
 fn identifier(input: &CStr) -> CString {
-    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy. The list has one cell, which points
-    // into that copy, and the name is copied from there.
+    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy. The list has one cell,
+    // which points into that copy, and the name is copied from there.
     unsafe {
         let mut names: *mut pg_sys::List = ptr::null_mut();
         let copy = pg_sys::pstrdup(input.as_ptr());
@@ -156,7 +157,8 @@ fn identifier(input: &CStr) -> CString {
                 ERROR,
                 PgSqlErrorCode::ERRCODE_INVALID_NAME,
                 format!("invalid role name: \"{}\"", input.to_string_lossy()),
-                "The value must be a role name written as an SQL identifier, \"public\", or \"-\" for no role."
+                "The value must be a role name written as an SQL identifier, \"public\", or \"-\" \
+                 for no role."
             );
         }
         CStr::from_ptr((*(*names).elements).ptr_value.cast()).to_owned()

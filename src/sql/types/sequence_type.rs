@@ -1,7 +1,8 @@
 //! The type `hilo_sequence`: the name of a sequence, with the layout of `text`.
 //!
-//! So its output, comparison and hashing are Postgres's own functions for `text` and `bytea` (sql/type.sql).
-//! Only the functions that make values of the type are here; each of them checks the name.
+//! So its output, comparison and hashing are Postgres's own functions for `text` and `bytea`
+//! (sql/type.sql). Only the functions that make values of the type are here; each of them checks
+//! the name.
 
 use std::ffi::{CStr, c_char};
 
@@ -38,15 +39,15 @@ unsafe extern "C-unwind" fn hilo_sequence_recv(fcinfo: pg_sys::FunctionCallInfo)
     checked(input.to_bytes())
 }
 
-/// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text that is a
-/// valid name is already the result.
+/// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
+/// that is a valid name is already the result.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_sequence_from_text(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a text. The bytes of one that is neither compressed
-    // nor stored out of line follow its header.
+    // SAFETY: the function is strict, so its argument is a text. The bytes of one that is neither
+    // compressed nor stored out of line follow its header.
     unsafe {
         let text: *mut pg_sys::varlena = argument(fcinfo, 0).cast_mut_ptr();
         let text = if is_plain(text) { text } else { pg_sys::pg_detoast_datum_packed(text) };
@@ -79,9 +80,9 @@ fn checked(bytes: &[u8]) -> pg_sys::Datum {
 /// # Safety
 /// `message` must be one that Postgres has given to a receive function.
 pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
-    // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive function.
-    // The result is a new C string in the current memory context; the check of the encoding refuses a zero
-    // byte inside it.
+    // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive
+    // function. The result is a new C string in the current memory context; the check of the
+    // encoding refuses a zero byte inside it.
     unsafe {
         let mut length = 0;
         let text = pg_sys::pq_getmsgtext(message, (*message).len - (*message).cursor, &mut length);
@@ -89,8 +90,8 @@ pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
     }
 }
 
-/// Whether the bytes of `text` directly follow its header, as they nearly always do. Asking that costs less
-/// than a guarded call that finds nothing to do.
+/// Whether the bytes of `text` directly follow its header, as they nearly always do. Asking that
+/// costs less than a guarded call that finds nothing to do.
 ///
 /// # Safety
 /// `text` must point to a varlena.
