@@ -187,6 +187,13 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
             int.flags,
         );
     }
+    define_switches();
+    define_texts(check_prefix);
+    // SAFETY: the prefix is a C string literal; called once, from _PG_init.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
+}
+
+fn define_switches() {
     let none = GucFlags::default();
     GucRegistry::define_bool_guc(
         c"hilo.prefetch",
@@ -205,14 +212,18 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
         none,
     );
     GucRegistry::define_bool_guc(
-        c"hilo.on_every_node",
-        c"Says that what this session does to the numbers of a sequence is done on every node that \
-          shares it.",
-        c"Otherwise no statement may begin, restart or move them where several nodes serve.",
-        &ON_EVERY_NODE,
-        GucContext::Userset,
-        none,
-    );
+    c"hilo.on_every_node",
+    c"Says that what this session does to the numbers of a sequence is done on every node that \
+      shares it.",
+    c"Otherwise no statement may begin, restart or move them where several nodes serve.",
+    &ON_EVERY_NODE,
+    GucContext::Userset,
+    none,
+);
+}
+
+fn define_texts(check_prefix: CheckHook) {
+    let none = GucFlags::default();
     // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
@@ -230,7 +241,7 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
             c"hilo.node_id",
             c"Sets the number of this server among the servers that share sequences.",
             c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the \
-              number of the server's group in Citus.",
+          number of the server's group in Citus.",
             &NODE_ID,
             GucContext::Sighup,
             none,
@@ -239,8 +250,6 @@ pub fn init(preloaded: bool, check_prefix: CheckHook) {
             None,
         );
     }
-    // SAFETY: the prefix is a C string literal; called once, from _PG_init.
-    unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
 }
 
 pub fn max_sequences() -> usize {

@@ -14,17 +14,14 @@ use crate::catalog::CatalogOids;
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
+use crate::catalog::lease_id::{LeaseId, display, random, uuid_datum};
 use crate::catalog::positions::{self, Position, REPLICATED};
-
 use crate::catalog::scan::{self, Match, Snapshot};
 use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory::{self, Grow};
-
-/// The name of a lease, which nobody can guess.
-pub type LeaseId = [u8; 16];
 
 hilo_core::named! {
     /// How a lease ended before its time.
@@ -203,28 +200,6 @@ impl Lease {
     }
 }
 
-/// A random version 4 uuid.
-fn random() -> LeaseId {
-    let mut id = [0u8; 16];
-    // SAFETY: it writes as many bytes as the array has.
-    if !unsafe { pg_sys::pg_strong_random(id.as_mut_ptr().cast(), id.len()) } {
-        pgrx::error!("could not generate a random number");
-    }
-    id[6] = (id[6] & 0x0f) | 0x40;
-    id[8] = (id[8] & 0x3f) | 0x80;
-    id
-}
-
-/// A uuid datum in the current memory context.
-pub fn uuid_datum(id: &LeaseId) -> pg_sys::Datum {
-    // SAFETY: the copy has as many bytes as a uuid.
-    unsafe {
-        let copy = pg_sys::palloc(id.len()).cast::<u8>();
-        std::ptr::copy_nonoverlapping(id.as_ptr(), copy, id.len());
-        copy.into()
-    }
-}
-
 /// Adds the row of a new lease.
 pub fn insert(ids: &CatalogOids, new: &New) -> Result<LeaseId, HiloError> {
     let id = random();
@@ -312,12 +287,6 @@ pub(super) fn lock_as(
 /// The error about a lease that is not open.
 pub fn not_open(id: &LeaseId, since: Closed) -> HiloError {
     HiloError::LeaseNotOpen { lease: display(id), since }
-}
-
-/// The name of a lease, as SQL prints it.
-pub fn display(id: &LeaseId) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    [&id[..4], &id[4..6], &id[6..8], &id[8..10], &id[10..]].map(hex).join("-")
 }
 
 /// A time as SQL prints it.

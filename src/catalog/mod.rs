@@ -18,6 +18,7 @@ pub mod definitions;
 pub mod gapless;
 pub mod gaps;
 pub mod lease_changes;
+pub mod lease_id;
 pub mod leases;
 pub mod missing;
 pub mod name;

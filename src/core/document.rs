@@ -12,6 +12,8 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub use crate::document_error::DocumentError;
+use crate::document_error::OUT_OF_MEMORY;
 use crate::key_format;
 use crate::options::{DataType, Definition, Options};
 use crate::summary::{Node, Numbering};
@@ -103,24 +105,6 @@ impl TryFrom<String> for DataType {
         DataType::from_name(&name).ok_or_else(|| {
             format!("unknown data type \"{name}\", expected smallint, integer or bigint")
         })
-    }
-}
-
-/// Why a document is refused, and at which field, such as `sequences[3].slice_size`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct DocumentError {
-    pub what: String,
-    /// `.`: the document itself
-    pub path: String,
-}
-
-const OUT_OF_MEMORY: &str = "out of memory";
-
-impl DocumentError {
-    /// Whether it is not the document's fault.
-    pub fn is_out_of_memory(&self) -> bool {
-        self.what == OUT_OF_MEMORY
     }
 }
 

@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod cursor;
 pub mod direction;
 pub mod document;
+mod document_error;
 pub mod gaps;
 pub mod hi;
 pub mod key_format;

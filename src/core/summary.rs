@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::DocumentError;
+use crate::document_error::DocumentError;
 use crate::node_id;
 
 /// Who a server is.

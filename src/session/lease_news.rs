@@ -12,7 +12,8 @@ use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
 use crate::catalog::catalog_oids;
 use crate::catalog::lease_changes::{self, Change};
-use crate::catalog::leases::{Ended, Lease, LeaseId};
+use crate::catalog::lease_id::LeaseId;
+use crate::catalog::leases::{Ended, Lease};
 use crate::errors::HiloError;
 use crate::process::backend::Global;
 use crate::process::ffi;

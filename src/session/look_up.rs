@@ -103,21 +103,8 @@ fn resolve(
         }
         let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
-        let mut attached = None;
-        let (version_at, version, narrowed) = if sequence.definition.gapless {
-            if invalidation::in_progress() {
-                uncommitted::refuse_made_gapless(&sequence)?;
-            }
-            gapless::attach(entry, &sequence);
-            (std::ptr::from_ref(definitions), definitions_at, false)
-        } else if invalidation::in_progress() && uncommitted::adopt(entry, &sequence)? {
-            (&raw const OWN_VERSION, 0, false)
-        } else {
-            let Some(found) = attach(entry, &sequence, node)? else { continue };
-            let Attached { slot, version, narrowed } = found;
-            attached = Some(found);
-            (&raw const slot.version, version, narrowed)
-        };
+        let Some(source) = source_of(entry, &sequence, node, definitions_at)? else { continue };
+        let Origin { version_at, version, attached } = source;
         let nameplate = match &attached {
             Some(attached) => nameplate_of(&sequence, attached, &held),
             None => None,
@@ -125,7 +112,7 @@ fn resolve(
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
-        if let (Some(nameplate), Some(attached)) = (nameplate, attached) {
+        if let (Some(nameplate), Some(attached)) = (nameplate, &attached) {
             shared::get()?.put_up(my_database(), attached.slot, attached.version, nameplate);
         }
         let meaning = Meaning {
@@ -133,13 +120,51 @@ fn resolve(
             version_at,
             version,
             // A narrowed memo is good for this call only.
-            names_version: if narrowed { 0 } else { names_at },
+            names_version: match attached.is_some_and(|attached| attached.narrowed) {
+                true => 0,
+                false => names_at,
+            },
             user,
             privileges: held.privileges,
             key_format: sequence.definition.parsed_key_format(),
         };
         return renewed(name, known, meaning);
     }
+}
+
+/// Where a sequence is served from now, and the version that says how long that is so.
+struct Origin {
+    version_at: *const AtomicU64,
+    version: u64,
+    attached: Option<Attached>,
+}
+
+/// Attaches the entry to the count of a gapless sequence, to what this transaction has defined, or
+/// to the slot. `definitions_at`: the version of all definitions before the look-up. `None`: the
+/// name is to be looked up again.
+fn source_of(
+    entry: &'static Entry,
+    sequence: &Sequence,
+    node: i32,
+    definitions_at: u64,
+) -> Result<Option<Origin>, HiloError> {
+    if sequence.definition.gapless {
+        if invalidation::in_progress() {
+            uncommitted::refuse_made_gapless(sequence)?;
+        }
+        gapless::attach(entry, sequence);
+        let version_at = std::ptr::from_ref(definitions_version());
+        return Ok(Some(Origin { version_at, version: definitions_at, attached: None }));
+    }
+    if invalidation::in_progress() && uncommitted::adopt(entry, sequence)? {
+        let version_at = &raw const OWN_VERSION;
+        return Ok(Some(Origin { version_at, version: 0, attached: None }));
+    }
+    Ok(attach(entry, sequence, node)?.map(|found| Origin {
+        version_at: &raw const found.slot.version,
+        version: found.version,
+        attached: Some(found),
+    }))
 }
 
 fn renewed(

@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 
 use pgrx::pg_sys;
 
-use crate::shared::slot::Fault;
+use crate::shared::fault::Fault;
 use crate::shared::{LockMode, Shared};
 
 /// How many requests can be under way at a time in the whole server.

@@ -11,6 +11,7 @@
 pub mod auto_create;
 pub mod content;
 pub mod directory;
+pub mod fault;
 pub mod inventory;
 pub mod key;
 mod layout;

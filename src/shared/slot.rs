@@ -26,7 +26,7 @@ use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
 
-use crate::errors::FaultKind;
+use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::nameplate::Nameplate;
 use crate::shared::{Condition, Lock};
@@ -189,37 +189,6 @@ pub const LEAVING: usize = RETURNED + RETURNED / 2 + QUEUE;
 
 /// All ranges that a slot can hold.
 pub const HELD: usize = 1 + QUEUE + RETURNED + LEAVING;
-
-/// The last failed reservation.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Fault {
-    pub sqlstate: i32,
-    pub kind: FaultKind,
-    len: u32,
-    text: [u8; 240],
-    /// In microseconds since 2000; 0: there was none.
-    pub at: Timestamp,
-}
-
-impl Fault {
-    pub const NONE: Fault =
-        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: Timestamp(0) };
-
-    pub fn new(sqlstate: i32, kind: FaultKind, message: &str, at: Timestamp) -> Fault {
-        let mut end = message.len().min(240);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        let mut text = [0; 240];
-        text[..end].copy_from_slice(&message.as_bytes()[..end]);
-        Fault { sqlstate, kind, len: end as u32, text, at }
-    }
-
-    pub fn message(&self) -> &str {
-        std::str::from_utf8(&self.text[..self.len as usize]).unwrap_or_default()
-    }
-}
 
 impl Slot {
     /// The serial under which ranges are taken now.

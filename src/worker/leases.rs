@@ -12,7 +12,8 @@ use hilo_core::range::Range;
 
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
-use crate::catalog::leases::{self, Lease, LeaseId};
+use crate::catalog::lease_id::LeaseId;
+use crate::catalog::leases::{self, Lease};
 use crate::catalog::node;
 use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions::{self, Position};

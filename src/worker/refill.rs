@@ -19,9 +19,10 @@ use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
+use crate::shared::fault::Fault;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
-use crate::shared::slot::{DROPPED, Fault, Locked};
+use crate::shared::slot::{DROPPED, Locked};
 use crate::worker::reserve::{self, Outcome, Plan, Reserved};
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
 use crate::worker::{Worker, exhaustion_warning};
@@ -167,8 +168,7 @@ impl Worker {
         let now = ffi::now();
         let window = gucs::window().into();
         let (available, taken) = (locked.available(), locked.taken());
-        let threshold = slot.threshold.load(Relaxed);
-        let frozen = locked.pool.is_frozen();
+        let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
         // A waiter that finds nothing to take needs at least one.
         let waited_for = slot.waiting.load(SeqCst) > 0;
         let known = locked.terms().is_some();

@@ -7,7 +7,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::PgSqlErrorCode;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
 use crate::advice;
@@ -25,6 +25,7 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::check::other_nodes;
+use crate::sql::check::reach::Reach;
 use crate::sql::define::unserved::unserved;
 use crate::sql::node::json;
 
@@ -181,19 +182,6 @@ fn unreadable(error: CaughtError) -> Found {
         | ERRCODE_IO_ERROR
         | ERRCODE_UNDEFINED_FILE => Found { failure: Some(message), ..Found::default() },
         _ => error.rethrow(),
-    }
-}
-
-/// How far another node has come.
-pub(super) struct Reach {
-    pub node: i32,
-    pub mapping: Mapping,
-    pub next_index: Index,
-}
-
-impl Reach {
-    fn is_to_serve(&self, value: i64) -> bool {
-        self.mapping.index_of(value).is_some_and(|index| index >= self.next_index)
     }
 }
 

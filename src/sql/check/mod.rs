@@ -10,6 +10,7 @@
 
 mod columns;
 mod other_nodes;
+mod reach;
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -11,7 +11,8 @@ use pgrx::pg_sys;
 use hilo_core::range::Range;
 
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::leases::{Lease, LeaseId};
+use crate::catalog::lease_id::LeaseId;
+use crate::catalog::leases::Lease;
 use crate::catalog::missing;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{node, numbering};

@@ -8,7 +8,8 @@ use hilo_core::key_format;
 use hilo_core::numbers::Timestamp;
 
 use crate::catalog::lease_changes::{self, Change};
-use crate::catalog::leases::{self, Ended, Lease, LeaseId, New, uuid_datum};
+use crate::catalog::lease_id::{self, LeaseId, uuid_datum};
+use crate::catalog::leases::{self, Ended, Lease, New};
 use crate::catalog::table::text_datum;
 use crate::catalog::{CatalogOids, catalog_oids, definitions, positions, privileges};
 use crate::errors::{Closed, HiloError, OrRaise};
@@ -133,7 +134,7 @@ fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
         return Err(leases::not_open(id, Closed::Unknown));
     };
     if !may_end(ids, &lease)? {
-        return Err(HiloError::LeaseDenied(leases::display(id)));
+        return Err(HiloError::LeaseDenied(lease_id::display(id)));
     }
     let now = ffi::now();
     let own = lease_news::ended(id).map(|how| match how {
@@ -177,7 +178,7 @@ fn hilo_lease_return(args: Args) -> i64 {
         Some(next) => lease
             .index_of(next)
             .ok_or_else(|| HiloError::LeaseValue {
-                lease: leases::display(&id),
+                lease: lease_id::display(&id),
                 next,
                 first: lease.first_value,
                 last: lease.value(lease.range.last()) as i64,

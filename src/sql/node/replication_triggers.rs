@@ -36,10 +36,17 @@ use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::trigger::before_row;
 use crate::sql::define::definer::forget_numbers;
 
+raw_functions!(
+    hilo_replicated,
+    hilo_replicated_sequence,
+    hilo_replicated_position,
+    hilo_replicated_privilege,
+    hilo_replicated_free_range,
+);
+
 /// Functions of triggers, all the same.
 macro_rules! replicated {
     ($($name:ident),+ $(,)?) => { $(
-        raw_functions!($name);
 
         #[pg_guard]
         #[unsafe(no_mangle)]

@@ -9,7 +9,6 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
@@ -21,42 +20,18 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::stored::Numbers;
-use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, missing, node};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::Grow;
+use crate::process::memory::{self, Grow};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
-use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::adopt::column_name;
 use crate::sql::observe::gaps_off_grid::{self as off_grid, Series};
+use crate::sql::observe::grid::{Gaps, Grid};
 use crate::sql::observe::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 
 sql_functions!(hilo_find_gaps);
-
-/// The result: values, in the order of serving.
-pub struct Gaps {
-    rows: StoredRows,
-    /// The reasons by rank, as text datums.
-    reasons: Vec<pg_sys::Datum>,
-}
-
-impl Gaps {
-    fn begin(args: Args) -> Gaps {
-        Gaps {
-            rows: StoredRows::begin(args),
-            reasons: Why::names().map(|name| text_datum(name.as_bytes())).collect(),
-        }
-    }
-
-    pub fn add(&mut self, first: i64, last: i64, count: i64, rank: usize) {
-        check_for_interrupts!();
-        let values = [first.into(), last.into(), count.into(), self.reasons[rank]];
-        // SAFETY: the function is declared to return three bigints and a text.
-        unsafe { self.rows.add(values) };
-    }
-}
 
 /// `hilo_find_gaps(name, relation, column_name)`
 fn hilo_find_gaps(args: Args) {
@@ -100,14 +75,6 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
         HiloError::NotANumber { column, relation: known }.raise();
     }
     found
-}
-
-/// The places of a sequence among the numbers.
-pub struct Grid {
-    /// Maps a place to a value, without bounds.
-    mapping: Mapping,
-    /// The places before this one are examined.
-    end: Index,
 }
 
 /// All that is known without reading the column: the grid, the places with a known reason, and the
@@ -180,10 +147,8 @@ fn lay_out(
             whole.or_else(|| Series::of(&gap)?.on_grid(position.base, definition.increment));
         // The sequence has gone back since: what comes next is yet to be served.
         let comes = matches!(why, Why::Gap(_)) && position.next_index < limit;
-        let on_grid = on_grid.map(|(first, end)| match comes {
-            true => (first, end.min(next.0 as i128)),
-            false => (first, end),
-        });
+        let most = if comes { next.0 as i128 } else { i128::MAX };
+        let on_grid = on_grid.map(|(first, end)| (first, end.min(most)));
         let fits = on_grid.filter(|(first, end)| first >= end || stretch(*first, *end));
         if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
             known.grow((why.rank(), first, end))?;
@@ -192,18 +157,20 @@ fn lay_out(
             strange.grow(gap)?;
         }
     }
-    let at = |place: i128| Index((place - low) as i64);
-    let shifted = |first: i128, end: i128| Range::new(at(first), at(end));
-    let mut all: Vec<Known> = Vec::new();
-    for (rank, first, end) in known {
-        all.grow((rank, shifted(first, end)))?;
-    }
     for (rank, range) in indexes {
         let end = range.end.min(next).max(range.start);
-        all.grow((rank, shifted(range.start.0 as i128, end.0 as i128)))?;
+        known.grow((rank, range.start.0 as i128, end.0 as i128))?;
     }
     let base = (position.base as i128 + increment * low) as i64;
-    Ok((Grid { mapping: Mapping { base, ..unbounded }, end: at(high) }, all, strange))
+    let end = Index((high - low) as i64);
+    Ok((Grid { mapping: Mapping { base, ..unbounded }, end }, shifted(known, low)?, strange))
+}
+
+/// Places counted from `low`.
+fn shifted(known: Vec<(usize, i128, i128)>, low: i128) -> Result<Vec<Known>, HiloError> {
+    let at = |place: i128| Index((place - low) as i64);
+    let of = |(rank, first, end)| (rank, Range::new(at(first), at(end)));
+    memory::collected(known.into_iter().map(of))
 }
 
 /// The same with stripes, but only from the current base on, because an earlier base had other
@@ -268,53 +235,4 @@ fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
         }
     }
     Ok(all)
-}
-
-impl Grid {
-    /// Adds the places that have a reason and that the column lacks, as values.
-    fn missing(&self, values: &Values, known: &[Known], gaps: &mut Gaps) -> Result<(), HiloError> {
-        if self.end == Index::ZERO {
-            return Ok(());
-        }
-        let mut rest = known;
-        let mut absent = |range: Range| {
-            while let Some(((_, first), others)) = rest.split_first()
-                && first.end <= range.start
-            {
-                rest = others;
-            }
-            for (rank, part) in rest.iter().take_while(|(_, part)| part.start < range.end) {
-                for run in self.mapping.runs(part.intersection(&range)) {
-                    gaps.add(run.first, run.last(self.mapping.increment), run.count, *rank);
-                }
-            }
-        };
-        let mut next = Index::ZERO;
-        if let (Some(first), Some(last)) =
-            (self.mapping.value(Index::ZERO), self.mapping.value(self.end - 1))
-        {
-            let ends = (first.min(last), first.max(last));
-            values.in_order(ends, Direction::of(self.mapping.increment), |value| {
-                let Some(place) = self.mapping.index_of(value) else { return };
-                if place > next {
-                    absent(Range::new(next, place));
-                }
-                next = next.max(place.next());
-            })?;
-        }
-        if next < self.end {
-            absent(Range::new(next, self.end));
-        }
-        Ok(())
-    }
-
-    /// Its first and its last value among those examined.
-    pub fn ends(&self) -> Option<(i64, i64)> {
-        Some((self.mapping.value(Index::ZERO)?, self.mapping.value(self.end - 1)?))
-    }
-
-    /// Whether the grid has a place for this value among those examined.
-    pub fn covers(&self, value: i64) -> bool {
-        self.mapping.index_of(value).is_some_and(|place| place < self.end)
-    }
 }

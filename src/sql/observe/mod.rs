@@ -2,6 +2,7 @@
 
 pub mod find_gaps;
 pub mod gaps_off_grid;
+pub mod grid;
 pub mod missing_because;
 pub mod sight;
 pub mod stat;

@@ -1,0 +1,19 @@
+//! Why a document of sequences is refused.
+
+/// Why a document is refused, and at which field, such as `sequences[3].slice_size`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct DocumentError {
+    pub what: String,
+    /// `.`: the document itself
+    pub path: String,
+}
+
+pub(crate) const OUT_OF_MEMORY: &str = "out of memory";
+
+impl DocumentError {
+    /// Whether it is not the document's fault.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.what == OUT_OF_MEMORY
+    }
+}
