@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::process::backend::Global;
+use crate::backend::Global;
 
 /// The table in which this process has last found the node's group.
 static LOCAL_GROUP: Global<Cell<pg_sys::Oid>> = Global::new(Cell::new(pg_sys::InvalidOid));

@@ -25,8 +25,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::errors::LONGEST;
-use crate::process::backend::Global;
 use crate::process::memory;
 
 /// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.

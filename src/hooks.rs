@@ -15,9 +15,9 @@ use std::ffi::{c_char, c_void};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::catalog::version;
 use crate::errors::OrRaise;
-use crate::process::backend::Global;
 use crate::process::subtransaction;
 use crate::session::{invalidation, memo};
 use crate::shared;

@@ -1,10 +1,13 @@
 //! hilo: Hi/Lo sequences inside PostgreSQL. `docs/architecture.md` gives an overview.
 
+#![warn(clippy::too_many_lines)]
+
 use pgrx::prelude::*;
 
 use errors::OrRaise;
 
 mod advice;
+mod backend;
 mod catalog;
 mod citus;
 mod error_path;

@@ -45,9 +45,9 @@ use pgrx::prelude::*;
 
 use scan::Index;
 
+use crate::backend::Global;
 use crate::citus;
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 
 /// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`; and the
 /// tables' indexes.
@@ -228,12 +228,12 @@ pub fn init_process() {
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
     INVALIDATED.set(INVALIDATED.get() + 1);
     if citus::is_local_group(relation) {
-        crate::process::backend::forget_names();
+        crate::backend::forget_names();
     }
     if let Some(ids) = IDS.get()
         && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
     {
         IDS.set(None);
-        crate::process::backend::forget_names();
+        crate::backend::forget_names();
     }
 }

@@ -10,6 +10,7 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::options::Definition;
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::catalog::columns::position as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::scan::{Match, Snapshot};
@@ -17,7 +18,6 @@ use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::backend::Global;
 use crate::process::memory::Grow;
 use crate::shared::slot::Terms;
 

@@ -9,13 +9,13 @@ use hilo_core::numbers::Index;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::catalog::CatalogOids;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, Position};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::backend::Global;
 
 /// Whether a takeover writes off what is free in the catalog, because the other server may have
 /// taken and served it.

@@ -1,5 +1,7 @@
 //! The rules of hilo that need no Postgres.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod backoff;
 pub mod cursor;
 pub mod direction;

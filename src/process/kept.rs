@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 
+use crate::backend::Global;
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 
 /// In bytes.
 const PIECE: usize = 16 << 10;

@@ -1,6 +1,5 @@
 //! This process: its memory, its time limits, its subtransactions, and core's functions.
 
-pub mod backend;
 pub mod ffi;
 pub mod kept;
 pub mod memory;

@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::process::backend::Global;
+use crate::backend::Global;
 use crate::process::{ffi, subtransaction};
 
 /// Why the work has not come to its end.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use crate::backend::Global;
 use crate::catalog::name::escape_for_message;
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 use crate::process::ffi;
 use crate::session::wait::{self, Patience};
 use crate::shared::wait_event::WaitEvent;

@@ -18,13 +18,13 @@ use hilo_core::nested::Nested;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
+use crate::backend::{Global, forget_names};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gapless::{self, Counter, Locked};
 use crate::catalog::positions::Position;
 use crate::catalog::{catalog_oids, table};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::process::backend::{Global, forget_names};
 use crate::process::memory::Grow;
 use crate::session::memo::{Entry, Last, Memo, Source};
 use crate::session::{levels, slice_table};

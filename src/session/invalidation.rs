@@ -9,12 +9,12 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 
+use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::backend::{Global, forget_names};
 use crate::session::levels::Levels;
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;

@@ -10,12 +10,12 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
+use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::lease_changes::{self, Change};
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::{Ended, Lease};
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 use crate::process::ffi;
 use crate::process::memory::Grow;
 use crate::session::levels::Levels;

@@ -12,11 +12,11 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
 use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::backend::Global;
 use crate::process::memory;
 use crate::session::levels::Levels;
 use crate::session::{lease_news, memo, uncommitted, wait};

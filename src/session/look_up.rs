@@ -10,6 +10,7 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
+use crate::backend::names_version;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
@@ -18,7 +19,6 @@ use crate::catalog::privileges::{self, Held, Privileges};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::backend::names_version;
 use crate::process::ffi;
 use crate::session::memo::{
     Entry, Meaning, Memo, OWN_VERSION, Source, entry_for, find, key_of, remember,

@@ -11,10 +11,10 @@ use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Epoch, Index, SequenceId, Serial};
 
+use crate::backend::{Global, names_version};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
-use crate::process::backend::{Global, names_version};
 use crate::process::ffi;
 use crate::process::kept::{kept, kept_bytes, prefetch_two_lines};
 use crate::shared::key::Key;

@@ -31,8 +31,8 @@ use std::cell::Cell;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::{self, Global};
 use crate::errors::HiloError;
-use crate::process::backend::{self, Global};
 use crate::shared;
 
 static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));

@@ -8,8 +8,8 @@ use pgrx::pg_sys;
 use hilo_core::mapping::Run;
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::gucs;
-use crate::process::backend::Global;
 use crate::session::memo::Entry;
 use crate::shared::slices::{IndexSpace, Slice, my_number};
 use crate::shared::{self, Shared};

@@ -20,13 +20,13 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node;
 use crate::catalog::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::backend::Global;
 use crate::process::memory::Grow;
 use crate::session::memo::{Entry, Memo, Source};
 use crate::session::slice_table;

@@ -8,9 +8,9 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
+use crate::backend::Global;
 use crate::errors::{Cause, HiloError, Meant};
 use crate::gucs;
-use crate::process::backend::Global;
 use crate::process::ffi;
 use crate::session::memo::Memo;
 use crate::shared::fault::Fault;

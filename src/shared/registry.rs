@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 use crate::shared::Shared;
 use crate::shared::layout::Layout;
 

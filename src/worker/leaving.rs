@@ -19,8 +19,8 @@ use pgrx::prelude::*;
 use hilo_core::numbers::{Index, Serial};
 use hilo_core::range::Range;
 
+use crate::backend::Global;
 use crate::errors::HiloError;
-use crate::process::backend::Global;
 use crate::process::memory;
 use crate::shared::pending::Held;
 use crate::shared::slices::{IndexSpace, Orphaned, Slice};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::process::backend::Global;
+use crate::backend::Global;
 use crate::shared;
 use crate::shared::workers::{Place, register};
 use crate::worker::{Worker, transaction};

@@ -75,6 +75,10 @@ fn a_document_is_refused_with_the_path_of_the_field() {
     ] {
         refused(sequences, path, what);
     }
+}
+
+#[test]
+fn what_is_no_document_is_refused_as_a_whole() {
     let whole = |json: &str| Document::parse(json).map_err(|error| (error.path, error.what));
     for (json, path) in [
         ("[]", "."),

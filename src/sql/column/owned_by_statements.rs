@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
@@ -18,7 +19,6 @@ use crate::catalog::{catalog_oids, column_defaults, relations};
 use crate::catalog::{gaps, privileges};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
-use crate::process::backend::Global;
 use crate::process::ffi;
 use crate::process::memory::{self, Grow};
 use crate::session;

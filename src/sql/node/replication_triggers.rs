@@ -19,6 +19,7 @@ use pgrx::prelude::*;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
+use crate::backend::Global;
 use crate::catalog::columns::{self, sequence as column};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
@@ -28,7 +29,6 @@ use crate::catalog::roles::NOBODY;
 use crate::catalog::table::{LockWait, Row, RowLock};
 use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::backend::Global;
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;

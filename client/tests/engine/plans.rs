@@ -1,0 +1,250 @@
+//! What is asked of the server, and when.
+
+use super::*;
+
+#[test]
+fn nothing_is_asked_for_before_it_is_used() {
+    let mut world = World::new(3, None);
+    assert_eq!(world.plan(at(1.0)), None);
+    assert_eq!(world.plan(at(1000.0)), None);
+    world.engine.want(Id(1));
+    world.engine.check(Id(1), at(1000.0), 0);
+    let plan = world.plan(at(1000.0)).expect("it is wanted");
+    assert_eq!(plan.asks.iter().map(|ask| ask.id).collect::<Vec<_>>(), [Id(1)]);
+}
+
+#[test]
+fn there_is_one_plan_at_a_time() {
+    let mut world = World::new(2, None);
+    for number in 0..2 {
+        world.engine.wait(Id(number), true);
+        world.engine.check(Id(number), at(1.0), 0);
+        if number == 0 {
+            assert!(world.plan(at(1.0)).is_some());
+        }
+    }
+    assert_eq!(world.engine.due(), NEVER);
+    assert_eq!(world.plan(at(2.0)), None);
+    world.engine.done();
+    assert_eq!(world.plan(at(2.0)).expect("the other one").asks[0].id, Id(1));
+}
+
+/// A sequence that goes below its threshold waits for the next turn, and takes along one that is
+/// near its own.
+#[test]
+fn statements_are_paced_and_shared() {
+    let mut world = World::new(3, None);
+    world.begin(at(0.0));
+    // 82 values each, a threshold of 50, and nearness below 62.
+    world.take(1, 25, at(300.0));
+    assert_eq!(
+        world.plan(at(300.0)),
+        None,
+        "one that is near comes along, and does not go by itself"
+    );
+    world.take(0, 40, at(300.0));
+    let plan = world.plan(at(300.0)).expect("the last one was long ago");
+    let ids: Vec<Id> = plan.asks.iter().map(|ask| ask.id).collect();
+    assert_eq!(ids, [Id(0), Id(1)]);
+    world.carry_out(&plan, at(300.0));
+    world.take(2, 20, at(301.0));
+    world.take(2, 13, at(303.0));
+    assert_eq!(world.plan(at(303.0)), None);
+    assert_eq!(world.engine.due(), at(305.0));
+    assert!(world.plan(at(305.0)).is_some());
+}
+
+/// A caller who waits does not wait for a turn, nor does a sequence that will not last so long.
+#[test]
+fn who_waits_is_served_at_once() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    world.take(0, 80, at(0.1));
+    assert!(world.engine.due() <= at(0.2), "{}", world.engine.due());
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(3.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(3.0), 0);
+    assert!(world.plan(at(3.0)).is_some());
+}
+
+/// At a steady rate more than a buffer is left at any time, at most somewhat more than two, and
+/// nobody waits.
+#[test]
+fn a_buffer_is_left_at_any_time() {
+    for rate in [1, 10, 1_000] {
+        let mut world = World::new(1, None);
+        world.begin(at(0.0));
+        let mut statements = 0;
+        for step in 1..600 * 10 {
+            let now = at(step as f64 / 10.0);
+            let count = rate * step / 10 - rate * (step - 1) / 10;
+            // The start is faster than anything that was seen before.
+            let count = count.min(world.left(0, now));
+            world.take(0, count, now);
+            if let Some(plan) = world.plan(now) {
+                world.carry_out(&plan, now);
+                statements += usize::from(step > 1200);
+            }
+            let left = world.left(0, now);
+            if step > 1200 {
+                assert!(left >= rate * 60, "{left} at {rate}");
+                assert!(left <= 100 + rate * 60 * 3, "{left} at {rate}");
+            }
+        }
+        assert!(statements <= 10, "{statements} in eight minutes at {rate}");
+    }
+}
+
+/// What was lost is asked for again, later and later, and returned again.
+#[test]
+fn a_lost_plan_comes_again() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(10.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(10.0), 0);
+    let mut now = at(10.0);
+    for attempt in 0..20 {
+        let due = world.engine.due();
+        assert!(due.0 <= now.0 + 5 * SECOND, "attempt {attempt}");
+        now = Monotonic(due.0.max(now.0));
+        let plan = world.plan(now).expect("again");
+        assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
+        // What was never sent has not been tried.
+        assert_eq!(plan.returns[0].tried, attempt > 10);
+        assert_eq!(plan.returns[0].end, End::Return(83));
+        let why = if attempt < 10 { Failure::Unsent } else { Failure::Unknown };
+        world.engine.failed(plan, why, now);
+        assert!(world.engine.is_cut_off());
+    }
+    let now = world.engine.due();
+    let plan = world.plan(now).expect("again");
+    world.carry_out(&plan, now);
+    assert!(!world.engine.is_cut_off());
+    assert!(world.left(0, now) > 0);
+}
+
+/// A server that starts again is not met by a crowd that tries all the time: each client waits some
+/// seconds between two attempts.
+#[test]
+fn an_outage_takes_few_attempts() {
+    let mut world = World::new(1, None);
+    world.begin(at(0.0));
+    world.take(0, 82, at(10.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(10.0), 0);
+    let mut attempts = Vec::new();
+    while attempts.last().is_none_or(|last| *last < at(610.0)) {
+        let now = Monotonic(world.engine.due().0.max(at(10.0).0));
+        let plan = world.plan(now).expect("again");
+        world.engine.failed(plan, Failure::Unsent, now);
+        attempts.push(now);
+    }
+    let soon = attempts.iter().filter(|now| **now < at(11.0)).count();
+    assert!((3..=10).contains(&soon), "{soon} in the first second");
+    // Two and a half seconds, in the mean.
+    assert!((180..=300).contains(&attempts.len()), "{} in ten minutes", attempts.len());
+}
+
+/// All leases are renewed together, before a third of the time is left; what has expired is neither
+/// renewed nor returned.
+#[test]
+fn leases_are_renewed_together() {
+    let mut world = World::new(50, Some(60));
+    world.begin(at(0.0));
+    let due = world.engine.due();
+    assert!(due <= at(40.0), "{due}");
+    let plan = world.plan(due).expect("a renewal");
+    assert_eq!((plan.renewals.len(), plan.asks.len()), (50, 0));
+    world.engine.failed(plan, Failure::Unsent, due);
+    let again = world.engine.due();
+    let plan = world.plan(again).expect("the renewal again");
+    assert_eq!(plan.renewals.len(), 50);
+    world.carry_out(&plan, again);
+    // An outage that lasts too long.
+    let late = Monotonic(again.0 + 61 * SECOND);
+    assert!(world.plan(late).is_none_or(|plan| plan.renewals.is_empty()), "all have expired");
+    world.engine.done();
+    world.take(7, 82, late);
+    world.engine.want(Id(7));
+    world.engine.check(Id(7), late, 0);
+    let plan = world.plan(late).expect("a refill");
+    assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
+}
+
+/// Of all leases in the client's name, those that it neither serves from nor returns are revoked.
+/// None comes back unused: the server may have forgotten the return of one that was used up.
+#[test]
+fn what_was_never_heard_of_is_revoked() {
+    let mut world = World::new(2, Some(60));
+    world.begin(at(0.0));
+    let mut names = Vec::new();
+    let mut lease = |world: &mut World| {
+        let lease = world.lease(10, at(1000.0));
+        names.push(lease.token);
+        lease
+    };
+    let queued = lease(&mut world);
+    world.engine.granted(stock(0, 10), queued, 0);
+    let on_its_way = lease(&mut world);
+    world.engine.give_back(on_its_way, 0, at(10.0));
+    let plan = world.engine.plan_returns();
+    let used_up = lease(&mut world);
+    world.engine.give_back(used_up, 0, at(10.0));
+    let unheard = lease(&mut world).token;
+    let found: HashSet<Uuid> = names.iter().copied().collect();
+    assert_eq!(world.engine.revoke_lost(found.clone(), &plan), 1);
+    assert_eq!(world.engine.revoke_lost(found, &plan), 0, "once");
+    let returns = world.engine.plan_returns().returns;
+    let ends: Vec<_> = returns.iter().map(|back| (back.token, back.end)).collect();
+    let next = used_up.last + 1;
+    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Revoke)]);
+}
+
+/// However many sequences are used for the first time, those that are refilled get their turn, and
+/// never share a statement with them.
+#[test]
+fn first_uses_and_refills_take_turns() {
+    let mut world = World::new(100, None);
+    world.engine.want(Id(0));
+    world.engine.check(Id(0), at(0.0), 0);
+    let plan = world.plan(at(0.0)).expect("it is wanted");
+    world.carry_out(&plan, at(0.0));
+    for round in 1..20 {
+        let now = at(round as f64);
+        let held = world.lanes[0];
+        world.take(0, held, now);
+        world.engine.wait(Id(0), true);
+        world.engine.check(Id(0), now, world.lanes[0]);
+        for _ in 0..2 {
+            let new = Id(100 - round);
+            world.engine.wait(new, true);
+            world.engine.check(new, now, world.lanes[new.0 as usize]);
+            let Some(plan) = world.plan(now) else { continue };
+            let old = plan.asks.iter().filter(|ask| ask.id == Id(0)).count();
+            assert!(old == 0 || old == plan.asks.len(), "{plan:?}");
+            world.carry_out(&plan, now);
+        }
+        assert!(world.lanes[0] > 0, "round {round}");
+        world.engine.wait(Id(0), false);
+    }
+}
+
+/// A return names the first value that was not used, close to the ends of bigint too.
+#[test]
+fn a_return_names_the_first_value_that_is_left() {
+    let mut world = World::new(1, None);
+    for (last, increment, left, next) in [
+        (i64::MAX - 1, 1, 0, i64::MAX),
+        (i64::MIN + 1, -1, 0, i64::MIN),
+        (i64::MAX - 1, 1, 3, i64::MAX - 3),
+        (i64::MAX - 10, 10, 0, i64::MAX),
+        (i64::MIN + 10, -10, 5, i64::MIN + 50),
+    ] {
+        let lease = Lease { last, increment, count: 5, ..world.lease(1, NEVER) };
+        world.engine.give_back(lease, left, at(1.0));
+        assert_eq!(world.engine.plan_returns().returns[0].end, End::Return(next));
+    }
+}
