@@ -232,8 +232,8 @@ impl ClientSession<'_> {
                 Err(Failure::Refused(state)) if ["42P01", "3F000"].contains(&state.as_str()) => {
                     return None;
                 }
-                Err(Failure::Refused(_)) => {}
-                Err(Failure::Gone) => self.reconnect(),
+                // Perhaps this session gets no memory. Another one does.
+                Err(Failure::Refused(_) | Failure::Gone) => self.reconnect(),
             }
         }
         self.ledger().figures.wrong(format!("{name}: cannot read its base"));
