@@ -21,13 +21,13 @@ use crate::process::memory;
 const MOST_ENTRIES: usize = 4096;
 
 /// The verdict on a value that was found.
-pub enum Judged {
+pub enum Verdict {
     /// It is the value that the search looks for.
-    Wanted,
+    Found,
     /// It is not, nor is any value that comes before this one in the direction of the search.
-    Continue(i64),
+    SeekTo(i64),
     /// It is not, and no further value can be.
-    Enough,
+    Stop,
 }
 
 /// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
@@ -39,7 +39,7 @@ pub fn search(
     column: i16,
     direction: Direction,
     bound: i64,
-    mut judge: impl FnMut(i64) -> Judged,
+    mut judge: impl FnMut(i64) -> Verdict,
 ) -> Result<Option<i64>, HiloError> {
     // Children may have the column under another number, so it is looked up by name. SAFETY: a
     // catalog look-up inside a transaction. The result is null, which is checked, or a copy in the
@@ -129,7 +129,7 @@ impl Open {
         column: *const c_char,
         direction: Direction,
         bound: i64,
-        judge: &mut impl FnMut(i64) -> Judged,
+        judge: &mut impl FnMut(i64) -> Verdict,
     ) -> Result<Option<i64>, HiloError> {
         // SAFETY: a catalog look-up; `column` is a C string. It returns 0 if there is no such
         // column.
@@ -317,14 +317,14 @@ impl Scan {
         }
     }
 
-    fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Judged) -> Option<i64> {
+    fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Verdict) -> Option<i64> {
         let mut bound = bound;
         loop {
             let value = self.seek(bound).then(|| self.next()).flatten()?;
             match judge(value) {
-                Judged::Wanted => return Some(value),
+                Verdict::Found => return Some(value),
                 // Without progress the loop would not end.
-                Judged::Continue(next) if self.direction.is_beyond(value, next) => bound = next,
+                Verdict::SeekTo(next) if self.direction.is_beyond(value, next) => bound = next,
                 _ => return None,
             }
         }

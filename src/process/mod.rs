@@ -1,7 +1,7 @@
 //! This process: its memory, its time limits, its subtransactions, and core's functions.
 
+pub mod arena;
 pub mod ffi;
-pub mod kept;
 pub mod memory;
 pub mod subtransaction;
 pub mod time_limit;

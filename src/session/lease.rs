@@ -32,7 +32,7 @@ pub struct Taken {
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at
 /// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint: a
 /// holder that has used it could not say so, because the value behind it does not exist.
-fn part(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
+fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
     let run = mapping.run(Range::of(start, count))?;
     let last = run.last(mapping.increment);
     let count = run.count - i64::from(last.checked_add(mapping.increment).is_none());
@@ -69,14 +69,14 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             let none = || HiloError::exhausted(memo.name(), &terms.mapping);
             let demand = Demand::default();
             let (epoch, range) =
-                take_own(entry, count.min(most(entry, &demand)))?.ok_or_else(none)?;
+                take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
             return Ok(taken(entry, epoch, range, suggested(entry, &demand)));
         };
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
             continue;
         };
-        let count = count.min(most(entry, &demand(shared, slot)));
+        let count = count.min(max_lease_len(entry, &demand(shared, slot)));
         let at = match place {
             Some(at) => at,
             None => *place.insert(lease_pending::allocate(shared)?),
@@ -113,7 +113,7 @@ fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>,
     let mapping = entry.mapping();
     let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
         true => None,
-        false => part(&mapping, left.start, count),
+        false => leasable_prefix(&mapping, left.start, count),
     });
     let Some(range) = claimed else { return Ok(None) };
     lease_pending::took_own(version, range)?;
@@ -140,14 +140,14 @@ fn try_take(
         return Some(Found::Outdated);
     }
     let mapping = entry.mapping();
-    let returned = |run: Range| part(&mapping, run.start, count.min(run.len()));
+    let returned = |run: Range| leasable_prefix(&mapping, run.start, count.min(run.len()));
     let mut missing = count;
     // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease
     // can have it.
     let mut none_for_leases = false;
     let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {
-            let whole = part(&mapping, run.start, count);
+            let whole = leasable_prefix(&mapping, run.start, count);
             none_for_leases |= whole.is_none();
             missing = whole?.end - run.end;
             whole.filter(|_| missing <= 0)
@@ -155,7 +155,7 @@ fn try_take(
     });
     if found.is_none() && locked.is_at_end() {
         // No run grows any more.
-        found = locked.claim(|run| part(&mapping, run.start, count.min(run.len())));
+        found = locked.claim(|run| leasable_prefix(&mapping, run.start, count.min(run.len())));
     }
     if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
         return Some(Found::Nothing);
@@ -173,7 +173,7 @@ fn try_take(
 /// Has the worker keep as much ready as this lease took, so that the next one need not wait, and
 /// reload what is free: leases use small ranges that sessions have served beyond.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
-    let ahead = policy::lease_ahead(count, whole(entry), &gucs::refill(None));
+    let ahead = policy::lease_ahead(count, total_indexes(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
     let left = slot.cursor().peek().0.len() + slot.queued();
     let number = shared.number_of(slot);
@@ -189,19 +189,20 @@ fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
     locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
 }
 
-fn whole(entry: &Entry) -> i64 {
+fn total_indexes(entry: &Entry) -> i64 {
     entry.mapping().limit() - Index::ZERO
 }
 
 /// The most values of one lease: what a failover skips. If that is 0, no standby lacks one.
-fn most(entry: &Entry, demand: &Demand) -> i64 {
+fn max_lease_len(entry: &Entry, demand: &Demand) -> i64 {
     let block_size = Some(entry.terms.get().block_size).filter(|size| *size > 0);
-    let most = policy::failover_skip(whole(entry), demand.per_second, &gucs::refill(block_size));
+    let most =
+        policy::failover_skip(total_indexes(entry), demand.per_second, &gucs::refill(block_size));
     gucs::failover_skip().filter(|skip| *skip > 0).map_or(most, |skip| most.min(skip))
 }
 
 /// How many values a lease should have, by the rate of the whole server.
 fn suggested(entry: &Entry, demand: &Demand) -> i64 {
-    let whole = whole(entry);
+    let whole = total_indexes(entry);
     policy::lease_size(demand, Remaining { whole, left: whole }, &gucs::refill(None))
 }

@@ -224,7 +224,7 @@ fn by_nameplate(
     let learned = Learned::of(&locked).filter(|learned| learned.version == nameplate.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
-    let version = settle(entry, slot, learned, false).version;
+    let version = attach_entry(entry, slot, learned, false).version;
     let format = nameplate.key_format().and_then(|text| KeyFormat::parse(text).ok());
     let meaning = Meaning {
         entry,
@@ -284,11 +284,11 @@ fn attach(
         learned => learned?,
     };
     let narrowed = narrow(&mut learned.terms.mapping, &sequence.definition);
-    Ok(Some(settle(entry, slot, learned, narrowed)))
+    Ok(Some(attach_entry(entry, slot, learned, narrowed)))
 }
 
 /// Copies what the worker has read into the entry.
-fn settle(
+fn attach_entry(
     entry: &'static Entry,
     slot: &'static Slot,
     learned: Learned,

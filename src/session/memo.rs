@@ -15,8 +15,8 @@ use crate::backend::{Global, names_version};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
+use crate::process::arena::{alloc_static, alloc_static_bytes, prefetch_two_lines};
 use crate::process::ffi;
-use crate::process::kept::{kept, kept_bytes, prefetch_two_lines};
 use crate::shared::key::Key;
 use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
@@ -331,9 +331,9 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
             bytes.copy_from_slice(name);
             NamePlace { short }
         }
-        None => NamePlace { long: kept_bytes(name)?.as_ptr() },
+        None => NamePlace { long: alloc_static_bytes(name)?.as_ptr() },
     };
-    let memo = kept(Memo {
+    let memo = alloc_static(Memo {
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
         version: Cell::new(0),
@@ -342,7 +342,7 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
         privileges: Cell::new(Privileges::NONE),
         name_len,
         name: place,
-        keys: kept(Keys::default())?,
+        keys: alloc_static(Keys::default())?,
     })?;
     memos.insert(ByName(memo));
     Ok(memo)
@@ -355,7 +355,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         return Ok(entry);
     }
     entries.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-    let entry = kept(Entry {
+    let entry = alloc_static(Entry {
         id: key.1,
         source: Cell::new(Source::Own),
         serial: Cell::default(),
@@ -403,7 +403,7 @@ impl Entry {
         if let Some(slice) = self.own_slice.get() {
             return Ok(slice);
         }
-        let slice = kept(Slice::new())?;
+        let slice = alloc_static(Slice::new())?;
         self.own_slice.set(Some(slice));
         Ok(slice)
     }

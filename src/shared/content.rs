@@ -29,7 +29,7 @@ hilo_core::named! {
 impl Locked {
     /// Whether the slot can be freed: it holds nothing, and the catalog knows that.
     pub fn is_done(&self) -> bool {
-        self.is_empty() && !self.untold
+        self.is_empty() && !self.catalog_stale
     }
 
     /// Whether the slot holds nothing.
@@ -236,7 +236,7 @@ impl Shared {
         let number = self.number_of(&slot);
         let mut locked = self.lock_slot(number);
         let kept = if locked.counts(index_space) {
-            locked.untold = true;
+            locked.catalog_stale = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
             // Under a later epoch the rest is void. What raised the epoch in the catalog has

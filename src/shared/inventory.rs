@@ -90,14 +90,14 @@ impl Shared {
                     (locked.first_untaken(), locked.reserved_to);
             }
         }
-        let mut told = true;
+        let mut complete = true;
         for (_, slice) in self.all_slices() {
             match slice.observe() {
                 None => {}
-                Some(Err(())) => told &= slice.index_space().key != index_space.key,
+                Some(Err(())) => complete &= slice.index_space().key != index_space.key,
                 Some(Ok((whose, rest))) if whose == *index_space && !rest.is_empty() => {
-                    told &= ranges.len() < ranges.capacity();
-                    if told {
+                    complete &= ranges.len() < ranges.capacity();
+                    if complete {
                         ranges.push(rest);
                     }
                 }
@@ -106,15 +106,15 @@ impl Shared {
         }
         // A session stores what it leases out under the slot's lock.
         for pending in self.all_pending().filter(|pending| pending.index_space == *index_space) {
-            told &= ranges.len() < ranges.capacity();
-            if told {
+            complete &= ranges.len() < ranges.capacity();
+            if complete {
                 ranges.push(pending.range);
             }
         }
         drop(locked);
         drop(found);
         held.ranges = Range::union(ranges);
-        told.then_some(held)
+        complete.then_some(held)
     }
 
     /// Does the same, and tries again for a moment if that fails: a session fills a slice within a

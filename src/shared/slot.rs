@@ -146,7 +146,7 @@ pub struct Inner {
     /// Whether what the catalog says of this memory may be out of date, because something was
     /// reserved or returned since it was told. The slot is not freed before the catalog is told
     /// again.
-    pub untold: bool,
+    pub catalog_stale: bool,
     /// How far the position of `epoch` was when this memory last heard of it.
     pub reserved_to: Option<Index>,
     /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
@@ -260,7 +260,7 @@ impl Inner {
             pool: Pool::default(),
             leaving: Ranges::default(),
             unacknowledged: false,
-            untold: false,
+            catalog_stale: false,
             reserved_to: None,
             free_end: Index::ZERO,
             more_free: false,
@@ -377,7 +377,7 @@ impl Locked {
         self.terms = None;
         self.epoch = epoch;
         self.node = node;
-        self.untold = false;
+        self.catalog_stale = false;
         self.reserved_to = None;
         self.free_end = Index::ZERO;
         self.warned = 0;

@@ -62,7 +62,7 @@ impl Worker {
         // If nothing was reserved, this frees the slot.
         if let Some(plan) = plan {
             let (outcome, commit) = done.unwrap_or((Outcome::Gone, Commit::NONE));
-            self.settle(vec![plan], vec![outcome], commit);
+            self.apply_outcomes(vec![plan], vec![outcome], commit);
         }
         result
     }

@@ -171,7 +171,7 @@ impl Worker {
         let freezes = locked.freeze();
         locked.clear_returned(0);
         // The catalog learns the next time of what is returned from here on.
-        locked.untold = false;
+        locked.catalog_stale = false;
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();

@@ -112,7 +112,7 @@ impl Frozen {
             }
             Outcome::Outdated => locked.forget_queue(),
             Outcome::RowLocked => {
-                locked.untold = true;
+                locked.catalog_stale = true;
                 locked.reinstate();
             }
         }

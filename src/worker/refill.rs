@@ -69,7 +69,7 @@ impl Retries {
         self.0.retain(|number, retry| due(*number, retry.serial));
     }
 
-    fn is_early(&self, number: usize, serial: Serial) -> bool {
+    fn is_backing_off(&self, number: usize, serial: Serial) -> bool {
         let retry = self.0.get(&number);
         retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
@@ -105,7 +105,7 @@ impl Worker {
                 if plans.try_reserve(1).is_err() {
                     break;
                 }
-                plans.extend(self.look_again(number));
+                plans.extend(self.recheck(number));
             }
             if !plans.is_empty() {
                 any = true;
@@ -126,19 +126,19 @@ impl Worker {
         let is_due = |number: &usize| {
             let slot = &shared.slots[*number];
             slot.database.load(Acquire) == self.database.to_u32()
-                && !self.retries.is_early(*number, slot.serial())
+                && !self.retries.is_backing_off(*number, slot.serial())
         };
         let due = || shared.all_wanted().filter(is_due);
         memory::collected(due()).unwrap_or_else(|_| due().take(BATCH).collect())
     }
 
     /// Takes a slot's flag, and checks again what the slot needs.
-    fn look_again(&mut self, number: usize) -> Option<Plan> {
+    fn recheck(&mut self, number: usize) -> Option<Plan> {
         if self.shared.slots[number].database.load(Acquire) != self.database.to_u32() {
             return None;
         }
         self.shared.take_want(number);
-        if !self.leave_node(number) {
+        if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
             self.retries.failed(number, serial, Obstacle::Passing);
             self.shared.want(number);
@@ -236,7 +236,7 @@ impl Worker {
 
     /// Flushes what a slot holds for another node than this server is now, as that node's. Returns
     /// whether nothing is held for it any more.
-    pub(super) fn leave_node(&mut self, number: usize) -> bool {
+    pub(super) fn flush_other_node(&mut self, number: usize) -> bool {
         let (here, database) = (self.node, self.database.to_u32());
         let is_other = |locked: &Locked| {
             locked.key.database == database && locked.node >= 0 && Some(locked.node) != here
@@ -257,7 +257,7 @@ impl Worker {
     /// transaction, so that a fault with one sequence does not affect another.
     fn reserve(&mut self, plans: Vec<Plan>) {
         match self.reserve_together(&plans) {
-            Ok((outcomes, commit)) => self.settle(plans, outcomes, commit),
+            Ok((outcomes, commit)) => self.apply_outcomes(plans, outcomes, commit),
             Err(failure) if plans.len() == 1 => {
                 self.fail(&plans[0], failure);
                 self.shared.slots[plans[0].number].reserving.store(0, Release);
@@ -289,7 +289,12 @@ impl Worker {
     /// Tells memory what came of `plans` in a transaction that has committed. Memory and messages
     /// are asked for last: an error there ends the worker, and what was not published by then would
     /// be lost.
-    pub(super) fn settle(&mut self, plans: Vec<Plan>, mut outcomes: Vec<Outcome>, commit: Commit) {
+    pub(super) fn apply_outcomes(
+        &mut self,
+        plans: Vec<Plan>,
+        mut outcomes: Vec<Outcome>,
+        commit: Commit,
+    ) {
         for (plan, outcome) in plans.iter().zip(&mut outcomes) {
             if let Outcome::Reserved(reserved) = outcome {
                 reserved.passed = self.publish(plan, reserved, commit);
@@ -381,7 +386,7 @@ impl Worker {
                 locked.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
-            locked.untold = true;
+            locked.catalog_stale = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
             locked.more_free = reserved.free.len() == plan.room;
             locked.block = reserved.size;

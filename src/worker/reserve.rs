@@ -168,7 +168,7 @@ fn take(
     let index_space =
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
     let held = shared.in_memory(&index_space);
-    let told = held.is_some();
+    let catalog_current = held.is_some();
     if let Some(held) = held {
         owned.put(leaving)?;
         let rows = match leaving.is_empty() {
@@ -182,7 +182,7 @@ fn take(
     let mut reserved = decide(sequence, owned, plan, available, free);
     owned.reserve(reserved.block, reserved.skip);
     reserved.next_index = owned.next_index;
-    reserved.left = told && same;
+    reserved.left = catalog_current && same;
     let limit = reserved.terms.mapping.limit();
     if owned.next_index >= limit && !sequence.definition.ordered {
         next_command();

@@ -32,7 +32,7 @@ impl Worker {
     fn sample_slot(&mut self, number: usize) -> bool {
         let now = ffi::now();
         let window = gucs::window().into();
-        if !self.leave_node(number) {
+        if !self.flush_other_node(number) {
             self.shared.want(number);
         }
         let mut locked = self.shared.lock_slot(number);

@@ -11,7 +11,7 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
 use crate::advice;
-use crate::catalog::column_values::{self, Judged};
+use crate::catalog::column_values::{self, Verdict};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::text_datum;
@@ -127,7 +127,7 @@ impl Column {
         let after = look();
         let same = after.position.numbering() == before.position.numbering()
             && after.position.epoch == before.position.epoch;
-        let is_wanted = matches!(judge(&after.mapping, &after.ranges(), value), Judged::Wanted);
+        let is_wanted = matches!(judge(&after.mapping, &after.ranges(), value), Verdict::Found);
         let advice = (after.position.nodes > 1).then(|| self.pass(value));
         let found = Found { value: Some(value), advice, ..Found::default() };
         (same && is_wanted).then_some(found)
@@ -210,18 +210,18 @@ fn replicated(sequence: &Sequence) -> Vec<Reach> {
 
 /// Whether `value` lies in one of the `ranges` that this node is yet to serve, or how to continue
 /// the search for one that does.
-fn judge(mapping: &Mapping, ranges: &[Range], value: i64) -> Judged {
+fn judge(mapping: &Mapping, ranges: &[Range], value: i64) -> Verdict {
     let beyond = mapping.first_index_beyond(value);
     // The ranges before this one end with indexes whose values come before `value`, or are it.
     let after = ranges.partition_point(|range| range.start < beyond);
-    let Some(range) = ranges[..after].last() else { return Judged::Enough };
+    let Some(range) = ranges[..after].last() else { return Verdict::Stop };
     if mapping.index_of(value).is_some_and(|index| range.contains(index)) {
-        return Judged::Wanted;
+        return Verdict::Found;
     }
     // The value has been served, or lies between two of this node's values, or in another node's
     // stripe.
     match mapping.value(range.until(beyond).last()) {
-        Some(next) => Judged::Continue(next),
-        None => Judged::Enough,
+        Some(next) => Verdict::SeekTo(next),
+        None => Verdict::Stop,
     }
 }

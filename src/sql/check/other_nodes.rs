@@ -21,7 +21,7 @@ use crate::process::time_limit::Unfinished;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::check::reach::Reach;
-use crate::sql::define::definer::required;
+use crate::sql::define::ddl_checks::required;
 use crate::sql::node::all_nodes::{self, Answer};
 use crate::sql::node::{export, json};
 

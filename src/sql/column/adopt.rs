@@ -29,7 +29,7 @@ use crate::sql::column::core_sequence::{CoreSequence, Rights, oid_list, rights};
 use crate::sql::column::fed_column::{Column, Identity, Source, Use};
 use crate::sql::column::lock;
 use crate::sql::define::ddl::{self, Duplicate};
-use crate::sql::define::definer;
+use crate::sql::define::ddl_checks;
 use crate::sql::define::loads_hilo as sessions;
 use crate::sql::define::{owners, renumber};
 
@@ -37,8 +37,8 @@ sql_functions!(hilo_adopt);
 
 /// `hilo_adopt(relation, column_name, name)`. Returns the name of the sequence.
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
-    definer::begin_write(c"hilo_adopt()");
-    definer::required(args, 0, "relation");
+    ddl_checks::begin_write(c"hilo_adopt()");
+    ddl_checks::required(args, 0, "relation");
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let given = args.datum(2).map(|_| args.new_name(2));
@@ -66,9 +66,9 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     let old = olds.iter().find(|old| old.oid == own).expect("it was found among the sources");
     let sequence = create(&column, old, &olds, given);
     let granted = grant(&sequence, old, identity, &tables);
-    let fates: Vec<Fate> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
+    let fates: Vec<OldSequence> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
     set_default(&column, &sequence.name, identity);
-    olds.iter().zip(fates).for_each(|(old, fate)| settle(old, fate, &sequence.name));
+    olds.iter().zip(fates).for_each(|(old, fate)| retire_old(old, fate, &sequence.name));
     report(&sequence.name, &granted);
     if identity == Some(Identity::Always) {
         report_protection(&column);
@@ -78,7 +78,7 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
 
 /// The argument that names a column.
 pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
-    let datum = definer::required(args, at, "column name");
+    let datum = ddl_checks::required(args, at, "column name");
     // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the
     // call.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }
@@ -226,7 +226,7 @@ fn grant(
 }
 
 /// What becomes of an old sequence.
-enum Fate {
+enum OldSequence {
     /// The identity column has dropped it.
     Gone,
     Dropped,
@@ -234,7 +234,7 @@ enum Fate {
     Kept(Vec<String>),
 }
 
-fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> Fate {
+fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> OldSequence {
     let is_identity = tables.iter().any(|table| match column.source(*table) {
         Source::Core { sequence, identity } => sequence == old.oid && identity.is_some(),
         _ => false,
@@ -244,28 +244,28 @@ fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> Fate {
         let sequence = escape_for_message(&old.qualified);
         HiloError::IdentityInUse { sequence, others: uses }.raise()
     } else if is_identity {
-        Fate::Gone
+        OldSequence::Gone
     } else if !uses.is_empty() {
-        Fate::Kept(uses)
+        OldSequence::Kept(uses)
     } else if rights(column.table_owner, old.oid) != Some(Rights::Own) {
         let owner = roles::name_of(old.owner);
-        Fate::Kept(vec![format!("its owner is role {owner}")])
+        OldSequence::Kept(vec![format!("its owner is role {owner}")])
     } else {
-        Fate::Dropped
+        OldSequence::Dropped
     }
 }
 
-fn settle(old: &CoreSequence, fate: Fate, name: &Name) {
+fn retire_old(old: &CoreSequence, fate: OldSequence, name: &Name) {
     let sequence = escape_for_message(&old.qualified);
     match fate {
-        Fate::Gone => {
+        OldSequence::Gone => {
             notice!("hilo sequence \"{name}\" replaces sequence {sequence}, which is dropped");
         }
-        Fate::Dropped => {
+        OldSequence::Dropped => {
             spi::execute(&[b"DROP SEQUENCE ".as_slice(), &old.qualified].concat());
             notice!("hilo sequence \"{name}\" replaces sequence {sequence}, which is dropped");
         }
-        Fate::Kept(reasons) => {
+        OldSequence::Kept(reasons) => {
             ereport!(
                 WARNING,
                 PgSqlErrorCode::ERRCODE_WARNING,

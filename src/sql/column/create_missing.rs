@@ -31,7 +31,7 @@ use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values;
 use crate::sql::column::lock;
 use crate::sql::define::ddl::Duplicate;
-use crate::sql::define::definer;
+use crate::sql::define::ddl_checks;
 use crate::sql::define::owned_by::table_owner;
 use crate::sql::define::{ddl, owners, renumber};
 use crate::sql::node::apply;
@@ -44,7 +44,7 @@ type Missing = BTreeMap<Name, Vec<ColumnRef>>;
 /// `hilo_create_missing()`: a row for each column whose default names a sequence that it has
 /// created.
 fn hilo_create_missing(args: Args) {
-    definer::begin_write(c"hilo_create_missing()");
+    ddl_checks::begin_write(c"hilo_create_missing()");
     let missing = locked().or_raise();
     let mut rows = StoredRows::begin(args);
     for (name, columns) in missing {

@@ -25,7 +25,7 @@ use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::define::owned_by::{may_own, owned, table_owner};
 use crate::sql::define::owners::Dependents;
-use crate::sql::define::{definer, owners, renumber};
+use crate::sql::define::{ddl_checks, owners, renumber};
 
 /// The sequences whose columns were dropped, and that are to be dropped too.
 static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
@@ -95,7 +95,7 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
                 }
                 None => {
                     drop_defaults(&locked.sequence.name, dependents);
-                    definer::remove(locked);
+                    ddl_checks::remove(locked);
                 }
             }
         }

@@ -21,7 +21,7 @@ use crate::sql::call::spi;
 use crate::sql::column::adopt::column_name;
 use crate::sql::column::fed_column::{Column, Source, Use};
 use crate::sql::column::lock;
-use crate::sql::define::{definer, ended, renumber};
+use crate::sql::define::{ddl_checks, ended, renumber};
 
 sql_functions!(hilo_release);
 
@@ -35,15 +35,15 @@ enum Kind {
 
 /// `hilo_release(relation, column_name, identity)`. Returns the sequence that takes over.
 fn hilo_release(args: Args) -> pg_sys::Datum {
-    definer::begin_write(c"hilo_release()");
-    definer::required(args, 0, "relation");
+    ddl_checks::begin_write(c"hilo_release()");
+    ddl_checks::required(args, 0, "relation");
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let kind = kind(args);
     let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
     let tables = lock::for_move(&column, |_| {
         let (_, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-        ended::lock(&definer::lock_owned(&name).sequence);
+        ended::lock(&ddl_checks::lock_owned(&name).sequence);
     });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
@@ -52,7 +52,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
         HiloError::UsedTwice { sequence: format!("\"{name}\""), others }.raise();
     }
     check(&column, kind, &tables);
-    let locked = definer::lock_owned(&name);
+    let locked = ddl_checks::lock_owned(&name);
     let sequence = locked.sequence.clone();
     if !privileges::acts_as(column.table_owner, sequence.owner) {
         HiloError::NotTheTables(name.to_string()).raise();
@@ -67,7 +67,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
-    definer::release(locked, its_column);
+    ddl_checks::release(locked, its_column);
     oid.into()
 }
 

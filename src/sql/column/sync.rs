@@ -22,7 +22,7 @@ use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::column::adopt::column_name;
 use crate::sql::column::fed_column::{Column, Use};
-use crate::sql::define::definer::{self, By};
+use crate::sql::define::ddl_checks::{self, By};
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
 use crate::sql::draw::nextval;
@@ -31,9 +31,9 @@ sql_functions!(hilo_sync);
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
 fn hilo_sync(args: Args) -> pg_sys::Datum {
-    definer::begin_write(c"hilo_sync()");
-    let name = definer::required_name(args);
-    definer::required(args, 1, "relation");
+    ddl_checks::begin_write(c"hilo_sync()");
+    let name = ddl_checks::required_name(args);
+    ddl_checks::required(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);
     let missing = || missing::to_use(name);
@@ -44,7 +44,8 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
     let column = Column::find(relid, column_name, Use::Read).or_raise();
-    let locked = definer::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+    let locked =
+        ddl_checks::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
     match sync(sequence, &column).or_raise() {

@@ -11,7 +11,7 @@ use crate::catalog::{missing, node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::definer::{By, begin_write, lock_named, required, required_name};
+use crate::sql::define::ddl_checks::{By, begin_write, lock_named, required, required_name};
 use crate::sql::define::unserved::unserved;
 use crate::sql::define::{open_leases, renumber};
 use crate::sql::draw::nextval;

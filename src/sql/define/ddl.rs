@@ -26,7 +26,7 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::definer::{
+use crate::sql::define::ddl_checks::{
     By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
 };
 use crate::sql::define::owned_by::{self, Purpose};

@@ -20,7 +20,7 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{Continued, Origin};
 use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
-use crate::sql::define::served_again;
+use crate::sql::define::repeat_notice;
 use crate::sql::define::unserved::index_space;
 
 /// How this node begins with a sequence of which it has no position.
@@ -162,7 +162,7 @@ impl<'a> Restart<'a> {
     pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
         let Ended { sequence, position, .. } = &self.0;
         let mapping = numbered(position, numbering).mapping(new);
-        served_again::notice(sequence, position, &mapping, next_index);
+        repeat_notice::notice(sequence, position, &mapping, next_index);
     }
 }
 

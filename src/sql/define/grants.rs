@@ -14,7 +14,7 @@ use crate::process::ffi;
 use crate::process::memory::Grow;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::definer::{begin_write, lock_owned, required, required_name};
+use crate::sql::define::ddl_checks::{begin_write, lock_owned, required, required_name};
 
 sql_functions!(
     hilo_grant,

@@ -2,7 +2,7 @@
 
 pub mod advance;
 pub mod ddl;
-pub mod definer;
+pub mod ddl_checks;
 pub mod ended;
 pub mod grants;
 pub mod loads_hilo;
@@ -11,5 +11,5 @@ pub mod owned_by;
 pub mod owners;
 pub mod prefix;
 pub mod renumber;
-pub mod served_again;
+pub mod repeat_notice;
 pub mod unserved;

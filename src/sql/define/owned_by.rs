@@ -82,7 +82,7 @@ pub fn may_own(relid: pg_sys::Oid) -> bool {
 /// Checks that a column may own a sequence of `owner`. As in core, the table and the sequence have
 /// the same owner.
 pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
-    super::loads_hilo::check()?;
+    crate::sql::define::loads_hilo::check()?;
     if !may_own(column.relid) {
         return Err(HiloError::CannotOwn(column.describe()));
     }

@@ -18,18 +18,18 @@ use crate::process::memory::{self, Grow};
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::raw_function::raw_functions;
-use crate::sql::define::{definer, grants};
+use crate::sql::define::{ddl_checks, grants};
 
 sql_functions!(hilo_set_owner);
 raw_functions!(hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
-    definer::begin_write(c"hilo_set_owner()");
-    let name = definer::required_name(args);
-    definer::required(args, 1, "new owner");
+    ddl_checks::begin_write(c"hilo_set_owner()");
+    let name = ddl_checks::required_name(args);
+    ddl_checks::required(args, 1, "new owner");
     let new_owner = grants::existing_role(args.bytes(1)).or_raise();
-    set_owner(definer::lock_owned(name), new_owner);
+    set_owner(ddl_checks::lock_owned(name), new_owner);
 }
 
 /// Gives a sequence that the current user owns to another role, if core's rules allow it.
@@ -213,7 +213,7 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
         drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
-        locked.into_iter().for_each(definer::remove);
+        locked.into_iter().for_each(ddl_checks::remove);
     }
     for role in from {
         for sequence in role_references::granted_to(*role)? {

@@ -19,7 +19,7 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::{check_key_format, options};
-use crate::sql::define::definer::{By, begin_write, lock_named, lock_owned, required_name};
+use crate::sql::define::ddl_checks::{By, begin_write, lock_named, lock_owned, required_name};
 use crate::sql::define::ended::{Continuation, Restart, numbered};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::unserved::index_space;

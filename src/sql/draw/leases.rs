@@ -17,7 +17,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::session::{lease, lease_news, memo};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::definer::{begin_write, required, required_name};
+use crate::sql::define::ddl_checks::{begin_write, required, required_name};
 use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);

@@ -34,7 +34,7 @@ use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::ddl::{self, Duplicate};
-use crate::sql::define::definer;
+use crate::sql::define::ddl_checks;
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::{owners, renumber};
 use crate::sql::node::export::{self, column_name, described, listed, role_name};
@@ -45,8 +45,8 @@ sql_functions!(hilo_apply);
 
 /// `hilo_apply(document, prune, dry_run)`: a row for each change.
 fn hilo_apply(args: Args) {
-    definer::begin_write(c"hilo_apply()");
-    let document = read(definer::required(args, 0, "document")).or_raise();
+    ddl_checks::begin_write(c"hilo_apply()");
+    let document = read(ddl_checks::required(args, 0, "document")).or_raise();
     let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     if let Some(node) = &document.node {
         check_other(node).or_raise();
@@ -137,7 +137,7 @@ fn apply(document: &Document, prune: bool, dry_run: bool) -> Result<All, HiloErr
 fn check_rights(wanted: &[Wanted]) {
     for one in wanted {
         at_path(&one.path, || {
-            if definer::find_owned(&one.name).or_raise().is_none() {
+            if ddl_checks::find_owned(&one.name).or_raise().is_none() {
                 privileges::may_create().or_raise();
             }
         });
@@ -173,7 +173,7 @@ impl Wanted {
         let name = &self.name;
         match definitions::by_name(name)? {
             Some(found) if self.is_met_by(&found)? => Ok(()),
-            Some(_) => self.change(definer::lock_owned(name), done, dry_run),
+            Some(_) => self.change(ddl_checks::lock_owned(name), done, dry_run),
             None => {
                 // That server does not know it, so this one would begin as nobody did.
                 if self.is_of_server && self.numbering.is_none() {
@@ -202,7 +202,7 @@ impl Wanted {
         dry_run: bool,
     ) -> Result<(), HiloError> {
         let old = before.sequence.clone();
-        if let Some(numbering) = self.untold(&old)? {
+        if let Some(numbering) = self.catalog_stale(&old)? {
             self.number(&old, numbering, done)?;
         }
         let options = difference(&old.definition, &self.definition);
@@ -341,7 +341,7 @@ fn remove(found: &Sequence, done: &mut All, dry_run: bool) -> Result<(), HiloErr
     if sequence.name == found.name && privileges::acts_as(ffi::current_user(), sequence.owner) {
         add(done, "drop", &sequence.name, &detail(sequence)?)?;
         if !dry_run {
-            definer::remove(locked);
+            ddl_checks::remove(locked);
         }
     }
     Ok(())

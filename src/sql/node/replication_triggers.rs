@@ -34,7 +34,7 @@ use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::trigger::before_row;
-use crate::sql::define::definer::forget_numbers;
+use crate::sql::define::ddl_checks::forget_numbers;
 
 raw_functions!(
     hilo_replicated,

@@ -27,9 +27,9 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::adopt::column_name;
-use crate::sql::observe::gaps_off_grid::{self as off_grid, Series};
+use crate::sql::observe::gap_reason::{Known, Why, gaps, in_catalog, in_memory};
+use crate::sql::observe::gaps_off_grid::{self, Series};
 use crate::sql::observe::grid::{Gaps, Grid};
-use crate::sql::observe::missing_because::{Known, Why, gaps, in_catalog, in_memory};
 
 sql_functions!(hilo_find_gaps);
 
@@ -41,11 +41,11 @@ fn hilo_find_gaps(args: Args) {
     }
     let column = column(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args, 2));
     let values = Values::as_selected(column).or_raise();
-    let (grid, known, strange) = gather(&sequence).or_raise();
-    let known = apart(known).or_raise();
+    let (grid, known, off_grid) = gather(&sequence).or_raise();
+    let known = make_disjoint(known).or_raise();
     let mut gaps = Gaps::begin(args);
     grid.missing(&values, &known, &mut gaps).or_raise();
-    off_grid::missing(&values, &grid, &strange, &mut gaps).or_raise();
+    gaps_off_grid::missing(&values, &grid, &off_grid, &mut gaps).or_raise();
 }
 
 fn readable(name: &[u8]) -> Sequence {
@@ -133,7 +133,7 @@ fn lay_out(
         .filter(|start| *start <= 0 && stretch(*start, 0))
         .unwrap_or(0);
     let mut known = vec![(Why::Unknown.rank(), start, next.0 as i128)];
-    let mut strange = Vec::new();
+    let mut off_grid = Vec::new();
     for gap in gaps {
         let why = Why::recorded(&gap.reason);
         let whole = match (place(gap.first), place(gap.last)) {
@@ -154,7 +154,7 @@ fn lay_out(
             known.grow((why.rank(), first, end))?;
         }
         if whole.is_none() || fits.is_none() {
-            strange.grow(gap)?;
+            off_grid.grow(gap)?;
         }
     }
     for (rank, range) in indexes {
@@ -163,7 +163,7 @@ fn lay_out(
     }
     let base = (position.base as i128 + increment * low) as i64;
     let end = Index((high - low) as i64);
-    Ok((Grid { mapping: Mapping { base, ..unbounded }, end }, shifted(known, low)?, strange))
+    Ok((Grid { mapping: Mapping { base, ..unbounded }, end }, shifted(known, low)?, off_grid))
 }
 
 /// Places counted from `low`.
@@ -186,17 +186,17 @@ fn on_stripes(
         known.grow((rank, range.until(next)))?;
     }
     let mut end = next;
-    let mut strange = Vec::new();
+    let mut off_grid = Vec::new();
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             (Some(first), Some(last)) if last - first >= gap.count - 1 => {
                 known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last.next())))?;
                 end = end.max(last.next());
             }
-            _ => strange.grow(gap)?,
+            _ => off_grid.grow(gap)?,
         }
     }
-    Ok((Grid { mapping, end }, known, strange))
+    Ok((Grid { mapping, end }, known, off_grid))
 }
 
 /// What a reason does at a place. In this order, one ends before the next begins.
@@ -208,7 +208,7 @@ enum Edge {
 
 /// Splits the ranges so that they are disjoint and in order, each with the first reason that knows
 /// it. Neighbours with the same reason become one range.
-fn apart(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
+fn make_disjoint(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
     // The places at which a reason begins and ends to apply.
     let mut edges: Vec<(Index, usize, Edge)> = Vec::new();
     for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {

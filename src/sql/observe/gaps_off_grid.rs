@@ -11,8 +11,8 @@ use crate::catalog::gaps::GapRow;
 use crate::errors::HiloError;
 use crate::process::memory;
 use crate::sql::call::values::Values;
+use crate::sql::observe::gap_reason::Why;
 use crate::sql::observe::grid::{Gaps, Grid};
-use crate::sql::observe::missing_because::Why;
 
 /// The values of such a gap.
 #[derive(Clone, Copy)]

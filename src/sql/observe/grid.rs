@@ -12,7 +12,7 @@ use crate::errors::HiloError;
 use crate::sql::call::args::Args;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values::Values;
-use crate::sql::observe::missing_because::{Known, Why};
+use crate::sql::observe::gap_reason::{Known, Why};
 
 /// The result: values, in the order of serving.
 pub struct Gaps {

@@ -1,10 +1,10 @@
 //! What is shown of sequences: statistics, gaps, what a value is.
 
 pub mod find_gaps;
+pub mod gap_reason;
 pub mod gaps_off_grid;
 pub mod grid;
-pub mod missing_because;
-pub mod sight;
 pub mod stat;
 pub mod stat_rates;
 pub mod value_at;
+pub mod visibility;

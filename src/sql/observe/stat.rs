@@ -25,7 +25,7 @@ use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, LEAVING, Locked};
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::observe::sight::Sight;
+use crate::sql::observe::visibility::Visible;
 
 sql_functions!(hilo_stat_reset);
 
@@ -142,8 +142,9 @@ fn stat_slots() -> TableIterator<
     let slots = each_slot(stat);
     let now = memory::collected(slots.iter().map(|stat| stat.index_space)).or_raise();
     let held = in_slices(shared, &now);
-    let mut sight = Sight::of_caller();
-    let shown = slots.into_iter().filter(move |stat| sight.shows(stat.index_space.key.sequence));
+    let mut visible = Visible::of_caller();
+    let shown =
+        slots.into_iter().filter(move |stat| visible.contains(stat.index_space.key.sequence));
     TableIterator::new(shown.map(move |stat| {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
@@ -221,9 +222,9 @@ fn stat_slices() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let mut mappings = Mappings::new();
-    let mut sight = Sight::of_caller();
+    let mut visible = Visible::of_caller();
     let mut slices = slices(shared);
-    slices.retain(|(_, index_space, _)| sight.shows(index_space.key.sequence));
+    slices.retain(|(_, index_space, _)| visible.contains(index_space.key.sequence));
     TableIterator::new(slices.into_iter().filter_map(move |(pid, index_space, rest)| {
         let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
@@ -274,9 +275,9 @@ fn stat_ranges() -> TableIterator<
             rows.grow(row).or_raise();
         }
     }
-    apart(&mut rows);
-    let mut sight = Sight::of_caller();
-    rows.retain(|(sequence, ..)| sight.shows(*sequence));
+    make_disjoint(&mut rows);
+    let mut visible = Visible::of_caller();
+    rows.retain(|(sequence, ..)| visible.contains(*sequence));
     TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
         let (first, last) = (mapping.value(range.start)?, mapping.value(range.last())?);
         Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
@@ -305,7 +306,7 @@ fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
 
 /// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may
 /// move between them meanwhile. An index that was seen twice is shown once.
-fn apart<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
+fn make_disjoint<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);
     for row in rows.iter_mut() {

@@ -9,8 +9,8 @@ use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory::{self, Grow};
 use crate::shared;
-use crate::sql::observe::sight::Sight;
 use crate::sql::observe::stat::each_slot;
+use crate::sql::observe::visibility::Visible;
 
 const SECOND: f64 = 1_000_000.0;
 
@@ -30,8 +30,8 @@ fn stat_rates() -> TableIterator<
     shared::get().or_raise();
     let sampled =
         each_slot(|_, locked| Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken())));
-    let mut sight = Sight::of_caller();
-    TableIterator::new(sampled.into_iter().filter(move |(id, ..)| sight.shows(*id)).map(
+    let mut visible = Visible::of_caller();
+    TableIterator::new(sampled.into_iter().filter(move |(id, ..)| visible.contains(*id)).map(
         |(SequenceId(id), rate, now, taken)| {
             let course = course(&rate, now, taken);
             let times = |at: usize| {

@@ -11,19 +11,19 @@ use crate::catalog::{catalog_oids, definitions, privileges};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 
-pub struct Sight {
+pub struct Visible {
     /// What is known so far; `None`: every sequence is shown.
     limited: Option<HashMap<SequenceId, bool>>,
 }
 
-impl Sight {
-    pub fn of_caller() -> Sight {
+impl Visible {
+    pub fn of_caller() -> Visible {
         let ids = catalog_oids().or_raise();
         let limited = privileges::extension_schema(ids.extension).or_raise() == ids.schema;
-        Sight { limited: limited.then(HashMap::new) }
+        Visible { limited: limited.then(HashMap::new) }
     }
 
-    pub fn shows(&mut self, id: SequenceId) -> bool {
+    pub fn contains(&mut self, id: SequenceId) -> bool {
         let Some(known) = &mut self.limited else { return true };
         *known.entry(id).or_insert_with(|| {
             let ids = catalog_oids().or_raise();

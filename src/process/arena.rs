@@ -7,7 +7,7 @@ use crate::backend::Global;
 use crate::errors::HiloError;
 
 /// In bytes.
-const PIECE: usize = 16 << 10;
+const CHUNK: usize = 16 << 10;
 const PAGE: usize = 4096;
 
 /// Where the current piece is free, and where it ends.
@@ -19,7 +19,7 @@ fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
     let (mut free, mut end) = FREE.get();
     free = free.next_multiple_of(layout.align());
     if free + layout.size() > end {
-        let piece = Layout::from_size_align(PIECE.max(layout.size()), PAGE.max(layout.align()));
+        let piece = Layout::from_size_align(CHUNK.max(layout.size()), PAGE.max(layout.align()));
         let piece = piece.map_err(|_| HiloError::OutOfMemory)?;
         // SAFETY: the size is not 0.
         let start = unsafe { std::alloc::alloc(piece) };
@@ -37,7 +37,7 @@ fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn kept<T>(value: T) -> Result<&'static T, HiloError> {
+pub fn alloc_static<T>(value: T) -> Result<&'static T, HiloError> {
     const { assert!(size_of::<T>() > 0) };
     let place: *mut T = allocate(Layout::new::<T>())?;
     // SAFETY: the memory has the layout of `T`, belongs to nothing else, and is written before it
@@ -52,9 +52,9 @@ pub fn kept<T>(value: T) -> Result<&'static T, HiloError> {
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn kept_bytes(bytes: &[u8]) -> Result<&'static [u8], HiloError> {
+pub fn alloc_static_bytes(bytes: &[u8]) -> Result<&'static [u8], HiloError> {
     let place: *mut u8 = allocate(Layout::for_value(bytes))?;
-    // SAFETY: as in `kept`, for as many bytes.
+    // SAFETY: as in `alloc_static`, for as many bytes.
     unsafe {
         place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         Ok(std::slice::from_raw_parts(place, bytes.len()))
