@@ -212,13 +212,13 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, Hil
         hint: failed.hint,
     };
     let found = found(names).map_err(failed)?;
-    let (mut done, mut sequences, mut catalog_stale) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut done, mut sequences, mut untold) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (at, name) in names.iter().enumerate() {
         let of_name: Vec<(&str, &Document)> =
             found.iter().map(|(node, all)| (node.as_str(), &all[at])).collect();
         let agreed = agreed(name, &of_name, described(name, options)?).map_err(failed)?;
         sequences.grow(agreed.sequence)?;
-        catalog_stale.extend(agreed.catalog_stale);
+        untold.extend(agreed.untold);
         for (node, summary) in of_name {
             let (name, node) = (name.clone(), node.to_owned());
             done.grow(Done { name, node, action: action(summary) })?;
@@ -230,7 +230,7 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, Hil
         one.sequences.first().is_some_and(|sequence| sequence.highest_node >= ids.last().copied())
     };
     if !found.iter().all(|(_, all)| all.iter().all(knows)) {
-        complete(&names[0], sequences, catalog_stale, &ids).map_err(failed)?;
+        complete(&names[0], sequences, untold, &ids).map_err(failed)?;
     }
     Ok(done)
 }
@@ -251,22 +251,22 @@ fn found(names: &[Name]) -> Result<Vec<(String, Vec<Document>)>, Failed> {
     all(summaries_of(names))?.into_iter().map(parsed).collect()
 }
 
-/// Lets those nodes of all that are `catalog_stale` have the sequences, `one` among them, and then all
-/// know who has had them. A node that drops one of them has no row any more that would say it.
+/// Lets those nodes of all that are `untold` have the sequences, `one` among them, and then
+/// all know who has had them. A node that drops one of them has no row any more that would say it.
 fn complete(
     one: &Name,
     mut sequences: Vec<Described>,
-    catalog_stale: BTreeSet<i32>,
+    untold: BTreeSet<i32>,
     ids: &BTreeSet<i32>,
 ) -> Result<(), Failed> {
     let written = |sequences| {
         let document = Document { hilo: VERSION, node: None, sequences };
         serde_json::to_string(&document).map_err(|_| HiloError::OutOfMemory).or_raise()
     };
-    if !catalog_stale.is_empty() {
+    if !untold.is_empty() {
         let document = written(sequences.clone());
-        tell(&catalog_stale, one, &document, true)?;
-        for id in catalog_stale {
+        tell(&untold, one, &document, true)?;
+        for id in untold {
             tell(&BTreeSet::from([id]), one, &document, false)?;
         }
     }
@@ -378,7 +378,7 @@ struct Agreed {
     /// The nodes that lack the sequence, or are yet to be told how it is numbered, in the order of
     /// their ids: of each that has the sequence, all with lower ids have it too. So a failure
     /// leaves out none that [`numbering::check_not_had`] refuses afterwards.
-    catalog_stale: BTreeSet<i32>,
+    untold: BTreeSet<i32>,
 }
 
 /// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been
@@ -387,11 +387,11 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
     let mut failed = Failed::default();
     let mut agreed: Option<Described> = None;
     let mut numbering: Option<Numbering> = None;
-    let mut catalog_stale = BTreeMap::new();
+    let mut untold = BTreeMap::new();
     let mut highest = None;
     for (node, id, summary) in identified(found, &mut failed) {
         if summary.sequences.first().is_none_or(|sequence| sequence.numbering.is_none()) {
-            catalog_stale.insert(id, node);
+            untold.insert(id, node);
         }
         let Some(sequence) = summary.sequences.first() else { continue };
         let mut sequence = sequence.clone();
@@ -412,14 +412,14 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
     }
     let name = || name.to_string();
     if let (Some((&id, node)), Some(highest), Some(_)) =
-        (catalog_stale.first_key_value(), highest, numbering)
+        (untold.first_key_value(), highest, numbering)
         && id <= highest
     {
         let error = HiloError::NodeHad { name: name(), node: id, highest };
         failed.add(node, &error, error.hint());
     }
     let count = numbering.or(new.numbering).map_or(1, |numbering| numbering.nodes);
-    if let Some((&id, node)) = catalog_stale.last_key_value().filter(|(id, _)| **id >= count) {
+    if let Some((&id, node)) = untold.last_key_value().filter(|(id, _)| **id >= count) {
         let error = match agreed.is_some() {
             true => HiloError::NotAmongNodes { name: name(), id, count },
             false => HiloError::NodeId { id, count },
@@ -428,7 +428,7 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
     }
     let sequence =
         agreed.map_or(new, |agreed| Described { numbering, highest_node: highest, ..agreed });
-    failed.or(Agreed { sequence, catalog_stale: catalog_stale.into_keys().collect() })
+    failed.or(Agreed { sequence, untold: untold.into_keys().collect() })
 }
 
 /// Each node with its id. Notes what is wrong with their settings.

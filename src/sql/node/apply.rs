@@ -202,7 +202,7 @@ impl Wanted {
         dry_run: bool,
     ) -> Result<(), HiloError> {
         let old = before.sequence.clone();
-        if let Some(numbering) = self.catalog_stale(&old)? {
+        if let Some(numbering) = self.untold(&old)? {
             self.number(&old, numbering, done)?;
         }
         let options = difference(&old.definition, &self.definition);

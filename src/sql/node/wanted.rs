@@ -113,7 +113,7 @@ impl Wanted {
     ///
     /// # Errors
     /// `NumberingDiffers`
-    pub fn catalog_stale(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
+    pub fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
         let Some(there) = self.numbering else { return Ok(None) };
         let (ids, id) = (catalog_oids()?, node::id()?);
         let here = export::numbering(found, id)?;
@@ -145,7 +145,7 @@ impl Wanted {
                 }
                 None => true,
             };
-        Ok(met && self.catalog_stale(found)?.is_none() && self.higher_node(found)?.is_none())
+        Ok(met && self.untold(found)?.is_none() && self.higher_node(found)?.is_none())
     }
 
     /// The highest id of a node of Citus that has had the sequence, if this server is yet to be
