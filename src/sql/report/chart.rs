@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::sql::report::figures::{grouped, short};
+use super::figures::{grouped, short};
 
 /// How fast something was from one moment until another, both in seconds before now: since, until,
 /// rate.
