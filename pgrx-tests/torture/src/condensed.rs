@@ -2,6 +2,9 @@
 //!
 //! Such a gap may reach over several lives, if a sequence has had very many.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::bits::Bits;
 use super::ledger::Life;
 
@@ -27,15 +30,26 @@ impl Condensed {
     /// first, of all that have room for it: then as many as possible are explained. So the lives
     /// come in the order of their numbers.
     pub fn explain(&mut self, life: &Life, open: &mut Bits) {
-        let places: Vec<i64> = open.iter().collect();
-        for place in places {
+        self.0.sort_by_key(|gap| gap.first);
+        let mut begun = BinaryHeap::new();
+        let mut next = 0;
+        let mut explained = Bits::default();
+        for place in open.iter() {
             let value = life.value(place) * life.increment.signum();
-            let has_room = |gap: &&mut Gap| gap.left > 0 && gap.first <= value && value <= gap.last;
-            if let Some(gap) = self.0.iter_mut().filter(has_room).min_by_key(|gap| gap.last) {
-                gap.left -= 1;
-                open.remove_range(place, place + 1);
+            while let Some(gap) = self.0.get(next).filter(|gap| gap.first <= value) {
+                begun.push(Reverse((gap.last, next)));
+                next += 1;
+            }
+            while let Some(Reverse((last, at))) = begun.peek().copied() {
+                if last >= value && self.0[at].left > 0 {
+                    self.0[at].left -= 1;
+                    explained.insert(place);
+                    break;
+                }
+                begun.pop();
             }
         }
+        open.remove(&explained);
     }
 }
 
