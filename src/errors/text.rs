@@ -157,7 +157,7 @@ pub fn preload_excluded_by(whose: &str) -> String {
 
 /// How to let sessions load hilo: those whose setting it is, as in ALTER, or else all.
 pub fn load_in_sessions(whose: Option<&str>) -> String {
-    let whose = whose.unwrap_or("DATABASE …");
+    let whose = whose.unwrap_or("DATABASE ...");
     format!(
         "Run ALTER {whose} SET session_preload_libraries = 'hilo' (with the libraries that are \
          listed there already)"
