@@ -124,10 +124,10 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     init_process();
     loop {
         let invalidated = INVALIDATED.get();
-        let ids = look_up()?;
+        let found = look_up();
+        // What is missing may be so because it was just replaced.
         if INVALIDATED.get() == invalidated {
-            IDS.set(Some(ids));
-            return Ok(ids);
+            return found.inspect(|ids| IDS.set(Some(*ids)));
         }
         pgrx::check_for_interrupts!();
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use crate::errors::OrRaise;
+use crate::errors::{HiloError, OrRaise};
 use crate::process::memory;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
@@ -28,12 +28,16 @@ pub struct InMemory {
 
 impl InMemory {
     /// What memory will hold once the ranges in `leaving` are in the catalog.
-    pub fn without(self, leaving: &[Range]) -> InMemory {
-        let leaving = Range::union(leaving.to_vec());
-        let ranges = self.ranges.iter().flat_map(|range| range.without(&leaving)).collect();
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn without(self, leaving: &[Range]) -> Result<InMemory, HiloError> {
+        let leaving = Range::union(memory::collected(leaving.iter().copied())?);
+        let kept = self.ranges.iter().flat_map(|range| range.without(&leaving));
+        let ranges = memory::collected(kept)?;
         let first_untaken =
             self.first_untaken.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
-        InMemory { ranges, first_untaken, ..self }
+        Ok(InMemory { ranges, first_untaken, ..self })
     }
 }
 

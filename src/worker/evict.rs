@@ -226,7 +226,7 @@ pub(super) fn write(
     }
     // Ranges may have been returned since the pool was frozen; they stay in memory.
     let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
-    let held = held.without(ranges);
+    let held = held.without(ranges)?;
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
         match from {
             From::Lease => owned.write_off(ranges)?,

@@ -7,6 +7,8 @@ use hilo_core::range::Range;
 
 use crate::catalog;
 use crate::errors::HiloError;
+use crate::process::memory::{self, Grow};
+use crate::shared::pending::Held;
 use crate::shared::slices::IndexSpace;
 use crate::worker::Worker;
 use crate::worker::evict::{self, From};
@@ -22,7 +24,7 @@ impl Worker {
     /// `patience` for a lock on the tables. Returns whether nothing is left.
     pub(super) fn adopt_leftovers(&mut self, patience: Duration) -> bool {
         let (shared, database) = (self.shared, self.database.to_u32());
-        let mut slices = Vec::new();
+        let (mut slices, mut all) = (Vec::new(), true);
         for slice in shared.orphans() {
             let Some(state) = slice.orphaned() else { continue };
             let (index_space, rest) = (slice.index_space(), slice.rest());
@@ -33,12 +35,16 @@ impl Worker {
                 shared.adopt(slice);
             } else {
                 slice.stays();
-                slices.push(Leftover::Slice { slice, state, index_space, rest });
+                all &= slices.grow(Leftover::Slice { slice, state, index_space, rest }).is_ok();
             }
         }
-        let dead = shared.dead_pending().filter(|held| held.index_space.key.database == database);
-        let leases = dead.map(Leftover::Lease).collect();
-        let mut all = true;
+        let ours = |held: &Held| held.index_space.key.database == database;
+        let dead = || shared.dead_pending().filter(ours).map(Leftover::Lease);
+        // There may be thousands. What there is no memory for now is left to the next call.
+        let leases = memory::collected(dead()).unwrap_or_else(|_| {
+            all = false;
+            dead().take(BATCH).collect()
+        });
         // Until a transaction commits, all that it writes still counts as held. So it writes an
         // index space once.
         for mut leftovers in [slices, leases] {

@@ -175,7 +175,7 @@ fn take(
             true => LentRows::IfHeldBack,
             false => LentRows::Always,
         };
-        owned.account(&held.without(leaving), rows)?;
+        owned.account(&held.without(leaving)?, rows)?;
     }
     let free = owned.lend(plan.room, plan.from)?;
     let available = if same { plan.available } else { 0 };

@@ -1,6 +1,7 @@
 //! Whatever a client sends, it gets a value or an error that says why, and the server keeps running.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::Duration;
 
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
@@ -399,6 +400,35 @@ fn a_worker_without_memory_says_so() {
         }
     }
     wait_until("the worker serves", Duration::from_secs(30), || client.batch_execute(DRAW).is_ok());
+    cluster.finish();
+}
+
+/// A worker that may have no more memory stays, however many leases are rolled back, and writes them off when it
+/// has.
+#[test]
+fn a_worker_without_memory_writes_off_many_leases() {
+    const LEASES: i64 = 16_000;
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE out (line text); SELECT hilo_create('n1'); SELECT hilo_nextval('n1')");
+    let worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'hilo worker'";
+    let mut holder = cluster.connect("postgres");
+    for margin in [0, 200, 600, 1_500] {
+        let lease = format!("SELECT hilo_lease('n1', 1) FROM generate_series(1, {LEASES})");
+        holder.run(&format!("BEGIN; SELECT count(*) FROM ({lease}) AS l"));
+        let pid = client.one::<i32>(worker);
+        may_grow_by(&mut client, pid, Some(margin));
+        holder.run("ROLLBACK");
+        // It has looked at them by then.
+        thread::sleep(Duration::from_millis(700));
+        assert_eq!(client.all::<i32>(worker), [pid], "{margin} kB");
+        may_grow_by(&mut client, pid, None);
+    }
+    let lost = "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps WHERE name = 'n1'";
+    wait_until("they are written off", Duration::from_secs(30), || {
+        client.one::<i64>(lost) >= 4 * LEASES
+    });
+    assert_eq!(client.one::<i64>(lost), 4 * LEASES);
     cluster.finish();
 }
 

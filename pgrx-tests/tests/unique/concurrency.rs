@@ -167,3 +167,31 @@ fn a_call_that_waits_for_another_extension_finds_it() {
     }
     cluster.finish();
 }
+
+/// So does one that is just looking for hilo's tables: it does not say that the old ones are not as
+/// they should be.
+#[test]
+fn a_look_up_that_meets_another_extension_finds_it() {
+    let cluster = Cluster::with_hilo();
+    let mut other = cluster.connect("postgres");
+    let create = "SELECT hilo_create('g', gapless => true), hilo_create('s')";
+    other.run(create);
+    for call in ["SELECT hilo_nextval('s')", "SELECT hilo_nextval('g')"] {
+        let mut session = cluster.connect("postgres");
+        let pid = session.backend_pid();
+        // It knows all but the tables by then.
+        session.run(&format!("SELECT 'hilo'::regnamespace; PREPARE call AS {call}"));
+        session.run("SELECT oid FROM pg_extension WHERE extname = 'hilo'");
+        other.run("BEGIN; LOCK TABLE pg_class IN ACCESS EXCLUSIVE MODE");
+        let answer = thread::scope(|scope| {
+            let answer = scope.spawn(|| session.batch_execute(call));
+            let waits =
+                format!("SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {pid} AND NOT granted)");
+            wait_until("the call waits", LONG, || other.one::<bool>(&waits));
+            other.run(&format!("DROP EXTENSION hilo; CREATE EXTENSION hilo; {create}; COMMIT"));
+            answer.join().unwrap()
+        });
+        answer.unwrap_or_else(|error| panic!("{call}: {error:?}"));
+    }
+    cluster.finish();
+}
