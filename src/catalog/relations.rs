@@ -45,6 +45,13 @@ pub fn is_new(relid: pg_sys::Oid) -> bool {
     }
 }
 
+/// Whether the relation is a table with partitions.
+pub fn is_partitioned(relid: pg_sys::Oid) -> bool {
+    // SAFETY: a look-up in a system cache, inside a transaction.
+    let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
+    kind == pg_sys::RELKIND_PARTITIONED_TABLE
+}
+
 /// The name of a relation, without its schema.
 pub fn name(relid: pg_sys::Oid) -> Option<CString> {
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null, which is

@@ -23,6 +23,7 @@ use crate::process::ffi;
 use crate::process::memory::{self, Grow};
 use crate::session;
 use crate::session::invalidation::{self, Change};
+use crate::sql::call::values::is_distributed;
 use crate::sql::define::owned_by::{may_own, owned, table_owner};
 use crate::sql::define::owners::Dependents;
 use crate::sql::define::{ddl_checks, owners, renumber};
@@ -104,11 +105,18 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
 
 /// The column that a sequence goes over to when the one that owns it is dropped: of a table that
 /// replaces the old one in this transaction, as Citus does it to distribute a table in another way.
+/// The new table's shards and partitions use the sequence too. It does not go with one of these,
+/// which are no partitions yet: Citus attaches them afterwards.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
     let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
     let inherits =
         |relid| may_own(relid) && table_owner(relid) == sequence.owner && relations::is_new(relid);
-    let found = users.into_iter().find(|default| inherits(default.relid))?;
+    // A table that is distributed no more is in no list of Citus either, but then it has no shards.
+    let part = |relid| (!is_distributed(relid), !relations::is_partitioned(relid));
+    let found = users
+        .into_iter()
+        .filter(|default| inherits(default.relid))
+        .min_by_key(|default| part(default.relid))?;
     Some(ColumnRef { relid: found.relid, attnum: found.attnum })
 }
 

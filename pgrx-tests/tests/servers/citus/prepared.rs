@@ -192,3 +192,26 @@ fn a_table_is_replaced() {
     drop(clients);
     cluster.finish();
 }
+
+/// The sequence goes over to the new table, and not to one of its shards or partitions: these are dropped before it, as
+/// where Citus moves a shard to another node.
+#[test]
+fn no_part_of_the_new_table_gets_it() {
+    let (cluster, client) = super::server(&[]);
+    drop(client);
+    let (mut clients, mut seen) = owned(&cluster);
+    clients[0].run(
+        "BEGIN; CREATE TABLE z.t_102008 (LIKE z.t INCLUDING ALL); CREATE TABLE z.part (LIKE z.t INCLUDING ALL);
+         CREATE TABLE z.t_1234567890 (LIKE z.t INCLUDING ALL) PARTITION BY RANGE (id);
+         INSERT INTO pg_catalog.pg_dist_partition VALUES ('z.part'), ('z.t_1234567890');
+         DROP TABLE z.t CASCADE; ALTER TABLE z.t_1234567890 RENAME TO t;
+         ALTER TABLE z.t ATTACH PARTITION z.part FOR VALUES FROM (1) TO (1000000); COMMIT",
+    );
+    clients[0].run("DROP TABLE z.t_102008 CASCADE");
+    let owner: String = clients[1].one("SELECT owned_by::text FROM hilo.sequence");
+    assert_eq!(owner, "z.t.id");
+    seen.extend(clients[1].all::<i64>("INSERT INTO z.t VALUES (DEFAULT), (DEFAULT) RETURNING id"));
+    assert_unique("s", &seen);
+    drop(clients);
+    cluster.finish();
+}
