@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 17] = [
+const EXTREMES: [(&str, &[&str]); 18] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -33,6 +33,7 @@ const EXTREMES: [(&str, &[&str]); 17] = [
             r#"'{"hilo": 2}'"#,
         ],
     ),
+    ("smallint", &["1", "NULL", "0", "-1", "32767", "-32768"]),
     ("regrole", &["'postgres'", "NULL", "0"]),
     ("uuid", &["'c95a9e3e-06b0-4f65-8a6e-2daf37c98211'", "NULL"]),
     ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
