@@ -7,6 +7,8 @@
 //! renumbers or reserves, in that transaction. A node that has left has an empty list of nodes:
 //! until it joins again, nobody knows who it is.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::node_id::NodeId;
@@ -156,10 +158,46 @@ impl Cluster {
     }
 }
 
+/// Refuses to take a node's place while Citus lists a clone of that node: this server may be the
+/// clone, which has the group of its original until Citus has promoted it, and the original runs.
+///
+/// # Errors
+/// `HasClone`
+pub fn check_no_clone() -> Result<(), HiloError> {
+    let (Some(local), Some(nodes)) = (citus::local_group(), citus::nodes()) else { return Ok(()) };
+    let columns = [c"nodeid", c"groupid", c"nodeisclone", c"nodeprimarynodeid"];
+    let [id, group, is_clone, original] = columns.map(|name| attribute(nodes, name));
+    // Citus has clones since 13.2.
+    if is_clone <= 0 || original <= 0 {
+        return Ok(());
+    }
+    let (mut ours, mut originals) = (Vec::new(), Vec::new());
+    let own = groups(local)?.first().copied();
+    let mut result = Ok(());
+    Table::read(nodes)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
+        result = match row.bool(is_clone) {
+            true => originals.grow(row.int4(original)),
+            false if Some(row.int4(group)) == own => ours.grow(row.int4(id)),
+            false => Ok(()),
+        };
+        result.is_ok()
+    });
+    result?;
+    match ours.iter().any(|id| originals.contains(id)) {
+        true => Err(HiloError::HasClone(own.unwrap_or_default())),
+        false => Ok(()),
+    }
+}
+
+/// The number of a table's column; 0: it has none of this name.
+fn attribute(table: pg_sys::Oid, name: &CStr) -> i16 {
+    // SAFETY: a look-up in a system cache, inside a transaction; the name is a C string.
+    unsafe { pg_sys::get_attnum(table, name.as_ptr()) }
+}
+
 /// What a table of Citus has in its column `groupid`.
 fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
-    // SAFETY: a look-up in a system cache, inside a transaction.
-    let column = unsafe { pg_sys::get_attnum(table, c"groupid".as_ptr()) };
+    let column = attribute(table, c"groupid");
     if column <= 0 {
         return Err(HiloError::NoGroup(NoGroup::NoCitus));
     }

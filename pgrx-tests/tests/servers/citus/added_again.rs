@@ -153,6 +153,34 @@ fn its_standby_comes_back() {
     finish(nodes);
 }
 
+/// Promise 1: a clone that is promoted has the group of its original, which runs on, until Citus gives it one of its own.
+#[test]
+fn a_clone_serves_nothing_while_it_is_promoted() {
+    let (mut nodes, mut seen) = drawn(100);
+    join_as(&mut nodes, &[0, 1, 2]);
+    let clone = nodes[2].0.clone_by_base_backup();
+    for (_, client) in &mut nodes {
+        client.run(
+            "INSERT INTO pg_catalog.pg_dist_node (nodeid, groupid, nodename, nodeisclone, nodeprimarynodeid)
+             SELECT 900, 900, 'clone', true, nodeid FROM pg_catalog.pg_dist_node WHERE groupid = 2",
+        );
+    }
+    nodes[2].0.wait_for_replay(&clone);
+    clone.promote();
+    let mut client = clone.connect("postgres");
+    let draw = "SELECT hilo_nextval('s')";
+    client.refusal(draw).is("55000").says("this server may be a clone of node 2, which still runs");
+    seen.extend(nodes[2].1.draw("s", 100));
+    // Whoever replaces the node after all removes the clone.
+    nodes[2].0.kill9_postmaster();
+    client.run("DELETE FROM pg_catalog.pg_dist_node WHERE nodeisclone");
+    seen.extend(client.draw("s", 100));
+    assert_unique("s", &seen);
+    let (_, _) = nodes.pop().expect("the third");
+    nodes.push((clone, client));
+    finish(nodes);
+}
+
 /// A number that was set by hand is no better than that of Citus.
 #[test]
 fn an_id_that_was_set_by_hand() {
