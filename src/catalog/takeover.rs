@@ -101,8 +101,7 @@ fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
     ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
         .set_detail(format!(
             "Values may have been served whose reservation has not arrived here. The same applies \
-             to all \
-             sequences of node {} that this server has not used since.",
+             to all sequences of node {} that this server has not used since.",
             position.node
         ))
         .set_hint(

@@ -77,8 +77,7 @@ impl KeyFormatError {
             KeyFormatError::Unbalanced { .. } => "Write {{ or }} for a brace in the key.".into(),
             _ => format!(
                 "A key_format is text with {{value}} or {{value:0N}} once, {{server}} at most \
-                 once, \
-                 and optionally {{name}}; the default is \"{DEFAULT}\"."
+                 once, and optionally {{name}}; the default is \"{DEFAULT}\"."
             ),
         })
     }

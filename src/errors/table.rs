@@ -202,11 +202,9 @@ errors! {
     HasClone(group: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "this server may be a clone of node {group}, which still runs"
         => detail "A clone has the group of its original until Citus has promoted it, and both \
-                   would \
-                   serve the same values."
+                   would serve the same values."
         => hint "On a clone, wait until Citus has promoted it. On a standby that replaces the \
-                 node, \
-                 first remove the clone with citus_remove_clone_node.";
+                 node, first remove the clone with citus_remove_clone_node.";
     NotTheGroup { id: i32, group: i32 } = CONFIG_FILE_ERROR,
         "hilo.node_id = {id} is not the group of this node in Citus, which is {group}"
         => detail "Another node may have this id and serve the same values."

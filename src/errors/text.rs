@@ -57,8 +57,7 @@ impl Cause {
             }
             Cause::OtherLibrary { .. } => {
                 "Restart the server with the version that is to be used: the shared memory lasts \
-                 as \
-                 long as it runs."
+                 as long as it runs."
             }
             Cause::Fault { .. } => SEE_LOG,
         }

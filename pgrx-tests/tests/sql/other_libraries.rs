@@ -79,9 +79,9 @@ fn pg_stat_statements_counts_our_calls() {
                 format!("SELECT calls FROM pg_stat_statements WHERE query LIKE '{statement}'");
             assert_eq!(client.all::<i64>(&sql), [count], "{libraries}: {statement}");
         }
-        // What hilo_check asks the catalog is below its own statement.
-        client.run("SELECT count(*) FROM hilo_check()");
-        let own = "SELECT bool_and(NOT toplevel) AND count(*) > 0 FROM pg_stat_statements WHERE query LIKE '%hilo.position%' AND query NOT LIKE '%pg_stat%'";
+        // What hilo_report asks the views is below its own statement.
+        client.run("SELECT length(hilo_report())");
+        let own = "SELECT bool_and(NOT toplevel) AND count(*) > 0 FROM pg_stat_statements WHERE query LIKE '%hilo_stat_rates%' AND query NOT LIKE '%pg_stat%'";
         assert!(client.one::<bool>(own), "{libraries}");
         drop(client);
         cluster.finish();
@@ -147,7 +147,7 @@ fn auto_explain_logs_our_calls() {
         client.run("SELECT count(*) FROM hilo_check()");
         client.run("SELECT count(*) FROM hilo_find_gaps('orders', 'orders', 'id')");
         wait_until("what is nested is logged", LONG, || {
-            cluster.log().contains("hilo.position p JOIN")
+            cluster.log().contains("Query Text: SELECT format('%I.%I', n.nspname")
         });
         let worker = |line: &&str| line.contains("hilo worker") && line.contains("duration:");
         assert_eq!(cluster.log().lines().filter(worker).count(), 0, "{libraries}");
