@@ -164,14 +164,14 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     here.run(
-        "SELECT hilo_create('a-' || to_char(n, 'FM000')) FROM generate_series(1, 200) n;
+        "SELECT hilo_create('a-' || to_char(n, 'FM0000')) FROM generate_series(1, 1000) n;
          SELECT hilo_create('z')",
     );
     let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE name = 'z' AND blocks_reserved > 0";
     let mut used = 0;
     while here.one::<i64>(ready) == 0 {
         used += 1;
-        here.draw(&format!("a-{used:03}"), 1);
+        here.draw(&format!("a-{used:04}"), 1);
     }
     // Those between a and z have been looked at, and nothing of them stays in memory.
     let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
