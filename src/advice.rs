@@ -8,22 +8,21 @@ use crate::{citus, gucs};
 
 /// How all nodes begin again.
 pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hilo_alter(name, \
-                           restart_with => ...), with the same value, beyond all that any node \
-                           reserves until the last one has done it.";
+    restart_with => ...), with the same value, beyond all that any node reserves until the last \
+    one has done it.";
 
 /// How a node of Citus gets its id.
 pub const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and \
-                                hilo.node_count to more than there will ever be groups, and \
-                                reload.";
+    hilo.node_count to more than there will ever be groups, and reload.";
 
 /// How a node gets what others have.
 pub const COMPLETE: &str = "On Citus run hilo_create_on_all_nodes(name) for each of them; \
-                            elsewhere pass what hilo_node_summary() returns on the server that has \
-                            them to hilo_apply() on the other.";
+    elsewhere pass what hilo_node_summary() returns on the server that has them to hilo_apply() \
+    on the other.";
 
 /// How a node of Citus gets what others have, where each has values of its own by its bounds.
-pub const WITHIN_BOUNDS: &str =
-    "Create them there with bounds of that node's own: docs/citus.md says how.";
+pub const WITHIN_BOUNDS: &str = "Create them there with bounds of that node's own: docs/citus.md \
+    says how.";
 
 /// How to create a sequence.
 pub fn create() -> &'static str {

@@ -171,20 +171,20 @@ pub fn check_no_clone() -> Result<(), HiloError> {
     if is_clone <= 0 || original <= 0 {
         return Ok(());
     }
+    let Some(own) = groups(local)?.first().copied() else { return Ok(()) };
     let (mut ours, mut originals) = (Vec::new(), Vec::new());
-    let own = groups(local)?.first().copied();
     let mut result = Ok(());
     Table::read(nodes)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
         result = match row.bool(is_clone) {
             true => originals.grow(row.int4(original)),
-            false if Some(row.int4(group)) == own => ours.grow(row.int4(id)),
+            false if row.int4(group) == own => ours.grow(row.int4(id)),
             false => Ok(()),
         };
         result.is_ok()
     });
     result?;
     match ours.iter().any(|id| originals.contains(id)) {
-        true => Err(HiloError::HasClone(own.unwrap_or_default())),
+        true => Err(HiloError::HasClone(own)),
         false => Ok(()),
     }
 }

@@ -106,7 +106,7 @@ fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
         ))
         .set_hint(
             "If the other server is still running, stop it, or give this server its own \
-                   hilo.node_id.",
+             hilo.node_id.",
         )
         .report(PgLogLevel::WARNING);
 }

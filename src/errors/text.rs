@@ -4,24 +4,19 @@ use crate::advice::{self, FOLLOW_CITUS, RESTART, literal};
 use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
 
 pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no \
-                               other server has, and \
-     reload.";
+    other server has, and reload.";
 pub const JOIN_CITUS: &str = "Let this server join the cluster: SELECT \
-                              citus_set_coordinator_host(...) on the coordinator, \
-     then SELECT citus_add_node(...) there for this server. A server without Citus needs a number \
-     in hilo.node_id.";
-pub const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait until \
-                               it has been copied. If \
-     that server is lost, SET hilo.on_every_node = on and use hilo_alter(name, restart_with => \
-     ...) with a value beyond all that it can have served.";
+    citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for \
+    this server. A server without Citus needs a number in hilo.node_id.";
+pub const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait \
+    until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
+    hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 pub const NUMBERED_ELSEWHERE: &str = "The other nodes may have renumbered the sequence while this \
-                                      server was none of them, or \
-     another one.";
+    server was none of them, or another one.";
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
-                                   installed. A server keeps the \
-     library that it loaded when it started.";
-pub const CALL_AGAIN: &str =
-    "Remove the cause and call it again: nodes that have the sequence keep it as it is.";
+    installed. A server keeps the library that it loaded when it started.";
+pub const CALL_AGAIN: &str = "Remove the cause and call it again: nodes that have the sequence \
+    keep it as it is.";
 const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 
 impl Cause {
