@@ -14,7 +14,7 @@ use pgrx::{htup, varlena};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::OrRaise;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
@@ -61,7 +61,7 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
                 stored.close();
                 default
             });
-            default.into_iter().for_each(|default| found.grow(default).or_raise());
+            default.into_iter().for_each(|default| found.try_push(default).or_raise());
             scratch.reset();
         }
     }
@@ -82,7 +82,7 @@ pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
                     let name =
                         varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr());
                     memory::check().or_raise();
-                    found.grow((stored.default, Name::from(name))).or_raise();
+                    found.try_push((stored.default, Name::from(name))).or_raise();
                 }
                 stored.close();
             });
@@ -188,7 +188,7 @@ fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
                 break;
             }
             if oid_of(column(tuple, relation, depend::CLASS)) == ATTRDEF {
-                found.grow(oid_of(column(tuple, relation, depend::OBJECT))).or_raise();
+                found.try_push(oid_of(column(tuple, relation, depend::OBJECT))).or_raise();
             }
         }
         pg_sys::systable_endscan(scan);

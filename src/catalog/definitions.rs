@@ -15,7 +15,7 @@ use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
 use crate::catalog::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 
 /// A row of `hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,7 @@ pub fn owned_by_column(
     ];
     let mut found = Vec::new();
     table.scan(ids.sequence_owned_by_idx, &keys, Snapshot::Catalog, |row| {
-        found.grow(Sequence::from_row(&row)).or_raise();
+        found.try_push(Sequence::from_row(&row)).or_raise();
         true
     });
     Ok(found)

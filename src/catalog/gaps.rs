@@ -18,7 +18,7 @@ use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 
 hilo_core::named! {
     /// Why values will not be served.
@@ -63,7 +63,7 @@ pub fn of_node(
                     row.int8(column::LAST_VALUE),
                     row.int8(column::COUNT),
                 );
-                gaps.grow(GapRow { first, last, count, reason }).or_raise();
+                gaps.try_push(GapRow { first, last, count, reason }).or_raise();
             }
             true
         },
@@ -119,14 +119,14 @@ pub(super) fn record_each(
         let mut rest = range.until(mapping.limit());
         for run in mapping.runs(rest).take(PARTS) {
             let (first, last) = (run.first, run.last(mapping.increment));
-            gaps.grow(Gap { first, last, count: run.count, reason, at })?;
+            gaps.try_push(Gap { first, last, count: run.count, reason, at })?;
             rest.take(run.count);
         }
         if !rest.is_empty()
             && let (Some(first), Some(last)) =
                 (mapping.value(rest.start), mapping.value(rest.last()))
         {
-            gaps.grow(Gap { first, last, count: rest.len(), reason, at })?;
+            gaps.try_push(Gap { first, last, count: rest.len(), reason, at })?;
         }
     }
     add(ids, position.sequence, position.node, mapping.increment, &gaps)
@@ -162,13 +162,13 @@ pub fn add(
                     reason: reason as usize,
                     at: Timestamp(row.int8(column::RECORDED_AT)),
                 };
-                gaps.grow(known).or_raise();
-                rows.grow(row).or_raise();
+                gaps.try_push(known).or_raise();
+                rows.try_push(row).or_raise();
             }
             rows.len() < LOOKED_AT
         });
     }
-    new.iter().try_for_each(|gap| gaps.grow(*gap))?;
+    new.iter().try_for_each(|gap| gaps.try_push(*gap))?;
     for Joined { gap, parts } in hilo_core::gaps::joined(&gaps, increment, MOST, KEPT) {
         let mut before = parts.iter().filter_map(|&part| rows.get(part));
         match before.next() {

@@ -21,7 +21,7 @@ use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_comman
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 
 hilo_core::named! {
     /// How a lease ended before its time.
@@ -327,7 +327,7 @@ pub fn leased(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, Hilo
     let mut ranges = Vec::new();
     for lease in of_node(ids, position.sequence, position.node)? {
         if lease.epoch == position.epoch {
-            ranges.grow(lease.range)?;
+            ranges.try_push(lease.range)?;
         }
     }
     Ok(ranges)
@@ -342,7 +342,7 @@ pub fn of_node(
     let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))];
     let mut found = Vec::new();
     visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        found.grow(lease).or_raise();
+        found.try_push(lease).or_raise();
         true
     })?;
     Ok(found)
@@ -357,7 +357,7 @@ pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<
     ];
     let mut found = Vec::new();
     visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        found.grow(lease).or_raise();
+        found.try_push(lease).or_raise();
         true
     })?;
     Ok(found)
@@ -385,7 +385,7 @@ pub fn due(
             next = Some(now);
             return false;
         }
-        found.grow(lease).or_raise();
+        found.try_push(lease).or_raise();
         true
     })?;
     Ok((found, next))
@@ -413,7 +413,7 @@ pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloErr
     let now = ffi::now();
     visit(ids, ids.lease_holder_idx, &keys, |_, lease| {
         if lease.is_open(now) {
-            found.grow(lease).or_raise();
+            found.try_push(lease).or_raise();
         }
         true
     })?;
@@ -437,14 +437,16 @@ pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloErro
         // There will be no position to which anything could come back.
         let (part, reason, at) = lease.outcome(now, None);
         match reason.filter(|_| !part.is_empty()) {
-            Some(reason) => lost.grow((lease.node, lease.increment, lease.gap(part, reason, at))),
+            Some(reason) => {
+                lost.try_push((lease.node, lease.increment, lease.gap(part, reason, at)))
+            }
             None => Ok(()),
         }
     })?;
     lost.sort_by_key(|(node, ..)| *node);
     for of_node in lost.chunk_by(|one, other| one.0 == other.0) {
         let (node, increment, _) = of_node[0];
-        let gaps = memory::collected(of_node.iter().map(|(.., gap)| *gap))?;
+        let gaps = memory::try_collect(of_node.iter().map(|(.., gap)| *gap))?;
         gaps::add(ids, sequence, node, increment, &gaps)?;
     }
     Ok(())
@@ -464,7 +466,7 @@ fn delete_all(
     let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
     let mut all = Vec::new();
     visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        all.grow(lease.id).or_raise();
+        all.try_push(lease.id).or_raise();
         true
     })?;
     for id in all {

@@ -18,7 +18,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::scan::{Index, Snapshot};
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, NoGroup};
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::{citus, gucs};
 
 /// Who this server is, as of now.
@@ -176,8 +176,8 @@ pub fn check_no_clone() -> Result<(), HiloError> {
     let mut result = Ok(());
     Table::read(nodes)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
         result = match row.bool(is_clone) {
-            true => originals.grow(row.int4(original)),
-            false if row.int4(group) == own => ours.grow(row.int4(id)),
+            true => originals.try_push(row.int4(original)),
+            false if row.int4(group) == own => ours.try_push(row.int4(id)),
             false => Ok(()),
         };
         result.is_ok()
@@ -204,7 +204,7 @@ fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
     let mut groups = Vec::new();
     let mut result = Ok(());
     Table::read(table)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
-        result = groups.grow(row.int4(column));
+        result = groups.try_push(row.int4(column));
         result.is_ok()
     });
     result.map(|()| groups)

@@ -128,7 +128,7 @@ pub fn given(
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(ids, sequence.id)?;
     check_not_had(&sequence.name, here, highest.max(highest_node(ids, sequence)?))?;
-    let known = memory::collected(known.iter().map(|other| takeover::at_most(sequence, other)))?;
+    let known = memory::try_collect(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }
 

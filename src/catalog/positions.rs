@@ -18,7 +18,7 @@ use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::shared::slot::Terms;
 
 /// The `incarnation` of a position that came from a dump, until the first reservation here.
@@ -277,7 +277,7 @@ impl LockedPosition {
     pub fn rewrite(&self, position: &Position) -> Result<Version, HiloError> {
         let place = self.table.update(&self.row, &mut position.values());
         let key = (self.table.id(), position.sequence, position.node);
-        WRITTEN.borrow_mut().get_or_insert_default().grow((key, place))?;
+        WRITTEN.borrow_mut().get_or_insert_default().try_push((key, place))?;
         Ok(Version::just_written(position))
     }
 

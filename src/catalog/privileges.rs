@@ -16,7 +16,7 @@ use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::catalog::{catalog_oids, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::shared::nameplate::Nameplate;
 
 /// A set of privileges.
@@ -90,7 +90,7 @@ impl Privileges {
     }
 
     /// For an error's DETAIL.
-    pub const fn needed(self) -> &'static str {
+    pub const fn alternatives(self) -> &'static str {
         match self.0 {
             1 => "USAGE",
             2 => "SELECT",
@@ -112,16 +112,16 @@ impl Privileges {
     }
 }
 
-/// The error for the current user, who has only the privileges `held` where one of `needs` is
-/// required.
-pub fn denied(name: &[u8], needs: Privileges, held: Privileges) -> HiloError {
+/// The error for the current user, who has only the privileges `held` where one of `required` is
+/// needed.
+pub fn denied(name: &[u8], required: Privileges, held: Privileges) -> HiloError {
     let held: Vec<_> = held.names().collect();
     HiloError::Permission(Box::new(Denied {
         name: escape_for_message(name),
         user: roles::name_of(ffi::current_user()),
-        needs: needs.needed(),
+        required: required.alternatives(),
         held: if held.is_empty() { String::new() } else { format!("only {}", held.join(" and ")) },
-        wanted: needs.least(),
+        to_grant: required.least(),
     }))
 }
 
@@ -208,7 +208,7 @@ pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, H
         let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
         match granted.last_mut().filter(|(last, _)| *last == grantee) {
             Some((_, held)) => *held = held.or(privilege),
-            None => granted.grow((grantee, privilege)).or_raise(),
+            None => granted.try_push((grantee, privilege)).or_raise(),
         }
         true
     });

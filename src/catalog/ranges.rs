@@ -16,7 +16,7 @@ use crate::catalog::positions::Position;
 use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 
 /// The incarnation of a free range: no server's memory holds it.
 const FREE: i64 = 0;
@@ -71,7 +71,7 @@ pub fn free_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, Hil
         &free_keys(position),
         Snapshot::Catalog,
         |row| {
-            free.grow(range(&row)).or_raise();
+            free.try_push(range(&row)).or_raise();
             true
         },
     );
@@ -93,7 +93,7 @@ fn free_within(
         let found = range(&row);
         let inside = found.start < hull.end;
         if inside {
-            free.grow(found).or_raise();
+            free.try_push(found).or_raise();
         }
         inside
     });
@@ -112,7 +112,7 @@ fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> 
     let mut rows = Vec::new();
     let lent = [a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))];
     table.scan(ids.free_range_pkey, &lent, Snapshot::Catalog, |row| {
-        rows.grow(row).or_raise();
+        rows.try_push(row).or_raise();
         true
     });
     rows
@@ -207,7 +207,7 @@ fn write_off_smallest(
     let table = Table::write(ids.free_range)?;
     let mut rows = Vec::new();
     table.scan(ids.free_range_pkey, &free_keys(position), Snapshot::Catalog, |row| {
-        rows.grow(row).or_raise();
+        rows.try_push(row).or_raise();
         rows.len() < LOOKED_AT
     });
     if rows.len() <= MOST {
@@ -287,11 +287,11 @@ pub fn write_off_memory(
     rows.iter().for_each(|row| table.delete(row));
     lost.push(position.unsettled());
     let leased = leases::leased(ids, position)?.into_iter().chain(pending.iter().copied());
-    let leased = Range::union(memory::collected(leased)?);
+    let leased = Range::union(memory::try_collect(leased)?);
     let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
         let free = free_within(ids, position, lost)?;
-        lost.without(&free).into_iter().try_for_each(|part| parts.grow(part))?;
+        lost.without(&free).into_iter().try_for_each(|part| parts.try_push(part))?;
     }
     next_command();
     gaps::record_each(ids, position, mapping, &parts, reason)
@@ -311,7 +311,7 @@ pub fn write_off(
     table.scan(ids.free_range_pkey, &keys(position), Snapshot::Catalog, |row| {
         // A lent range is in `held`, or has been served.
         if row.int8(column::INCARNATION) == FREE {
-            lost.grow(range(&row)).or_raise();
+            lost.try_push(range(&row)).or_raise();
         }
         table.delete(&row);
         true

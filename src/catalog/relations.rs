@@ -23,7 +23,7 @@ pub unsafe fn oids(list: *mut pg_sys::List) -> Result<Vec<pg_sys::Oid>, HiloErro
     // SAFETY: the caller guarantees that it is such a list, so `at` stays below its length and it
     // is freed once.
     unsafe {
-        let all = memory::collected(
+        let all = memory::try_collect(
             (0..pg_sys::list_length(list)).map(|at| pg_sys::list_nth_oid(list, at)),
         );
         pg_sys::list_free(list);

@@ -13,7 +13,7 @@ use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::Table;
 use crate::catalog::{catalog_oids, default_privileges};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 
 /// The sequences that a role owns.
 pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
@@ -25,7 +25,7 @@ pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
         &[(sequence::OWNER, Match::Oid(role))],
         Snapshot::Catalog,
         |row| {
-            owned.grow(Sequence::from_row(&row)).or_raise();
+            owned.try_push(Sequence::from_row(&row)).or_raise();
             true
         },
     );
@@ -42,7 +42,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
         &[(privilege::GRANTEE, Match::Oid(role))],
         Snapshot::Catalog,
         |row| {
-            granted.grow(row.int8(privilege::SEQUENCE)).or_raise();
+            granted.try_push(row.int8(privilege::SEQUENCE)).or_raise();
             true
         },
     );
@@ -51,7 +51,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let mut sequences = Vec::new();
     for id in granted {
         if let Some(sequence) = definitions::by_id(&ids, SequenceId(id))? {
-            sequences.grow(sequence)?;
+            sequences.try_push(sequence)?;
         }
     }
     Ok(sequences)
@@ -66,7 +66,7 @@ fn mentioned(table: pg_sys::Oid, index: Index, column: i16) -> Result<Vec<pg_sys
         &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))],
         Snapshot::Catalog,
     ) {
-        roles.grow(row.oid(column))?;
+        roles.try_push(row.oid(column))?;
     }
     Ok(roles)
 }

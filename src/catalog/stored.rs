@@ -13,7 +13,7 @@ use crate::catalog::column_values::{Kind, Open, Scan};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::relations;
 use crate::errors::HiloError;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 
 /// What a number between two others counts as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Stored {
                 return Err(table.not_stored("Its column is computed when it is read."));
             }
             let index = table.index_on(number)?;
-            heaps.grow(Heap { table, column: number, index })?;
+            heaps.try_push(Heap { table, column: number, index })?;
         }
         Ok(Stored(heaps))
     }
@@ -164,7 +164,7 @@ impl Stored {
                     let Some(value) = numbers.read(value) else { return };
                     let after = spans.partition_point(|(low, _)| *low <= value);
                     if after > 0 && value <= spans[after - 1].1 && full.is_ok() {
-                        full = found.grow(value);
+                        full = found.try_push(value);
                     }
                 })?;
                 full?;
@@ -173,7 +173,7 @@ impl Stored {
             for (low, high) in &spans {
                 let mut more = scan.seek(*low);
                 while more && let Some(value) = scan.next().filter(|value| value <= high) {
-                    found.grow(value)?;
+                    found.try_push(value)?;
                     more = value < *high;
                 }
             }

@@ -191,7 +191,7 @@ pub unsafe fn bytes_of<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     let bytes = unsafe {
         pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr()))
     };
-    memory::room_for_text(bytes).or_raise();
+    memory::check_available_for_text(bytes).or_raise();
     bytes
 }
 

@@ -75,11 +75,11 @@ pub struct Denied {
     pub name: String,
     pub user: String,
     /// What the operation requires.
-    pub needs: &'static str,
+    pub required: &'static str,
     /// What the user has: empty for nothing.
     pub held: String,
     /// The privilege that the owner should grant.
-    pub wanted: &'static str,
+    pub to_grant: &'static str,
 }
 
 /// Why a caller waited without success.

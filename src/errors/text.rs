@@ -103,16 +103,16 @@ impl Meant {
 
 impl Denied {
     pub fn detail(&self) -> String {
-        let Denied { user, needs, held, .. } = self;
+        let Denied { user, required, held, .. } = self;
         let held = if held.is_empty() { "no privilege" } else { held };
-        format!("The operation requires {needs}. Role \"{user}\" has {held} on the sequence.")
+        format!("The operation requires {required}. Role \"{user}\" has {held} on the sequence.")
     }
 
     pub fn hint(&self) -> String {
-        let (name, user, wanted) = (literal(&self.name), literal(&self.user), self.wanted);
+        let (name, user, privilege) = (literal(&self.name), literal(&self.user), self.to_grant);
         format!(
             "The owner of the sequence grants it with: SELECT hilo_grant({name}, {user}, \
-             '{wanted}');"
+             '{privilege}');"
         )
     }
 }

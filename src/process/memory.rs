@@ -4,7 +4,7 @@
 //! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a
 //! flag is set. Code that is about to do something slow, or to start on another row, calls
 //! [`check`], which returns the error while there is still memory to raise it with. What grows with
-//! the data grows through [`Grow`], which returns the error instead of ending the process.
+//! the data grows through [`TryGrow`], which returns the error instead of ending the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -193,7 +193,7 @@ pub fn init() {
 /// `OutOfMemory`
 #[inline]
 pub fn check() -> Result<(), HiloError> {
-    if is_short() { room(RESERVE) } else { Ok(()) }
+    if is_short() { check_available(RESERVE) } else { Ok(()) }
 }
 
 /// Whether the system has refused memory, and has not been found to have some since.
@@ -207,7 +207,7 @@ pub fn is_short() -> bool {
 /// # Errors
 /// `OutOfMemory`
 #[cold]
-pub fn room(bytes: usize) -> Result<(), HiloError> {
+pub fn check_available(bytes: usize) -> Result<(), HiloError> {
     let Ok(layout) = Layout::from_size_align(bytes.max(RESERVE), GRAIN) else {
         return Err(HiloError::OutOfMemory);
     };
@@ -230,27 +230,27 @@ pub fn room(bytes: usize) -> Result<(), HiloError> {
 /// # Errors
 /// `OutOfMemory`
 #[inline]
-pub fn room_for_text(text: &[u8]) -> Result<(), HiloError> {
+pub fn check_available_for_text(text: &[u8]) -> Result<(), HiloError> {
     const TIMES: usize = 32;
-    if text.len() * TIMES <= LARGEST { Ok(()) } else { room(text.len() * TIMES) }
+    if text.len() * TIMES <= LARGEST { Ok(()) } else { check_available(text.len() * TIMES) }
 }
 
 /// A collection that grows with the data, and fails with an error when there is no more memory.
-pub trait Grow<T> {
+pub trait TryGrow<T> {
     /// # Errors
     /// `OutOfMemory`
-    fn grow(&mut self, item: T) -> Result<(), HiloError>;
+    fn try_push(&mut self, item: T) -> Result<(), HiloError>;
 
     /// # Errors
     /// `OutOfMemory`
-    fn grow_by(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), HiloError> {
-        items.into_iter().try_for_each(|item| self.grow(item))
+    fn try_extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), HiloError> {
+        items.into_iter().try_for_each(|item| self.try_push(item))
     }
 }
 
-impl<T> Grow<T> for Vec<T> {
+impl<T> TryGrow<T> for Vec<T> {
     #[inline]
-    fn grow(&mut self, item: T) -> Result<(), HiloError> {
+    fn try_push(&mut self, item: T) -> Result<(), HiloError> {
         if self.len() == self.capacity() {
             self.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
             check()?;
@@ -260,8 +260,8 @@ impl<T> Grow<T> for Vec<T> {
     }
 }
 
-impl<K: Eq + Hash, V> Grow<(K, V)> for HashMap<K, V> {
-    fn grow(&mut self, (key, value): (K, V)) -> Result<(), HiloError> {
+impl<K: Eq + Hash, V> TryGrow<(K, V)> for HashMap<K, V> {
+    fn try_push(&mut self, (key, value): (K, V)) -> Result<(), HiloError> {
         self.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
         self.insert(key, value);
         Ok(())
@@ -272,9 +272,9 @@ impl<K: Eq + Hash, V> Grow<(K, V)> for HashMap<K, V> {
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloError> {
+pub fn try_collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloError> {
     let mut all = Vec::new();
-    all.grow_by(items)?;
+    all.try_extend(items)?;
     Ok(all)
 }
 
@@ -282,7 +282,7 @@ pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, HiloEr
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn mapped<K: Eq + Hash, V>(
+pub fn try_map<K: Eq + Hash, V>(
     count: usize,
     entries: impl IntoIterator<Item = (K, V)>,
 ) -> Result<HashMap<K, V>, HiloError> {

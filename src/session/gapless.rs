@@ -25,7 +25,7 @@ use crate::catalog::positions::Position;
 use crate::catalog::{catalog_oids, table};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::session::memo::{Entry, Last, Memo, Source};
 use crate::session::{levels, slice_table};
 use crate::shared;
@@ -93,7 +93,7 @@ impl State {
         if self.filled.len() >= MOST {
             self.empty();
         }
-        self.filled.grow(entry)
+        self.filled.try_push(entry)
     }
 
     /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
@@ -255,7 +255,7 @@ fn write_all() {
             if let Held { entry, count: Some(count), .. } = held
                 && count.next > count.counter.position.next_index
             {
-                counts.grow((entry.id, count.counter, count.next))?;
+                counts.try_push((entry.id, count.counter, count.next))?;
             }
         }
         Ok(counts)

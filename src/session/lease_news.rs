@@ -17,7 +17,7 @@ use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::{Ended, Lease};
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::session::levels::Levels;
 use crate::session::wait;
 use crate::shared::Shared;
@@ -127,7 +127,7 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
             // What this transaction returns itself is passed before. Transactions that change the
             // same leases do it in one order, in which they are also filed, so that the rests of
             // neighbours are one range.
-            changes.grow(((change != Change::Pass, key.sequence, start, id), change))?;
+            changes.try_push(((change != Change::Pass, key.sequence, start, id), change))?;
         }
     }
     if changes.is_empty() {

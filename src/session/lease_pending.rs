@@ -103,7 +103,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> 
     }
     let open = OPEN.borrow();
     let mine = |at| has_place(&open, at);
-    memory::collected(
+    memory::try_collect(
         shared.all_pending().filter(|held| held.index_space.key == *key && !mine(held.at)),
     )
 }

@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 
 use crate::errors::HiloError;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 
 /// The level that is open.
 pub fn current() -> i32 {
@@ -26,7 +26,7 @@ impl<T> Levels<T> {
     /// # Errors
     /// `OutOfMemory`; nothing has changed.
     pub fn push(&mut self, item: T) -> Result<(), HiloError> {
-        self.0.grow((item, current()))
+        self.0.try_push((item, current()))
     }
 
     /// Makes room, so that the next [`push`](Self::push) needs no memory.

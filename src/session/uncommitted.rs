@@ -27,7 +27,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node;
 use crate::catalog::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::session::memo::{Entry, Memo, Source};
 use crate::session::slice_table;
 use crate::shared::slices::Slice;
@@ -116,9 +116,9 @@ impl State {
             if let Some(own) = served {
                 own.rise_to(floor);
             }
-            self.floors.grow((version, floor.max(from)))?;
+            self.floors.try_push((version, floor.max(from)))?;
             if !passed.is_empty() {
-                self.pass(version)?.grow(passed)?;
+                self.pass(version)?.try_push(passed)?;
             }
             at = version;
         }
@@ -154,7 +154,7 @@ pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
         },
         _ => origin,
     };
-    state.origins.grow((version, origin))
+    state.origins.try_push((version, origin))
 }
 
 /// Attaches the entry to this transaction's own count if the transaction, which has defined
@@ -187,7 +187,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     };
     let floor = state.floor(&version);
     state.served.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-    state.current.grow((sequence.id, version))?;
+    state.current.try_push((sequence.id, version))?;
     let own = state.served.entry(version).or_insert_with(|| {
         let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
         slice.move_to(position.next_index);
@@ -273,7 +273,7 @@ pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) ->
     let claimed = fit(left)?;
     own.rise_to(claimed.end);
     if passed < claimed.start {
-        state.pass(version).and_then(|all| all.grow(left.until(claimed.start))).or_raise();
+        state.pass(version).and_then(|all| all.try_push(left.until(claimed.start))).or_raise();
     }
     let mapping = entry.mapping();
     mapping

@@ -32,9 +32,9 @@ impl InMemory {
     /// # Errors
     /// `OutOfMemory`
     pub fn without(self, leaving: &[Range]) -> Result<InMemory, HiloError> {
-        let leaving = Range::union(memory::collected(leaving.iter().copied())?);
+        let leaving = Range::union(memory::try_collect(leaving.iter().copied())?);
         let kept = self.ranges.iter().flat_map(|range| range.without(&leaving));
-        let ranges = memory::collected(kept)?;
+        let ranges = memory::try_collect(kept)?;
         let first_untaken =
             self.first_untaken.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
         Ok(InMemory { ranges, first_untaken, ..self })

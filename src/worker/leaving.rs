@@ -159,7 +159,7 @@ pub(super) fn begin(shared: &Shared, leftovers: &[Leftover]) -> Result<Vec<Lefto
     leaving.try_reserve(leftovers.len()).map_err(|_| HiloError::OutOfMemory)?;
     let before = leaving.len();
     leaving.extend(leftovers.iter().filter_map(|leftover| leftover.marked(shared)));
-    memory::collected(leaving[before..].iter().copied())
+    memory::try_collect(leaving[before..].iter().copied())
 }
 
 /// Takes back the last `count` that [`begin`] has marked: they could not be written.

@@ -7,7 +7,7 @@ use hilo_core::range::Range;
 
 use crate::catalog;
 use crate::errors::HiloError;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::shared::pending::Held;
 use crate::shared::slices::IndexSpace;
 use crate::worker::Worker;
@@ -35,13 +35,13 @@ impl Worker {
                 shared.adopt(slice);
             } else {
                 slice.stays();
-                all &= slices.grow(Leftover::Slice { slice, state, index_space, rest }).is_ok();
+                all &= slices.try_push(Leftover::Slice { slice, state, index_space, rest }).is_ok();
             }
         }
         let ours = |held: &Held| held.index_space.key.database == database;
         let dead = || shared.dead_pending().filter(ours).map(Leftover::Lease);
         // There may be thousands. What there is no memory for now is left to the next call.
-        let leases = memory::collected(dead()).unwrap_or_else(|_| {
+        let leases = memory::try_collect(dead()).unwrap_or_else(|_| {
             all = false;
             dead().take(BATCH).collect()
         });

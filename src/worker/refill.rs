@@ -129,7 +129,7 @@ impl Worker {
                 && !self.retries.is_backing_off(*number, slot.serial())
         };
         let due = || shared.all_wanted().filter(is_due);
-        memory::collected(due()).unwrap_or_else(|_| due().take(BATCH).collect())
+        memory::try_collect(due()).unwrap_or_else(|_| due().take(BATCH).collect())
     }
 
     /// Takes a slot's flag, and checks again what the slot needs.
@@ -275,7 +275,7 @@ impl Worker {
         transaction::run(None, c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
             if !ids.lock_for_reservation() {
-                return memory::collected(plans.iter().map(|_| Outcome::Locked));
+                return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
             }
             let here = Here::read()?;
             let mut outcomes = memory::with_capacity(plans.len())?;

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 
 /// A row of a result.
 pub struct Row {
@@ -79,7 +79,7 @@ fn c_string(sql: &[u8]) -> *const c_char {
 /// when it starts, as far as the transaction's isolation level allows.
 pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
-    for_each(sql, |row| found.grow(each(row)).or_raise());
+    for_each(sql, |row| found.try_push(each(row)).or_raise());
     found
 }
 
@@ -131,7 +131,7 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
         let table = pg_sys::SPI_tuptable;
         for at in 0..pg_sys::SPI_processed as usize {
             let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
-            found.grow(each(row)).or_raise();
+            found.try_push(each(row)).or_raise();
         }
         pg_sys::SPI_finish();
         pg_sys::PopActiveSnapshot();

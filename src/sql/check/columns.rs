@@ -201,7 +201,7 @@ fn replicated(sequence: &Sequence) -> Vec<Reach> {
         mapping: other.mapping(&sequence.definition),
         next_index: other.next_index,
     });
-    let reaches: Vec<Reach> = memory::collected(reaches).or_raise();
+    let reaches: Vec<Reach> = memory::try_collect(reaches).or_raise();
     match reaches.is_empty() || spi::look_up(copying, |_| ()).is_empty() {
         true => reaches,
         false => Vec::new(),

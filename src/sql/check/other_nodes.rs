@@ -91,7 +91,7 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
             "shared": shared(sequence, definition.as_ref()),
         })
     });
-    let sequences: Vec<Value> = memory::collected(sequences).or_raise();
+    let sequences: Vec<Value> = memory::try_collect(sequences).or_raise();
     json::write(&json!({ "node": summary.node, "sequences": sequences })).or_raise()
 }
 
@@ -126,5 +126,5 @@ pub(super) fn reaches(sequence: &Sequence, summaries: &[Document]) -> Vec<Reach>
             numbering.reserved_to.map_or(Index::ZERO, |to| mapping.first_index_beyond(to));
         alike.then_some(Reach { node, mapping, next_index })
     };
-    memory::collected(summaries.iter().filter_map(reach)).or_raise()
+    memory::try_collect(summaries.iter().filter_map(reach)).or_raise()
 }

@@ -25,7 +25,7 @@ use crate::catalog::{column_defaults, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values;
@@ -113,7 +113,7 @@ fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
         let column = ColumnRef { relid: default.relid, attnum: default.attnum };
         let columns = named.entry(name).or_default();
         if !columns.contains(&column) {
-            columns.grow(column)?;
+            columns.try_push(column)?;
         }
     }
     let (user, mut missing, mut skipped) = (ffi::current_user(), Missing::new(), Vec::new());
@@ -124,7 +124,7 @@ fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
             continue;
         };
         let lacked = columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
-        skipped.grow(Skipped { name, detail, lacked })?;
+        skipped.try_push(Skipped { name, detail, lacked })?;
     }
     Ok((missing, skipped))
 }

@@ -20,7 +20,7 @@ use crate::catalog::{gaps, privileges};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
@@ -47,7 +47,7 @@ pub fn dropped(relid: pg_sys::Oid, part: i32) {
     session::prepare();
     watch_transactions();
     let ids = found.iter().map(|sequence| sequence.id);
-    DROPPED.borrow_mut().grow_by(ids).or_raise();
+    DROPPED.borrow_mut().try_extend(ids).or_raise();
 }
 
 /// How many sequences are to be dropped by the statements around the one that begins now.
@@ -137,7 +137,7 @@ fn drop_defaults(name: &Name, dependents: Dependents) {
     defaults.retain(|default| !is_shard(default.relid));
     if !defaults.is_empty() && dependents == Dependents::Keep {
         let dependents =
-            memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+            memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
         HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
     }
     defaults.iter().for_each(column_defaults::drop_default);

@@ -89,7 +89,7 @@ fn pass_leases(
 ) -> Result<Vec<LeaseId>, HiloError> {
     let mut open = open_leases::of(sequence)?;
     open.retain(|lease| known.binary_search(&lease.id).is_err());
-    let suspects = column.values_within(memory::collected(open.iter().map(Lease::span))?)?;
+    let suspects = column.values_within(memory::try_collect(open.iter().map(Lease::span))?)?;
     let holds_any = |lease: &Lease| {
         let (low, high) = lease.span();
         let first = suspects.partition_point(|value| *value < low);
@@ -97,7 +97,7 @@ fn pass_leases(
         within.any(|value| lease.index_of(*value).is_some_and(|index| lease.range.contains(index)))
     };
     open_leases::pass(sequence, &open, holds_any)?;
-    let mut seen = memory::collected(open.iter().map(|lease| lease.id))?;
+    let mut seen = memory::try_collect(open.iter().map(|lease| lease.id))?;
     seen.sort_unstable();
     Ok(seen)
 }
@@ -132,5 +132,5 @@ fn spans(unserved: &Unserved, held: &[Range]) -> Result<Vec<(i64, i64)>, HiloErr
         let last = unserved.mapping.value(range.last())?;
         Some((first.min(last), first.max(last)))
     };
-    memory::collected(held.iter().filter_map(ends))
+    memory::try_collect(held.iter().filter_map(ends))
 }

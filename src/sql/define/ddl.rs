@@ -256,7 +256,7 @@ fn hilo_drop(args: Args) {
         let defaults = column_defaults::using(type_oid, name);
         if !defaults.is_empty() && !cascade {
             let dependents =
-                memory::collected(defaults.iter().map(column_defaults::describe)).or_raise();
+                memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
             HiloError::HasDependents { name: name.to_string(), dependents }.raise();
         }
         defaults.iter().for_each(column_defaults::drop_default);

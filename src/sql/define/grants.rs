@@ -11,7 +11,7 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{begin_write, lock_owned, required, required_name};
@@ -118,7 +118,7 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
     definitions::each(|sequence| {
         if matches(&sequence) {
             if privileges::acts_as(user, sequence.owner) {
-                own.grow(sequence.id).or_raise();
+                own.try_push(sequence.id).or_raise();
             } else if privileges::may_see(&sequence, user).or_raise() {
                 others += 1;
             }

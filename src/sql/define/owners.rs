@@ -14,7 +14,7 @@ use crate::catalog::table::next_command;
 use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::raw_function::raw_functions;
@@ -72,7 +72,7 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
         if let Some(found) = definitions::lock_existing(sequence.id)?
             && found.sequence.owner == role
         {
-            locked.grow(found)?;
+            locked.try_push(found)?;
         }
     }
     Ok(locked)
@@ -240,17 +240,17 @@ fn drop_defaults<'a>(
     sequences: impl Iterator<Item = &'a Sequence>,
     dependents: Dependents,
 ) -> Result<(), HiloError> {
-    let names = memory::collected(sequences.map(|sequence| &sequence.name))?;
+    let names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
     if names.is_empty() {
         return Ok(());
     }
     let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
     for (default, name) in column_defaults::all(type_oid) {
         users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-        users.entry(name).or_default().grow(default)?;
+        users.entry(name).or_default().try_push(default)?;
     }
     let used: Vec<(&Name, &ColumnDefault)> =
-        memory::collected(names.iter().flat_map(|name| {
+        memory::try_collect(names.iter().flat_map(|name| {
             users.get(*name).into_iter().flatten().map(|default| (*name, default))
         }))?;
     if !used.is_empty() && dependents == Dependents::Keep {
@@ -258,7 +258,7 @@ fn drop_defaults<'a>(
             let default = column_defaults::describe(default);
             format!("{default} depends on hilo sequence \"{name}\"")
         };
-        return Err(HiloError::OwnedHasDependents(memory::collected(used.iter().map(say))?));
+        return Err(HiloError::OwnedHasDependents(memory::try_collect(used.iter().map(say))?));
     }
     used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
     Ok(())
@@ -277,7 +277,7 @@ pub fn role_dropped(role: pg_sys::Oid) {
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
     let defaults = default_privileges::mentioning(role).or_raise();
-    let dependents = memory::collected(own.chain(may).chain(defaults)).or_raise();
+    let dependents = memory::try_collect(own.chain(may).chain(defaults)).or_raise();
     if !dependents.is_empty() {
         HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
     }

@@ -11,7 +11,7 @@ use crate::catalog::leases::{self, Ended};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::session::{gapless, lease_pending, memo, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
@@ -87,7 +87,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
     // from a lease is free before that.
     let mut free = returned(&ids, sequence, &position).or_raise();
-    free.grow_by(ranges::free_of(&ids, &position).or_raise()).or_raise();
+    free.try_extend(ranges::free_of(&ids, &position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
         let free = if takeover::discards_free(&position) { Vec::new() } else { free };
@@ -116,7 +116,7 @@ fn returned(
     let back = ended.filter(|lease| {
         lease.ended == Some(Ended::Returned) && lease.lost(Some((sequence, position))).is_none()
     });
-    memory::collected(back.map(|lease| lease.rest()))
+    memory::try_collect(back.map(|lease| lease.rest()))
 }
 
 /// The space that the indexes of a position belong to.

@@ -25,7 +25,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::process::time_limit::{self, Unfinished};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
@@ -178,7 +178,7 @@ fn names(array: pg_sys::Datum) -> Vec<Name> {
             HiloError::Argument(what, "Specify a value that is not null.").raise()
         };
         names::validate(&bytes).or_raise();
-        names.grow(Name::from(&*bytes)).or_raise();
+        names.try_push(Name::from(&*bytes)).or_raise();
     });
     names
 }
@@ -217,11 +217,11 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, Hil
         let of_name: Vec<(&str, &Document)> =
             found.iter().map(|(node, all)| (node.as_str(), &all[at])).collect();
         let agreed = agreed(name, &of_name, described(name, options)?).map_err(failed)?;
-        sequences.grow(agreed.sequence)?;
+        sequences.try_push(agreed.sequence)?;
         untold.extend(agreed.untold);
         for (node, summary) in of_name {
             let (name, node) = (name.clone(), node.to_owned());
-            done.grow(Done { name, node, action: action(summary) })?;
+            done.try_push(Done { name, node, action: action(summary) })?;
         }
     }
     let ids: BTreeSet<i32> =
@@ -340,7 +340,7 @@ fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>
     let (mut all, mut failed) = (Vec::new(), Failed::default());
     for Answer { node, result, .. } in answers {
         match result {
-            Ok(text) => all.grow((node, text)).or_raise(),
+            Ok(text) => all.try_push((node, text)).or_raise(),
             Err(why) => failed.add(&node, why.trim_end(), None),
         }
     }

@@ -27,7 +27,7 @@ use crate::catalog::table::{next_command, text_datum};
 use crate::catalog::{catalog_oids, column_defaults, node, numbering, positions};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
@@ -85,7 +85,7 @@ type All = Vec<Done>;
 
 fn add(done: &mut All, action: &'static str, name: &Name, detail: &Value) -> Result<(), HiloError> {
     check_for_interrupts!();
-    done.grow(Done { action, name: name.clone(), detail: write(detail)? })
+    done.try_push(Done { action, name: name.clone(), detail: write(detail)? })
 }
 
 /// What is to be done about one name.
@@ -117,8 +117,8 @@ fn apply(document: &Document, prune: bool, dry_run: bool) -> Result<All, HiloErr
     let unwanted = if prune { unwanted(wanted)? } else { Vec::new() };
     let dropped: HashSet<Name> = unwanted.iter().map(|sequence| sequence.name.clone()).collect();
     check_unused(&dropped)?;
-    let mut tasks = memory::collected(wanted.iter().map(Task::Make))?;
-    tasks.grow_by(unwanted.into_iter().map(Task::Drop))?;
+    let mut tasks = memory::try_collect(wanted.iter().map(Task::Make))?;
+    tasks.try_extend(unwanted.into_iter().map(Task::Drop))?;
     tasks.sort_unstable_by(|a, b| a.name().cmp(b.name()));
     for task in tasks {
         check_for_interrupts!();
@@ -327,7 +327,7 @@ fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let (user, mut found) = (ffi::current_user(), Vec::new());
     definitions::each(|sequence| {
         if !kept.contains(&*sequence.name) && privileges::acts_as(user, sequence.owner) {
-            found.grow(sequence).or_raise();
+            found.try_push(sequence).or_raise();
         }
         true
     })?;
@@ -357,7 +357,7 @@ fn check_unused(names: &HashSet<Name>) -> Result<(), HiloError> {
         let default = column_defaults::describe(default);
         format!("{default} depends on hilo sequence \"{name}\"")
     });
-    match memory::collected(used)? {
+    match memory::try_collect(used)? {
         used if used.is_empty() => Ok(()),
         used => Err(HiloError::PruneHasDependents(used)),
     }

@@ -15,7 +15,7 @@ use crate::catalog::{catalog_oids, missing, numbering, positions, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::draw::nextval;
@@ -26,7 +26,7 @@ sql_functions!(hilo_export, hilo_node_summary);
 /// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may
 /// read.
 fn hilo_export(args: Args) -> pg_sys::Datum {
-    let sequences = memory::collected(chosen(args).iter().map(described)).or_raise();
+    let sequences = memory::try_collect(chosen(args).iter().map(described)).or_raise();
     write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
 }
 
@@ -61,7 +61,7 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     };
     let mut all = Vec::new();
     for sequence in sequences {
-        all.grow(numbered(sequence)?)?;
+        all.try_push(numbered(sequence)?)?;
     }
     let node = Node { id, count: gucs::node_count(), server: server() };
     Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
@@ -104,7 +104,7 @@ pub fn readable() -> Result<Vec<Sequence>, HiloError> {
     let mut found = Vec::new();
     definitions::each(|sequence| {
         if privileges::may_see(&sequence, user).or_raise() {
-            found.grow(sequence).or_raise();
+            found.try_push(sequence).or_raise();
         }
         true
     })?;
@@ -116,7 +116,7 @@ pub fn described(sequence: &Sequence) -> Described {
     let mut grants: Vec<Grant> = Vec::new();
     for (grantee, held) in privileges::granted(sequence.id).or_raise() {
         if let Some(grantee) = role_name(grantee) {
-            grants.grow(Grant { grantee, privileges: listed(held) }).or_raise();
+            grants.try_push(Grant { grantee, privileges: listed(held) }).or_raise();
         }
     }
     grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));

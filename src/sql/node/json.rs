@@ -63,7 +63,7 @@ pub fn text(jsonb: pg_sys::Datum) -> Result<Cow<'static, str>, HiloError> {
     let output = pg_sys::Oid::from_u32(pg_sys::F_JSONB_OUT);
     // SAFETY: the datum is a jsonb, and the result is a C string in the current memory context.
     let text = unsafe { CStr::from_ptr(pg_sys::OidOutputFunctionCall(output, jsonb)) }.to_bytes();
-    memory::room_for_text(text)?;
+    memory::check_available_for_text(text)?;
     Ok(in_utf8(text))
 }
 

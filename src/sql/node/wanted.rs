@@ -18,7 +18,7 @@ use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::{catalog_oids, numbering, positions};
 use crate::errors::{HiloError, OrRaise, with_path};
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::define::{ddl, grants};
@@ -47,7 +47,7 @@ pub struct Wanted {
 pub fn wanted(document: &Document, purpose: Purpose) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
-        all.grow(resolved(described, format!("sequences[{at}]"), document, purpose)?)?;
+        all.try_push(resolved(described, format!("sequences[{at}]"), document, purpose)?)?;
     }
     Ok(all)
 }
@@ -86,7 +86,7 @@ fn resolved(
             let what = format!("the grantee \"{}\" appears twice", grant.grantee);
             return Err(at(HiloError::Argument(what, "Give each role one entry.")));
         }
-        list.grow((grantee, set))?;
+        list.try_push((grantee, set))?;
     }
     if described.privileges.is_some() {
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);

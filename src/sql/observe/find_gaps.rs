@@ -22,7 +22,7 @@ use crate::catalog::privileges::Privileges;
 use crate::catalog::stored::Numbers;
 use crate::catalog::{catalog_oids, missing, node};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
@@ -151,15 +151,15 @@ fn lay_out(
         let on_grid = on_grid.map(|(first, end)| (first, end.min(most)));
         let fits = on_grid.filter(|(first, end)| first >= end || stretch(*first, *end));
         if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
-            known.grow((why.rank(), first, end))?;
+            known.try_push((why.rank(), first, end))?;
         }
         if whole.is_none() || fits.is_none() {
-            off_grid.grow(gap)?;
+            off_grid.try_push(gap)?;
         }
     }
     for (rank, range) in indexes {
         let end = range.end.min(next).max(range.start);
-        known.grow((rank, range.start.0 as i128, end.0 as i128))?;
+        known.try_push((rank, range.start.0 as i128, end.0 as i128))?;
     }
     let base = (position.base as i128 + increment * low) as i64;
     let end = Index((high - low) as i64);
@@ -170,7 +170,7 @@ fn lay_out(
 fn shifted(known: Vec<(usize, i128, i128)>, low: i128) -> Result<Vec<Known>, HiloError> {
     let at = |place: i128| Index((place - low) as i64);
     let of = |(rank, first, end)| (rank, Range::new(at(first), at(end)));
-    memory::collected(known.into_iter().map(of))
+    memory::try_collect(known.into_iter().map(of))
 }
 
 /// The same with stripes, but only from the current base on, because an earlier base had other
@@ -183,17 +183,20 @@ fn on_stripes(
 ) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
     let mut known = vec![(Why::Unknown.rank(), Range::below(next))];
     for (rank, range) in indexes {
-        known.grow((rank, range.until(next)))?;
+        known.try_push((rank, range.until(next)))?;
     }
     let mut end = next;
     let mut off_grid = Vec::new();
     for gap in gaps {
         match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             (Some(first), Some(last)) if last - first >= gap.count - 1 => {
-                known.grow((Why::recorded(&gap.reason).rank(), Range::new(first, last.next())))?;
+                known.try_push((
+                    Why::recorded(&gap.reason).rank(),
+                    Range::new(first, last.next()),
+                ))?;
                 end = end.max(last.next());
             }
-            _ => off_grid.grow(gap)?,
+            _ => off_grid.try_push(gap)?,
         }
     }
     Ok((Grid { mapping, end }, known, off_grid))
@@ -212,8 +215,8 @@ fn make_disjoint(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
     // The places at which a reason begins and ends to apply.
     let mut edges: Vec<(Index, usize, Edge)> = Vec::new();
     for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
-        edges.grow((range.start, rank, Edge::Begins))?;
-        edges.grow((range.end, rank, Edge::Ends))?;
+        edges.try_push((range.start, rank, Edge::Begins))?;
+        edges.try_push((range.end, rank, Edge::Ends))?;
     }
     edges.sort_unstable();
     let mut open = [0usize; Why::UNKNOWN + 1];
@@ -225,7 +228,7 @@ fn make_disjoint(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
         {
             match all.last_mut() {
                 Some((rank, range)) if *rank == first && range.end == from => range.end = place,
-                _ => all.grow((first, Range::new(from, place)))?,
+                _ => all.try_push((first, Range::new(from, place)))?,
             }
         }
         from = place;

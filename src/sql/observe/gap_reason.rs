@@ -11,7 +11,7 @@ use crate::catalog::ranges;
 use crate::catalog::{CatalogOids, takeover};
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::Grow;
+use crate::process::memory::TryGrow;
 use crate::shared;
 use crate::shared::content::Tier;
 use crate::sql::observe::stat;
@@ -77,7 +77,7 @@ pub fn gaps(
         };
         if !part.is_empty() {
             let ((first, last), reason) = (lease.ends(part), reason.to_owned());
-            gaps.grow(GapRow { first, last, count: part.len(), reason })?;
+            gaps.try_push(GapRow { first, last, count: part.len(), reason })?;
         }
     }
     Ok(gaps)
@@ -90,7 +90,7 @@ pub type Known = (usize, Range);
 pub fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
     let held = stat::in_memory(id, epoch)?.into_iter();
     held.map(|(tier, range)| (Why::Memory(tier).rank(), range))
-        .try_for_each(|item| known.grow(item))
+        .try_for_each(|item| known.try_push(item))
 }
 
 /// The free ranges, and what was in memory when the server last went down and is not written off
@@ -102,7 +102,7 @@ pub fn in_catalog(
     known: &mut Vec<Known>,
 ) -> Result<(), HiloError> {
     for range in ranges::free_of(ids, position)? {
-        known.grow((Why::Free.rank(), range))?;
+        known.try_push((Why::Free.rank(), range))?;
     }
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
@@ -115,5 +115,5 @@ pub fn in_catalog(
     let lent = ranges::lent(ids, position)?;
     let leased = Range::union(leases::leased(ids, position)?);
     let lost = lent.into_iter().chain([unsettled]).flat_map(|lost| lost.without(&leased));
-    known.grow_by(lost.map(|range| (reason.rank(), range)))
+    known.try_extend(lost.map(|range| (reason.rank(), range)))
 }

@@ -147,7 +147,7 @@ pub fn missing(
         let Some(series) = Series::of(gap) else { continue };
         let earlier = &strange[..at];
         let others = earlier.iter().map(|gap| (gap.first, gap.last)).chain(grid.ends());
-        let mut near = memory::collected(others.map(|ends| series.between(ends)))?;
+        let mut near = memory::try_collect(others.map(|ends| series.between(ends)))?;
         near.sort_unstable();
         near.dedup_by(|next, last| {
             let touches = next.0 <= last.1;

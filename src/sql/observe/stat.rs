@@ -16,7 +16,7 @@ use crate::catalog::{catalog_oids, definitions, missing, node, positions, privil
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::session::memo;
 use crate::shared::content::Tier;
 use crate::shared::fault::Fault;
@@ -35,7 +35,7 @@ pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
-    let numbers = memory::collected((0..shared.slots.len()).filter(ours)).or_raise();
+    let numbers = memory::try_collect((0..shared.slots.len()).filter(ours)).or_raise();
     let mut all = memory::with_capacity(numbers.len()).or_raise();
     for number in numbers {
         let mut locked = shared.lock_slot(number);
@@ -97,9 +97,9 @@ struct InSlices {
 /// The values that the sessions hold, by sequence. `now` names the current index space of each
 /// sequence.
 fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
-    let now = memory::mapped(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
+    let now = memory::try_map(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
-    let mut sums: HashMap<SequenceId, InSlices> = memory::mapped(slices.len(), []).or_raise();
+    let mut sums: HashMap<SequenceId, InSlices> = memory::try_map(slices.len(), []).or_raise();
     for (_, index_space, rest) in slices {
         let sum = sums.entry(index_space.key.sequence).or_default();
         match now.get(&index_space.key.sequence) {
@@ -140,7 +140,7 @@ fn stat_slots() -> TableIterator<
 > {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
-    let now = memory::collected(slots.iter().map(|stat| stat.index_space)).or_raise();
+    let now = memory::try_collect(slots.iter().map(|stat| stat.index_space)).or_raise();
     let held = in_slices(shared, &now);
     let mut visible = Visible::of_caller();
     let shown =
@@ -184,7 +184,7 @@ impl Mappings {
             let (terms, _) = locked.terms()?;
             Some((locked.key.sequence, (locked.index_space(), terms.mapping)))
         });
-        Mappings(memory::mapped(known.len(), known).or_raise())
+        Mappings(memory::try_map(known.len(), known).or_raise())
     }
 
     /// The mapping of the indexes in this index space; `None` if it is no longer the current one of
@@ -263,16 +263,16 @@ fn stat_ranges() -> TableIterator<
         Some((index_space.key.sequence, rest, mapping, tier, pid))
     });
     let mut rows: Vec<(SequenceId, Range, Mapping, Tier, Option<i32>)> =
-        memory::collected(of_slices).or_raise();
+        memory::try_collect(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
         let all = tiers(current, &pool, &leaving)
             .map(|(tier, range)| (sequence, range, mapping, tier, None));
-        rows.grow_by(all).or_raise();
+        rows.try_extend(all).or_raise();
     }
     for (pid, index_space, range) in pending(shared) {
         if let Some(mapping) = mappings.get(&index_space) {
             let row = (index_space.key.sequence, range, mapping, Tier::Leased, pid);
-            rows.grow(row).or_raise();
+            rows.try_push(row).or_raise();
         }
     }
     make_disjoint(&mut rows);
@@ -293,7 +293,7 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
         let (index_space, rest) = slice.observe()?.ok()?;
         ours(&index_space.key).then_some((pid, index_space, rest))
     });
-    memory::collected(held).or_raise()
+    memory::try_collect(held).or_raise()
 }
 
 /// What open transactions of this database have leased out, without a pid.
@@ -301,7 +301,7 @@ fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
     let held = shared.all_pending().filter(|held| ours(&held.index_space.key));
-    memory::collected(held.map(|held| (None, held.index_space, held.range))).or_raise()
+    memory::try_collect(held.map(|held| (None, held.index_space, held.range))).or_raise()
 }
 
 /// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may

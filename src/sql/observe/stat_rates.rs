@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 
 use crate::errors::OrRaise;
 use crate::process::ffi;
-use crate::process::memory::{self, Grow};
+use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::sql::observe::stat::each_slot;
 use crate::sql::observe::visibility::Visible;
@@ -35,12 +35,12 @@ fn stat_rates() -> TableIterator<
         |(SequenceId(id), rate, now, taken)| {
             let course = course(&rate, now, taken);
             let times = |at: usize| {
-                memory::collected(course.iter().filter_map(|interval| {
+                memory::try_collect(course.iter().filter_map(|interval| {
                     TimestampWithTimeZone::try_from([interval.0, interval.1][at].0).ok()
                 }))
                 .or_raise()
             };
-            let rates = memory::collected(course.iter().map(|interval| interval.2)).or_raise();
+            let rates = memory::try_collect(course.iter().map(|interval| interval.2)).or_raise();
             (id, times(0), times(1), rates)
         },
     ))
@@ -54,7 +54,7 @@ fn course(rate: &Rate, now: Timestamp, taken: i64) -> Vec<(Timestamp, Timestamp,
         if let Some((since, taken_before)) = before.filter(|(since, _)| since.0 < at.0) {
             let seconds = at.0.saturating_sub(since.0) as f64 / SECOND;
             let count = taken.saturating_sub(taken_before).max(0) as f64;
-            intervals.grow((since, at, count / seconds)).or_raise();
+            intervals.try_push((since, at, count / seconds)).or_raise();
         }
         before = Some((at, taken));
     }

@@ -103,5 +103,5 @@ pub fn dash() -> Markup {
 pub fn check_memory<'a>(pieces: impl IntoIterator<Item = &'a Markup>) {
     const COPIES: usize = 8;
     let size: usize = pieces.into_iter().map(|piece| piece.0.len()).sum();
-    memory::room(size * COPIES).or_raise();
+    memory::check_available(size * COPIES).or_raise();
 }
