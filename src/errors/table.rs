@@ -337,10 +337,15 @@ errors! {
         "column {column} does not use a hilo sequence"
         => detail { default_is(default.as_deref()) }
         => hint "hilo_release takes columns whose default is hilo_nextval of a constant name.";
-    UsedTwice { sequence: String, others: Vec<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+    UsedTwice { sequence: String, others: Vec<String>, hint: &'static str }
+        = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "sequence {sequence} is used by another column too"
         => detail { first_lines(others) }
-        => hint "Give each column a sequence of its own first.";
+        => hint { *hint };
+    FeedsNothing(sequence: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "sequence {sequence} feeds no column"
+        => detail "No column default calls nextval for it, and it is not that of an identity column."
+        => hint "Use hilo_create for a sequence that programs draw from.";
     NodesShare(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" is shared by several nodes"
         => detail "A sequence of Postgres knows nothing of the values that other nodes serve."

@@ -1,5 +1,5 @@
 //! `hilo_adopt`: a serial or identity column, or one whose default is `nextval(…)`, becomes one of
-//! hilo's.
+//! hilo's. `hilo_adopt_sequence`: so do all columns that share a sequence.
 
 use std::ffi::CStr;
 
@@ -7,9 +7,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
-use hilo_core::options::Definition;
+use hilo_core::options::{DataType, Definition};
 
-use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::node;
@@ -20,12 +19,13 @@ use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, gaps, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
+use crate::process::ffi;
 use crate::session::invalidation;
 use crate::session::uncommitted::Origin;
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
-use crate::sql::column::core_sequence::{CoreSequence, Rights, oid_list, rights};
+use crate::sql::column::core_sequence::{self, CoreSequence, Feed, Rights, rights};
 use crate::sql::column::fed_column::{Column, Identity, Source, Use};
 use crate::sql::column::lock;
 use crate::sql::define::ddl::{self, Duplicate};
@@ -33,47 +33,50 @@ use crate::sql::define::ddl_checks;
 use crate::sql::define::loads_hilo as sessions;
 use crate::sql::define::{owners, renumber};
 
-sql_functions!(hilo_adopt);
+sql_functions!(hilo_adopt, hilo_adopt_any);
+
+/// Columns that one sequence of core's feeds, and that are moved together.
+struct Moved {
+    /// That sequence. Tables that inherit may have others.
+    sequence: pg_sys::Oid,
+    columns: Vec<Column>,
+}
 
 /// `hilo_adopt(relation, column_name, name)`. Returns the name of the sequence.
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt()");
-    ddl_checks::required(args, 0, "relation");
-    let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let column_name = column_name(args, 1);
-    let given = args.datum(2).map(|_| args.new_name(2));
-    privileges::may_create().or_raise();
-    let (column, ..) = core_source(relid, column_name);
-    let tables = lock::for_move(&column, |tables| {
-        // Only what is going to be dropped is kept from others.
-        let may_go = |oid: &pg_sys::Oid| rights(column.table_owner, *oid) == Some(Rights::Own);
-        column.core_sequences(tables).into_iter().filter(may_go).for_each(lock::sequence);
-    });
-    // Whatever was seen before the locks may have changed.
-    let (column, own, identity) = core_source(relid, column_name);
-    if identity == Some(Identity::Always) || column.owns(own) {
-        sessions::check().or_raise();
-    }
-    let olds = column.core_sequences(&tables);
-    let olds: Vec<CoreSequence> = olds.into_iter().map(CoreSequence::read).collect();
-    for old in &olds {
-        let others = column.others_fed_by(old.oid, &tables);
-        if !others.is_empty() {
-            let sequence = escape_for_message(&old.qualified);
-            HiloError::UsedTwice { sequence, others }.raise();
+    let (relid, column_name) = column_of(args);
+    adopt(|| core_source(relid, column_name), args.datum(2).map(|_| args.new_name(2)))
+}
+
+/// `hilo.adopt(relation, column_name, sequence, name, dry_run)`: a column or, without one, all that
+/// a sequence feeds. A dry run checks what can be checked without a lock.
+fn hilo_adopt_any(args: Args) -> pg_sys::Datum {
+    ddl_checks::begin_write(c"hilo_adopt_sequence()");
+    let name = args.datum(3).map(|_| args.new_name(3));
+    let find = || match args.datum(0) {
+        Some(_) => {
+            let (relid, column_name) = column_of(args);
+            core_source(relid, column_name)
         }
+        None => {
+            ddl_checks::required(args, 2, "sequence");
+            fed_by(args.oid(2).unwrap_or(pg_sys::InvalidOid))
+        }
+    };
+    match args.bool(4) {
+        Some(true) => {
+            privileges::may_create().or_raise();
+            text_datum(&plan(&find(), name).1)
+        }
+        _ => adopt(find, name),
     }
-    let old = olds.iter().find(|old| old.oid == own).expect("it was found among the sources");
-    let sequence = create(&column, old, &olds, given);
-    let granted = grant(&sequence, old, identity, &tables);
-    let fates: Vec<OldSequence> = olds.iter().map(|old| fate(&column, old, &tables)).collect();
-    set_default(&column, &sequence.name, identity);
-    olds.iter().zip(fates).for_each(|(old, fate)| retire_old(old, fate, &sequence.name));
-    report(&sequence.name, &granted);
-    if identity == Some(Identity::Always) {
-        report_protection(&column);
-    }
-    text_datum(&sequence.name)
+}
+
+/// The column that the first two arguments name.
+fn column_of(args: Args) -> (pg_sys::Oid, &'static CStr) {
+    ddl_checks::required(args, 0, "relation");
+    (args.oid(0).unwrap_or(pg_sys::InvalidOid), column_name(args, 1))
 }
 
 /// The argument that names a column.
@@ -85,13 +88,13 @@ pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
 }
 
 /// A column with the sequence of core's that feeds it.
-fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> (Column, pg_sys::Oid, Option<Identity>) {
+fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> Moved {
     let column = Column::find(relid, column_name, Use::Move).or_raise();
     match column.source(relid) {
-        Source::Core { sequence, identity } => match rights(column.table_owner, sequence) {
-            Some(_) => (column, sequence, identity),
-            None => HiloError::CannotDraw(column.describe()).raise(),
-        },
+        Source::Core { sequence, .. } if rights(column.table_owner, sequence).is_none() => {
+            HiloError::CannotDraw(column.describe()).raise()
+        }
+        Source::Core { sequence, .. } => Moved { sequence, columns: vec![column] },
         Source::Hilo(name) => {
             let (column, name) = (column.describe(), name.to_string());
             HiloError::UsesHilo { column, name }.raise()
@@ -102,36 +105,138 @@ fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> (Column, pg_sys::Oid, 
     }
 }
 
-/// Creates the sequence that takes the place of `old`: behind the values of the column, and behind
-/// all the sequences that have fed it. It has the table's owner.
-fn create(
-    column: &Column,
-    old: &CoreSequence,
-    olds: &[CoreSequence],
-    given: Option<Name>,
-) -> Sequence {
-    let name = given.unwrap_or_else(|| free_name(old));
+/// All columns that a sequence feeds. Those that inherit go along with their parents.
+fn fed_by(sequence: pg_sys::Oid) -> Moved {
+    let name = CoreSequence::read(sequence).qualified;
+    let all = core_sequence::feeds(sequence);
+    let inherits = |fed: &Feed| all.iter().any(|other| other.is_above(fed));
+    let columns: Vec<Column> = all
+        .iter()
+        .filter(|fed| !inherits(fed))
+        .flat_map(|fed| core_source(fed.relid, &fed.column).columns)
+        .collect();
+    if columns.is_empty() {
+        HiloError::FeedsNothing(escape_for_message(&name)).raise();
+    }
+    Moved { sequence, columns }
+}
+
+/// Moves the columns that `find` finds. Returns the name of their new sequence.
+fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> pg_sys::Datum {
+    privileges::may_create().or_raise();
+    let mut moved = find();
+    loop {
+        let tables = lock::for_move(&moved.columns, || {
+            // Only what is going to be dropped is kept from others.
+            let may_go = |oid: &pg_sys::Oid| moved.own(*oid);
+            moved.sequences().into_iter().filter(may_go).for_each(lock::sequence);
+        });
+        // Whatever was seen before the locks may have changed.
+        moved = find();
+        if moved.columns.iter().all(|column| tables.contains(&column.relid)) {
+            break;
+        }
+    }
+    let (olds, name) = plan(&moved, name);
+    let old = olds.iter().find(|old| old.oid == moved.sequence).expect("it feeds the columns");
+    let sequence = create(&moved, old, &olds, name);
+    let granted = grant(&sequence, old);
+    let fates: Vec<OldSequence> = olds.iter().map(|old| fate(&moved, old)).collect();
+    let always: Vec<&Column> =
+        moved.columns.iter().filter(|column| set_default(column, &sequence.name)).collect();
+    olds.iter().zip(fates).for_each(|(old, fate)| retire_old(old, fate, &sequence.name));
+    report(&sequence.name, &granted);
+    always.into_iter().for_each(report_protection);
+    text_datum(&sequence.name)
+}
+
+impl Moved {
+    /// The sequences of core's that feed the columns, also of tables that inherit.
+    fn sequences(&self) -> Vec<pg_sys::Oid> {
+        let mut all: Vec<_> = self.columns.iter().flat_map(Column::core_sequences).collect();
+        all.sort_unstable_by_key(|oid| oid.to_u32());
+        all.dedup();
+        all
+    }
+
+    fn tables(&self) -> Vec<pg_sys::Oid> {
+        self.columns.iter().flat_map(Column::tables).collect()
+    }
+
+    /// Whether a sequence belongs to the owner of one of the tables.
+    fn own(&self, sequence: pg_sys::Oid) -> bool {
+        let is_own = |column: &Column| rights(column.table_owner, sequence) == Some(Rights::Own);
+        self.columns.iter().any(is_own)
+    }
+
+    /// The owner of the tables or, if they have several, of their sequence, as whom the user acts.
+    fn owner(&self, old: &CoreSequence) -> pg_sys::Oid {
+        let (user, first) = (ffi::current_user(), self.columns[0].table_owner);
+        if self.columns.iter().all(|column| column.table_owner == first) {
+            first
+        } else if privileges::acts_as(user, old.owner) {
+            old.owner
+        } else {
+            user
+        }
+    }
+}
+
+/// Checks that the columns can be moved. Returns their sequences and the name of the new one.
+fn plan(moved: &Moved, name: Option<Name>) -> (Vec<CoreSequence>, Name) {
+    let needs_hooks = |column: &Column| {
+        column.identity() == Some(Identity::Always) || column.owns(moved.sequence)
+    };
+    if moved.columns.iter().any(needs_hooks) {
+        sessions::check().or_raise();
+    }
+    let olds: Vec<CoreSequence> = moved.sequences().into_iter().map(CoreSequence::read).collect();
+    for old in &olds {
+        let mut others = core_sequence::feeds(old.oid);
+        others.retain(|fed| !moved.columns.iter().any(|column| column.covers(fed)));
+        if !others.is_empty() {
+            let sequence = escape_for_message(&old.qualified);
+            let others = others.into_iter().map(|fed| fed.description).collect();
+            let hint = "Move all of them at once with hilo_adopt_sequence.";
+            HiloError::UsedTwice { sequence, others, hint }.raise();
+        }
+        fate(moved, old);
+    }
+    let own = olds.iter().find(|old| old.oid == moved.sequence);
+    let name = name.unwrap_or_else(|| free_name(own.expect("it feeds the columns")));
     if definitions::by_name(&name).or_raise().is_some() {
         HiloError::Duplicate(name.to_string()).raise();
     }
-    let mut next = old.next_beyond(column.furthest(old.direction(), old.last()));
+    (olds, name)
+}
+
+/// Creates the sequence that takes the place of `old`: behind the values of the columns, and behind
+/// all the sequences that have fed them.
+fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) -> Sequence {
+    let direction = old.direction();
+    let held = moved.columns.iter().filter_map(|column| column.furthest(direction, old.last()));
+    let mut next = old.next_beyond(held.reduce(|a, b| direction.further(a, b)));
     for other in olds.iter().filter(|other| other.oid != old.oid) {
         // What the other one serves next is free; what lies before that may be taken.
         if let (Some(mine), Some(theirs)) = (next, other.next)
-            && old.direction().is_beyond(theirs, mine)
+            && direction.is_beyond(theirs, mine)
         {
             next = old.next_beyond(theirs.checked_sub(old.increment.signum()));
         }
     }
-    let definition = Definition::create(&old.options(column.data_type)).or_raise();
+    // The widest column decides; numeric holds everything.
+    let widest = moved.columns.iter().map(|column| column.data_type);
+    let widest = widest.max_by_key(|data_type| data_type.map_or(i64::MAX, DataType::max));
+    let definition = Definition::create(&old.options(widest.flatten())).or_raise();
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
-    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
+    let owner = moved.owner(old);
+    let owns = |column: &&Column| column.table_owner == owner && column.owns(old.oid);
     let sequence = Sequence {
         id: SequenceId(shared::random_id()),
         name,
-        owner: column.table_owner,
+        owner,
         created_at: definitions::now(),
-        owned_by: Some(its_column).filter(|_| column.owns(old.oid)),
+        owned_by: moved.columns.iter().find(owns).map(Column::reference),
         highest_node: None,
         definition,
     };
@@ -140,7 +245,9 @@ fn create(
     numbering::check_begins(&sequence.name, gucs::node_count()).or_raise();
     ddl::insert(&sequence, &Position::first(&sequence, here), Origin::New, Duplicate::Refuse);
     invalidation::begin();
-    gaps::adopt(&catalog_oids().or_raise(), its_column, sequence.id).or_raise();
+    for column in &moved.columns {
+        gaps::adopt(&catalog_oids().or_raise(), column.reference(), sequence.id).or_raise();
+    }
     if next != Some(sequence.definition.start_value) {
         renumber::begin_with(&sequence, next);
     }
@@ -158,15 +265,16 @@ fn free_name(old: &CoreSequence) -> Name {
     name
 }
 
-/// Makes the column's default draw from the new sequence.
-fn set_default(column: &Column, name: &Name, identity: Option<Identity>) {
-    let default = hilo_default(name, identity);
+/// Makes the column's default draw from the new sequence. Returns whether it was GENERATED ALWAYS.
+fn set_default(column: &Column, name: &Name) -> bool {
+    let identity = column.identity();
     let mut actions = Vec::new();
     if identity.is_some() {
         actions.push(b"DROP IDENTITY".to_vec());
     }
-    actions.push([b"SET DEFAULT ".as_slice(), &default].concat());
+    actions.push([b"SET DEFAULT ".as_slice(), &hilo_default(name, identity)].concat());
     column.alter(&actions);
+    identity == Some(Identity::Always)
 }
 
 /// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that
@@ -186,32 +294,14 @@ fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
     spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).swap_remove(0)
 }
 
-/// Grants on the new sequence what those had on the old one who used it and, since an identity
-/// column needs no right on its sequence, USAGE to all who may insert. Returns their names.
-fn grant(
-    sequence: &Sequence,
-    old: &CoreSequence,
-    identity: Option<Identity>,
-    tables: &[pg_sys::Oid],
-) -> Vec<String> {
-    let (id, list) = (old.oid.to_u32(), oid_list(tables));
-    let inserters = match identity {
-        None => String::new(),
-        Some(_) => format!(
-            "UNION SELECT a.grantee, 'USAGE' FROM pg_class c, aclexplode(c.relacl) a
-              WHERE c.oid = ANY ({list}) AND a.privilege_type = 'INSERT'
-             UNION SELECT a.grantee, 'USAGE' FROM pg_attribute t, aclexplode(t.attacl) a
-              WHERE t.attrelid = ANY ({list}) AND NOT t.attisdropped AND a.privilege_type = \
-              'INSERT'"
-        ),
-    };
-    let owner = sequence.owner.to_u32();
+/// Grants on the new sequence what those had on the old one who used it. Returns their names.
+/// Whoever may insert draws from an identity column's sequence without a privilege, as before.
+fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
+    let (id, owner) = (old.oid.to_u32(), sequence.owner.to_u32());
     let sql = format!(
-        "SELECT g.grantee, g.privilege_type FROM (
-             SELECT a.grantee, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
-              WHERE c.oid = {id}::oid AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE') \
-              {inserters}
-         ) g WHERE g.grantee <> {owner}::oid ORDER BY 1, 2"
+        "SELECT a.grantee, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
+          WHERE c.oid = {id}::oid AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE')
+            AND a.grantee <> {owner}::oid ORDER BY 1, 2"
     );
     let found = spi::look_up(&sql, |row| (row.oid(1), row.text(2)));
     let mut names: Vec<String> = Vec::new();
@@ -234,12 +324,14 @@ enum OldSequence {
     Kept(Vec<String>),
 }
 
-fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> OldSequence {
-    let is_identity = tables.iter().any(|table| match column.source(*table) {
-        Source::Core { sequence, identity } => sequence == old.oid && identity.is_some(),
-        _ => false,
+fn fate(moved: &Moved, old: &CoreSequence) -> OldSequence {
+    let is_identity = moved.columns.iter().any(|column| {
+        column.tables().into_iter().any(|table| match column.source(table) {
+            Source::Core { sequence, identity } => sequence == old.oid && identity.is_some(),
+            _ => false,
+        })
     });
-    let uses = old.other_uses(tables);
+    let uses = old.other_uses(&moved.tables());
     if is_identity && !uses.is_empty() {
         let sequence = escape_for_message(&old.qualified);
         HiloError::IdentityInUse { sequence, others: uses }.raise()
@@ -247,7 +339,7 @@ fn fate(column: &Column, old: &CoreSequence, tables: &[pg_sys::Oid]) -> OldSeque
         OldSequence::Gone
     } else if !uses.is_empty() {
         OldSequence::Kept(uses)
-    } else if rights(column.table_owner, old.oid) != Some(Rights::Own) {
+    } else if !moved.own(old.oid) {
         let owner = roles::name_of(old.owner);
         OldSequence::Kept(vec![format!("its owner is role {owner}")])
     } else {

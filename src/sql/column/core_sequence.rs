@@ -1,4 +1,6 @@
-//! A sequence of core's: its definition, and where it stands.
+//! A sequence of core's: its definition, where it stands, and which columns it feeds.
+
+use std::ffi::CString;
 
 use pgrx::pg_sys;
 
@@ -7,6 +9,7 @@ use hilo_core::options::{DataType, Options};
 
 use crate::catalog::definitions;
 use crate::catalog::privileges;
+use crate::catalog::relations;
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::spi;
@@ -151,6 +154,49 @@ impl CoreSequence {
         );
         spi::look_up(&sql, |row| row.text(1))
     }
+}
+
+/// A column that a sequence feeds, as its default or as that of an identity column.
+pub struct Feed {
+    pub relid: pg_sys::Oid,
+    pub column: CString,
+    /// For messages.
+    pub description: String,
+}
+
+impl Feed {
+    /// Whether the other column inherits from this one.
+    pub fn is_above(&self, other: &Feed) -> bool {
+        self.column == other.column
+            && self.relid != other.relid
+            && relations::with_children(self.relid).or_raise().contains(&other.relid)
+    }
+}
+
+/// The columns that a sequence feeds, without those whose table's owner may not draw from it.
+pub fn feeds(sequence: pg_sys::Oid) -> Vec<Feed> {
+    let id = sequence.to_u32();
+    let sql = format!(
+        "SELECT a.attrelid, a.attname::text, pg_describe_object(u.classid, u.objid, u.part), c.relowner
+           FROM (SELECT f.adrelid, f.adnum::integer, d.classid, d.objid, 0 AS part
+                   FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
+                  WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass
+                    AND d.refobjid = {id}::oid
+                  UNION
+                 SELECT d.refobjid, d.refobjsubid, d.refclassid, d.refobjid, d.refobjsubid
+                   FROM pg_depend d
+                  WHERE d.classid = 'pg_class'::regclass AND d.objid = {id}::oid
+                    AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i') u
+           JOIN pg_attribute a ON a.attrelid = u.adrelid AND a.attnum = u.adnum
+           JOIN pg_class c ON c.oid = a.attrelid
+          ORDER BY a.attrelid, a.attnum"
+    );
+    let mut found = spi::look_up(&sql, |row| {
+        let column = CString::new(row.bytes(2).unwrap_or_default()).unwrap_or_default();
+        (Feed { relid: row.oid(1), column, description: row.text(3) }, row.oid(4))
+    });
+    found.retain(|(_, owner)| rights(*owner, sequence).is_some());
+    found.into_iter().map(|(feed, _)| feed).collect()
 }
 
 /// What the owner of a table may do with a sequence, which is the measure of what is done for the

@@ -12,11 +12,12 @@ use crate::catalog::column_defaults;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
+use crate::catalog::relations;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
-use crate::sql::column::core_sequence::{oid_list, rights};
+use crate::sql::column::core_sequence::{Feed, rights};
 use crate::sql::column::generated_always;
 use crate::sql::define::owners;
 
@@ -161,18 +162,34 @@ impl Column {
         escape_for_message(&[self.table_sql.as_slice(), b".", &self.column_sql].concat())
     }
 
+    pub fn reference(&self) -> ColumnRef {
+        ColumnRef { relid: self.relid, attnum: self.attnum }
+    }
+
+    /// The table, and all tables that inherit from it.
+    pub fn tables(&self) -> Vec<pg_sys::Oid> {
+        relations::with_children(self.relid).or_raise()
+    }
+
     /// The sequences of core's that feed this column of any of the tables.
-    pub fn core_sequences(&self, tables: &[pg_sys::Oid]) -> Vec<pg_sys::Oid> {
-        let mut found = Vec::new();
-        for table in tables {
-            if let Source::Core { sequence, .. } = self.source(*table)
-                && !found.contains(&sequence)
-                && rights(self.table_owner, sequence).is_some()
-            {
-                found.push(sequence);
-            }
+    pub fn core_sequences(&self) -> Vec<pg_sys::Oid> {
+        let sequences = self.tables().into_iter().filter_map(|table| match self.source(table) {
+            Source::Core { sequence, .. } => Some(sequence),
+            _ => None,
+        });
+        sequences.filter(|sequence| rights(self.table_owner, *sequence).is_some()).collect()
+    }
+
+    /// Whether the column is this one, or inherits from it.
+    pub fn covers(&self, fed: &Feed) -> bool {
+        self.name == fed.column.to_bytes() && self.tables().contains(&fed.relid)
+    }
+
+    pub fn identity(&self) -> Option<Identity> {
+        match self.source(self.relid) {
+            Source::Core { identity, .. } => identity,
+            _ => None,
         }
-        found
     }
 
     /// What feeds this column of a table: the column's own, or one that inherits from it.
@@ -233,7 +250,7 @@ impl Column {
     }
 
     fn values(&self) -> Values {
-        Values::all(ColumnRef { relid: self.relid, attnum: self.attnum }).or_raise()
+        Values::all(self.reference()).or_raise()
     }
 
     /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables
@@ -249,27 +266,9 @@ impl Column {
         spi::execute(&sql);
     }
 
-    /// Columns of other tables whose defaults use the sequence of core's too, for messages.
-    pub fn others_fed_by(&self, sequence: pg_sys::Oid, tables: &[pg_sys::Oid]) -> Vec<String> {
-        let (id, attname, list) = (sequence.to_u32(), spi::literal(&self.name), oid_list(tables));
-        let sql = format!(
-            "SELECT u FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
-               JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum,
-                    pg_describe_object(d.classid, d.objid, d.objsubid) AS u
-              WHERE u IS NOT NULL AND d.classid = 'pg_attrdef'::regclass
-                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = {id}::oid
-                AND NOT (f.adrelid = ANY ({list}) AND a.attname = {attname})"
-        );
-        spi::look_up(&sql, |row| row.text(1))
-    }
-
-    /// The same for a sequence of hilo's.
-    pub fn others_fed_by_hilo(
-        &self,
-        name: &Name,
-        tables: &[pg_sys::Oid],
-    ) -> Result<Vec<String>, HiloError> {
-        let column = CString::new(self.name.clone()).unwrap_or_default();
+    /// Columns of other tables whose defaults use the sequence of hilo's too, for messages.
+    pub fn others_fed_by(&self, name: &Name) -> Result<Vec<String>, HiloError> {
+        let (column, tables) = (CString::new(self.name.clone()).unwrap_or_default(), self.tables());
         let own = |relid, attnum| {
             tables.contains(&relid)
                 && ColumnRef::named(relid, &column).is_some_and(|c| c.attnum == attnum)

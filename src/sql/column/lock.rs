@@ -6,6 +6,7 @@
 //! one. For the same reason there is no deadlock with those who lock in another order: an attempt
 //! ends before core looks for one (`deadlock_timeout`).
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
@@ -26,18 +27,20 @@ const LONGEST: Duration = Duration::from_millis(400);
 /// How many times as long as the attempt the rest after it is.
 const REST: u32 = 4;
 
-/// Locks the table of a column and all that inherit from it, and then what `more` locks, in short
-/// attempts, for no longer than `lock_timeout`. Returns the tables, the given one first.
-pub fn for_move(column: &Column, more: impl Fn(&[pg_sys::Oid])) -> Vec<pg_sys::Oid> {
+/// Locks the tables of columns and all that inherit from them, and then what `more` locks, in short
+/// attempts, for no longer than `lock_timeout`. Returns the tables.
+pub fn for_move(columns: &[Column], more: impl Fn()) -> Vec<pg_sys::Oid> {
     // SAFETY: reads settings of this process, neither of which is negative.
     let [timeout, deadlock] = unsafe { [pg_sys::LockTimeout, pg_sys::DeadlockTimeout] }
         .map(|ms| Duration::from_millis(ms as u64));
     let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let longest = LONGEST.min(deadlock / 2);
     let (began, mut patience, mut told) = (Instant::now(), FIRST.min(longest), false);
+    let names = || columns.iter().map(Column::table).collect::<BTreeSet<_>>();
+    let names = || names().into_iter().collect::<Vec<_>>().join(", ");
     let attempt = || {
-        let tables = tables(column.relid, MOVE);
-        more(&tables);
+        let tables = columns.iter().flat_map(|column| tables(column.relid, MOVE)).collect();
+        more();
         tables
     };
     loop {
@@ -48,22 +51,22 @@ pub fn for_move(column: &Column, more: impl Fn(&[pg_sys::Oid])) -> Vec<pg_sys::O
             Err(Unfinished::TooLate) => {}
         }
         if !std::mem::replace(&mut told, true) {
-            say_waiting(column);
+            say_waiting(&names());
         }
         let left = timeout.saturating_sub(began.elapsed());
         rest((patience * REST).min(left));
         if began.elapsed() >= timeout {
-            HiloError::InUse(column.table()).raise();
+            HiloError::InUse(names()).raise();
         }
         patience = longest.min(patience * 2);
     }
 }
 
-fn say_waiting(column: &Column) {
+fn say_waiting(tables: &str) {
     ereport!(
         NOTICE,
         PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("waiting for other transactions that use table {}", column.table()),
+        format!("waiting for other transactions that use table {tables}"),
         "Nobody waits for this call longer than half a second at a time. It goes on for as long as \
          lock_timeout allows."
     );

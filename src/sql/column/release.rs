@@ -8,7 +8,6 @@ use pgrx::pg_sys;
 use hilo_core::options::DataType;
 
 use crate::catalog::catalog_oids;
-use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases;
 use crate::catalog::name::Name;
@@ -41,15 +40,16 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let column_name = column_name(args, 1);
     let kind = kind(args);
     let (column, _) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    let tables = lock::for_move(&column, |_| {
+    let tables = lock::for_move(&[column], || {
         let (_, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
         ended::lock(&ddl_checks::lock_owned(&name).sequence);
     });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    let others = column.others_fed_by_hilo(&name, &tables).or_raise();
+    let others = column.others_fed_by(&name).or_raise();
     if !others.is_empty() {
-        HiloError::UsedTwice { sequence: format!("\"{name}\""), others }.raise();
+        let hint = "Give each column a sequence of its own first.";
+        HiloError::UsedTwice { sequence: format!("\"{name}\""), others, hint }.raise();
     }
     check(&column, kind, &tables);
     let locked = ddl_checks::lock_owned(&name);
@@ -63,11 +63,10 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence);
-    let its_column = ColumnRef { relid: column.relid, attnum: column.attnum };
     let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
-    ddl_checks::release(locked, its_column);
+    ddl_checks::release(locked, column.reference());
     oid.into()
 }
 
