@@ -439,6 +439,54 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      WHERE t.last_error_at > pg_catalog.now() - '1 hour'::interval
        AND (SELECT s.no_memory IS NULL FROM state s)
      UNION ALL
+    -- hilo_adopt keeps a sequence that something else uses, or that another role owns.
+    SELECT pg_catalog.format('sequence "%s"', q.name), 'warning',
+           pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
+                             o.sequence::regclass::text),
+           pg_catalog.format('Let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
+                             o.sequence::regclass::text)
+      FROM (SELECT c.oid AS sequence, c.relname::text AS name, pg_catalog.format('%s.%s', n.nspname, c.relname) AS qualified
+              FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.relkind = 'S'
+               -- One that has never been drawn from is there for a tool to look at.
+               AND CASE WHEN pg_catalog.has_sequence_privilege(c.oid, 'USAGE, SELECT')
+                        THEN pg_catalog.pg_sequence_last_value(c.oid::regclass) IS NOT NULL ELSE true END) o
+     CROSS JOIN LATERAL (VALUES (o.name), (o.qualified)) AS v (name)
+      JOIN readable q ON q.name = v.name
+     WHERE EXISTS (SELECT FROM named d WHERE d.name = q.name)
+     UNION ALL
+    -- Whoever may insert draws from a sequence that the column owns. From others he needs a privilege.
+    SELECT pg_catalog.format('role %s', CASE r.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(r.name) END), 'warning',
+           pg_catalog.format('it may insert where the defaults of %s columns draw, such as %s from hilo sequence "%s", and may not draw',
+                             r.count, r.object, r.names[1]),
+           pg_catalog.format('SELECT hilo_grant(s::hilo_sequence, %L, ''USAGE'') FROM unnest(%L::text[]) s', r.name, r.names)
+      FROM (SELECT i.grantee, pg_catalog.count(*) AS count, pg_catalog.min(i.object) AS object,
+                   CASE i.grantee WHEN 0::oid THEN 'public' ELSE pg_catalog.pg_get_userbyid(i.grantee)::text END AS name,
+                   pg_catalog.array_agg(i.name ORDER BY i.object) AS names
+              FROM (SELECT DISTINCT a.grantee, c.object, c.name, q.id, q.owner
+                      FROM in_use c
+                      JOIN readable q ON q.id = c.id
+                      JOIN pg_catalog.pg_class t ON t.oid = c.relation
+                      JOIN pg_catalog.pg_attribute d ON d.attrelid = c.relation AND d.attnum = c.number
+                     CROSS JOIN LATERAL (
+                         SELECT x.grantee
+                           FROM pg_catalog.aclexplode(COALESCE(t.relacl, pg_catalog.acldefault('r', t.relowner))) x
+                          WHERE x.privilege_type = 'INSERT'
+                          UNION ALL
+                         SELECT x.grantee
+                           FROM pg_catalog.pg_attribute b CROSS JOIN LATERAL pg_catalog.aclexplode(b.attacl) x
+                          WHERE b.attrelid = t.oid AND b.attacl IS NOT NULL AND x.privilege_type = 'INSERT') a
+                     WHERE c.known AND c.in_table
+                       AND (q.owned_by IS NULL OR d.attinhcount = 0 AND q.owned_by::text <> c.object)) i
+             WHERE NOT EXISTS (SELECT FROM hilo.privilege p
+                                WHERE p.sequence = i.id AND p.privilege IN ('USAGE', 'UPDATE')
+                                  AND (p.grantee = 'public'::hilo.role
+                                       OR i.grantee <> 0::oid AND pg_catalog.pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
+               -- The owner, and pg_write_all_data.
+               AND NOT (i.grantee <> 0::oid AND (pg_catalog.pg_has_role(i.grantee, i.owner::oid, 'USAGE')
+                                                 OR pg_catalog.pg_has_role(i.grantee, 6182::oid, 'USAGE')))
+             GROUP BY i.grantee) r
+     UNION ALL
     -- Default privileges, for example, let roles in.
     SELECT pg_catalog.format('role %s', r.role), 'error',
            pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',

@@ -12,28 +12,19 @@ use pgrx::prelude::*;
 use pgrx::{htup, varlena};
 
 use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::OrRaise;
 use crate::process::memory::{self, TryGrow};
 
 // Fixed by core's initial catalog; pgrx has no names for them.
-const ATTRDEF: pg_sys::Oid = pg_sys::Oid::from_u32(2604);
 const ATTRDEF_BY_OID: pg_sys::Oid = pg_sys::Oid::from_u32(2657);
-const DEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(2608);
-const DEPEND_BY_REFERENCE: pg_sys::Oid = pg_sys::Oid::from_u32(2674);
 
 mod attrdef {
     pub const OID: i16 = 1;
     pub const RELATION: i16 = 2;
     pub const COLUMN: i16 = 3;
     pub const EXPRESSION: i16 = 4;
-}
-
-mod depend {
-    pub const CLASS: i16 = 1;
-    pub const OBJECT: i16 = 2;
-    pub const REF_CLASS: i16 = 4;
-    pub const REF_OBJECT: i16 = 5;
 }
 
 /// The default of one column of a table, a partition, a foreign table or a view.
@@ -164,39 +155,7 @@ pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new
 
 /// The pg_attrdef rows that depend on the type, each once.
 fn candidates(type_oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    let mut found = Vec::new();
-    // SAFETY: both keys are initialised before the scan uses them. The values read are passed by
-    // value, and read while their tuple is the scan's current one. After an error the transaction's
-    // end closes what is open.
-    unsafe {
-        let mut keys = [
-            equals(depend::REF_CLASS, pg_sys::TypeRelationId),
-            equals(depend::REF_OBJECT, type_oid),
-        ];
-        let relation = pg_sys::table_open(DEPEND, pg_sys::AccessShareLock as _);
-        let scan = pg_sys::systable_beginscan(
-            relation,
-            DEPEND_BY_REFERENCE,
-            true,
-            std::ptr::null_mut(),
-            keys.len() as i32,
-            keys.as_mut_ptr(),
-        );
-        loop {
-            let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() {
-                break;
-            }
-            if oid_of(column(tuple, relation, depend::CLASS)) == ATTRDEF {
-                found.try_push(oid_of(column(tuple, relation, depend::OBJECT))).or_raise();
-            }
-        }
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(relation, pg_sys::AccessShareLock as _);
-    }
-    found.sort_unstable_by_key(|oid: &pg_sys::Oid| oid.to_u32());
-    found.dedup();
-    found
+    dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF).or_raise()
 }
 
 /// A row of pg_attrdef, and the open relation that it came from.

@@ -15,8 +15,10 @@ pub mod core_sequences;
 pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
+pub mod dependents;
 pub mod gapless;
 pub mod gaps;
+pub mod insert_rights;
 pub mod lease_changes;
 pub mod lease_id;
 pub mod leases;
@@ -227,7 +229,7 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
     INVALIDATED.set(INVALIDATED.get() + 1);
-    if citus::is_local_group(relation) {
+    if citus::is_local_group(relation) || insert_rights::is_watched(relation) {
         crate::backend::forget_names();
     }
     if let Some(ids) = IDS.get()

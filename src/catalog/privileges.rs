@@ -13,7 +13,7 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command, text_datum};
-use crate::catalog::{catalog_oids, roles};
+use crate::catalog::{catalog_oids, insert_rights, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -29,6 +29,11 @@ impl Privileges {
     pub const SELECT: Privileges = Privileges(2);
     pub const UPDATE: Privileges = Privileges(4);
     pub const ALL: Privileges = Privileges(7);
+    /// The right to insert into the table of the column that owns the sequence. It is not granted
+    /// here, and allows drawing only.
+    pub const INSERT: Privileges = Privileges(8);
+    /// What allows drawing; a caller needs one of them.
+    pub const DRAW: Privileges = Self::USAGE.or(Self::UPDATE).or(Self::INSERT);
 
     pub const fn or(self, other: Privileges) -> Privileges {
         Privileges(self.0 | other.0)
@@ -97,6 +102,7 @@ impl Privileges {
             4 => "UPDATE",
             3 => "USAGE or SELECT",
             5 => "USAGE or UPDATE",
+            13 => "USAGE or UPDATE, or INSERT on the table whose column owns the sequence",
             7 => "USAGE, SELECT or UPDATE",
             _ => "a privilege",
         }
@@ -166,6 +172,23 @@ impl Held {
         let granted = granted(sequence.id)?;
         let privileges = by_grants(user, granted.iter().copied());
         Ok(Held { privileges, granted: Some(granted) })
+    }
+
+    /// The same with what the user may do because he may insert.
+    pub fn with_inserts(
+        &self,
+        sequence: &Sequence,
+        user: pg_sys::Oid,
+    ) -> Result<Privileges, HiloError> {
+        Ok(match sequence.owned_by {
+            Some(column)
+                if !self.privileges.any_of(Privileges::DRAW)
+                    && insert_rights::may_insert(column, user)? =>
+            {
+                self.privileges.or(Privileges::INSERT)
+            }
+            _ => self.privileges,
+        })
     }
 }
 

@@ -61,3 +61,20 @@ pub fn name(relid: pg_sys::Oid) -> Option<CString> {
         (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
     }
 }
+
+/// The role that owns a relation; InvalidOid if the relation does not exist.
+pub fn owner(relid: pg_sys::Oid) -> pg_sys::Oid {
+    let none = pg_sys::Datum::null();
+    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked,
+    // or one of pg_class, which is released after it was read.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
+        if row.is_null() {
+            return pg_sys::InvalidOid;
+        }
+        let owner = (*(pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_class)).relowner;
+        pg_sys::ReleaseSysCache(row);
+        owner
+    }
+}

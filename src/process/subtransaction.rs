@@ -73,3 +73,12 @@ pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
         | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
     }
 }
+
+/// Whether an error ends the session's statement or transaction, and not only what was tried.
+pub fn is_final(error: &CaughtError) -> bool {
+    use PgSqlErrorCode::*;
+    let class = |code: PgSqlErrorCode| code as i32 & 0xfff;
+    [ERRCODE_OPERATOR_INTERVENTION, ERRCODE_INSUFFICIENT_RESOURCES, ERRCODE_TRANSACTION_ROLLBACK]
+        .map(class)
+        .contains(&class(sqlstate(error)))
+}

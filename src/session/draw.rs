@@ -16,9 +16,6 @@ use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Slot;
 
-/// The privileges that allow drawing; a caller needs one of them.
-pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
-
 /// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
 /// value for it.
 #[inline(always)]
@@ -37,7 +34,7 @@ pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
 #[inline(always)]
 fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     let entry = memo.entry()?;
-    if !memo.is_good() || !memo.allows(DRAW) {
+    if !memo.is_good() || !memo.allows(Privileges::DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
@@ -106,7 +103,7 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
     const MOST: i64 = 65_536;
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = look_up::look_up(name, DRAW)?;
+        let (memo, entry) = look_up::look_up(name, Privileges::DRAW)?;
         if let Some(value) = hit(memo) {
             return Ok((memo, value));
         }

@@ -98,8 +98,9 @@ fn resolve(
             continue;
         }
         let held = Held::read(&sequence, user)?;
-        if held.privileges == Privileges::NONE {
-            return Err(privileges::denied(&sequence.name, needs, held.privileges));
+        let privileges = held.with_inserts(&sequence, user)?;
+        if privileges == Privileges::NONE {
+            return Err(privileges::denied(&sequence.name, needs, privileges));
         }
         let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
@@ -125,7 +126,7 @@ fn resolve(
                 false => names_at,
             },
             user,
-            privileges: held.privileges,
+            privileges,
             key_format: sequence.definition.parsed_key_format(),
         };
         return renewed(name, known, meaning);

@@ -5,6 +5,7 @@ mod attacks;
 mod catalog_closed;
 mod define_and_serve;
 mod document;
+mod inserters;
 mod keys;
 mod names;
 mod own_schema;

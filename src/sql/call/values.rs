@@ -17,7 +17,6 @@ use crate::citus;
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::sql::call::spi;
-use crate::sql::define::owned_by::table_owner;
 
 enum Source {
     Stored(Stored),
@@ -37,7 +36,8 @@ impl Values {
     /// `NotStored`, `RowSecurity`.
     pub fn all(column: ColumnRef) -> Result<Values, HiloError> {
         let user = ffi::current_user();
-        if !privileges::acts_as(user, table_owner(column.relid)) && has_policies(column.relid) {
+        if !privileges::acts_as(user, relations::owner(column.relid)) && has_policies(column.relid)
+        {
             return Err(HiloError::RowSecurity(column.describe()));
         }
         let source = match stored(column) {
@@ -173,7 +173,7 @@ fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
     let superuser = |role| unsafe { pg_sys::superuser_arg(role) };
     let trusted = |owner| owner == ffi::current_user() || superuser(owner);
     Ok(kind != pg_sys::RELKIND_VIEW
-        && relations::with_children(relid)?.into_iter().all(|one| trusted(table_owner(one))))
+        && relations::with_children(relid)?.into_iter().all(|one| trusted(relations::owner(one))))
 }
 
 /// Whether policies hide rows of the relation from the current user.

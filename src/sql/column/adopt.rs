@@ -15,11 +15,11 @@ use crate::catalog::node;
 use crate::catalog::positions::Position;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
-use crate::catalog::table::text_datum;
+use crate::catalog::table::{bytes_of, text_datum};
 use crate::catalog::{catalog_oids, gaps, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::process::ffi;
+use crate::process::{ffi, subtransaction};
 use crate::session::invalidation;
 use crate::session::uncommitted::Origin;
 use crate::shared;
@@ -32,8 +32,9 @@ use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
 use crate::sql::define::loads_hilo as sessions;
 use crate::sql::define::{owners, renumber};
+use crate::sql::draw::nextval::record;
 
-sql_functions!(hilo_adopt, hilo_adopt_any);
+sql_functions!(hilo_adopt, hilo_adopt_columns, hilo_try_adopt);
 
 /// Columns that one sequence of core's feeds, and that are moved together.
 struct Moved {
@@ -49,28 +50,45 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     adopt(|| core_source(relid, column_name), args.datum(2).map(|_| args.new_name(2)))
 }
 
-/// `hilo.adopt(relation, column_name, sequence, name, dry_run)`: a column or, without one, all that
-/// a sequence feeds. A dry run checks what can be checked without a lock.
-fn hilo_adopt_any(args: Args) -> pg_sys::Datum {
+/// `hilo.adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds. `mentions`:
+/// what else names it.
+fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
-    let name = args.datum(3).map(|_| args.new_name(3));
-    let find = || match args.datum(0) {
-        Some(_) => {
-            let (relid, column_name) = column_of(args);
-            core_source(relid, column_name)
-        }
-        None => {
-            ddl_checks::required(args, 2, "sequence");
-            fed_by(args.oid(2).unwrap_or(pg_sys::InvalidOid))
-        }
-    };
-    match args.bool(4) {
-        Some(true) => {
-            privileges::may_create().or_raise();
-            text_datum(&plan(&find(), name).1)
-        }
-        _ => adopt(find, name),
+    ddl_checks::required(args, 0, "sequence");
+    let sequence = args.oid(0).unwrap_or(pg_sys::InvalidOid);
+    let name = adopt(|| fed_by(sequence), args.datum(1).map(|_| args.new_name(1)));
+    if let Some(mentions) = args.text(2) {
+        // SAFETY: the name is a datum of the sequence's type, as just returned.
+        let new = escape_for_message(unsafe { bytes_of(name) });
+        report_mentions(&new, mentions);
     }
+    name
+}
+
+/// `hilo.try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence, all
+/// that it feeds. Returns the name of the new sequence, or why there is none. A dry run checks what
+/// can be checked without a lock.
+fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
+    ddl_checks::begin_write(c"hilo_adopt_all()");
+    let (relid, column) = column_of(args);
+    let find = || match args.oid(2) {
+        Some(sequence) => fed_by(sequence),
+        None => core_source(relid, column),
+    };
+    let outcome = match args.bool(3) {
+        Some(false) => subtransaction::run(|| adopt(find, None)),
+        _ => subtransaction::tried(|| {
+            privileges::may_create().or_raise();
+            text_datum(&plan(&find(), None).1)
+        }),
+    };
+    let row = match outcome {
+        Ok(name) => [Some(name), None],
+        Err(error) if subtransaction::is_final(&error) => error.rethrow(),
+        Err(error) => [None, Some(text_datum(subtransaction::message(&error).as_bytes()))],
+    };
+    // SAFETY: the function is declared to return a record of two texts.
+    unsafe { record(args.raw(), &row) }
 }
 
 /// The column that the first two arguments name.
@@ -380,6 +398,15 @@ fn report(name: &Name, granted: &[String]) {
             format!("{}.", granted.join(", ")),
         );
     }
+}
+
+fn report_mentions(name: &str, mentions: String) {
+    ereport!(
+        NOTICE,
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        format!("what hilo sequence \"{name}\" replaces is still named elsewhere"),
+        format!("{mentions}\nLet it call hilo_nextval, hilo_currval and hilo_lastval instead.")
+    );
 }
 
 fn report_protection(column: &Column) {

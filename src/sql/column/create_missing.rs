@@ -32,7 +32,6 @@ use crate::sql::call::values;
 use crate::sql::column::lock;
 use crate::sql::define::ddl::Duplicate;
 use crate::sql::define::ddl_checks;
-use crate::sql::define::owned_by::table_owner;
 use crate::sql::define::{ddl, owners, renumber};
 use crate::sql::node::apply;
 
@@ -123,7 +122,8 @@ fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
             missing.insert(name, columns);
             continue;
         };
-        let lacked = columns.iter().any(|one| privileges::acts_as(user, table_owner(one.relid)));
+        let lacked =
+            columns.iter().any(|one| privileges::acts_as(user, relations::owner(one.relid)));
         skipped.try_push(Skipped { name, detail, lacked })?;
     }
     Ok((missing, skipped))
@@ -148,9 +148,10 @@ fn leave_out_inherited(columns: &mut Vec<ColumnRef>) -> Result<(), HiloError> {
 
 /// What keeps the caller from beginning a sequence behind what these columns hold.
 fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
-    let (user, owner) = (ffi::current_user(), columns.first().map(|one| table_owner(one.relid)));
+    let (user, owner) =
+        (ffi::current_user(), columns.first().map(|one| relations::owner(one.relid)));
     for column in columns {
-        let theirs = table_owner(column.relid);
+        let theirs = relations::owner(column.relid);
         let uses = format!("Column {} uses it", column.describe());
         if !privileges::acts_as(user, theirs) {
             return Ok(Some(format!("{uses}, whose table belongs to another role.")));
@@ -233,7 +234,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
     if let Some(locked) = definitions::lock_existing(created.id)?
         && let Some(column) = columns.first()
     {
-        owners::set_owner(locked, table_owner(column.relid));
+        owners::set_owner(locked, relations::owner(column.relid));
     }
     Ok(next)
 }

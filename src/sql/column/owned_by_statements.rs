@@ -24,7 +24,7 @@ use crate::process::memory::{self, TryGrow};
 use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
-use crate::sql::define::owned_by::{may_own, owned, table_owner};
+use crate::sql::define::owned_by::{may_own, owned};
 use crate::sql::define::owners::Dependents;
 use crate::sql::define::{ddl_checks, owners, renumber};
 
@@ -109,8 +109,9 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
 /// which are no partitions yet: Citus attaches them afterwards.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
     let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
-    let inherits =
-        |relid| may_own(relid) && table_owner(relid) == sequence.owner && relations::is_new(relid);
+    let inherits = |relid| {
+        may_own(relid) && relations::owner(relid) == sequence.owner && relations::is_new(relid)
+    };
     // A table that is distributed no more is in no list of Citus either, but then it has no shards.
     let part = |relid| (!is_distributed(relid), !relations::is_partitioned(relid));
     let found = users
@@ -283,7 +284,7 @@ unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
     // SAFETY: core has locked the relation and has just executed the statement on it, so it exists,
     // unless the statement tolerates that it does not.
     let relid = unsafe { relid_of((*statement).relation) };
-    let owner = table_owner(relid);
+    let owner = relations::owner(relid);
     for sequence in owned(relid, None) {
         session::prepare();
         if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()

@@ -11,13 +11,14 @@ use crate::catalog::catalog_oids;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases;
 use crate::catalog::name::Name;
-use crate::catalog::privileges;
+use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::PUBLIC;
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::column::adopt::column_name;
+use crate::sql::column::core_sequence::oid_list;
 use crate::sql::column::fed_column::{Column, Source, Use};
 use crate::sql::column::lock;
 use crate::sql::define::{ddl_checks, ended, renumber};
@@ -62,7 +63,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let next = next.filter(|next| (bounds.min..=bounds.max).contains(next));
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
-    grant(oid, &sequence);
+    grant(oid, &sequence, &column, kind);
     let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(&ids, sequence.id).or_raise();
@@ -237,16 +238,33 @@ fn set(oid: pg_sys::Oid, sequence: &Sequence, bounds: &Bounds, next: Option<i64>
     spi::execute(sql.as_bytes());
 }
 
-/// Grants on the new sequence what was granted on the old one.
-fn grant(oid: pg_sys::Oid, sequence: &Sequence) {
-    let oid = oid.to_u32();
-    for (grantee, granted) in privileges::granted(sequence.id).or_raise() {
+/// Grants on the new sequence what was granted on the old one. Whoever may insert has drawn from one
+/// that the column owns; a serial column lets him only with a privilege.
+fn grant(oid: pg_sys::Oid, sequence: &Sequence, column: &Column, kind: Kind) {
+    let mut all = privileges::granted(sequence.id).or_raise();
+    if kind == Kind::Serial && sequence.owned_by.is_some() {
+        all.extend(inserters(column).into_iter().map(|role| (role, Privileges::USAGE)));
+    }
+    for (grantee, granted) in all {
         let privilege = granted.names().collect::<Vec<_>>().join(", ");
         let role = if grantee == PUBLIC { b"PUBLIC".to_vec() } else { role_sql(grantee) };
-        let name = spi::look_up(&format!("SELECT {oid}::regclass::text"), |row| {
+        let name = spi::look_up(&format!("SELECT {}::regclass::text", oid.to_u32()), |row| {
             row.bytes(1).unwrap_or_default()
         });
         let grant = format!("GRANT {privilege} ON SEQUENCE ");
         spi::execute(&[grant.as_bytes(), &name[0], b" TO ", &role].concat());
     }
+}
+
+/// The roles that may insert into the tables of a column.
+fn inserters(column: &Column) -> Vec<pg_sys::Oid> {
+    let list = oid_list(&column.tables());
+    let sql = format!(
+        "SELECT a.grantee FROM pg_class c, aclexplode(c.relacl) a
+          WHERE c.oid = ANY ({list}) AND a.privilege_type = 'INSERT' AND a.grantee <> c.relowner
+          UNION
+         SELECT a.grantee FROM pg_attribute t, aclexplode(t.attacl) a
+          WHERE t.attrelid = ANY ({list}) AND NOT t.attisdropped AND a.privilege_type = 'INSERT'"
+    );
+    spi::look_up(&sql, |row| row.oid(1))
 }

@@ -9,6 +9,7 @@ use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
+use crate::catalog::relations;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::shared;
@@ -86,27 +87,10 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
     if !may_own(column.relid) {
         return Err(HiloError::CannotOwn(column.describe()));
     }
-    if table_owner(column.relid) != owner {
+    if relations::owner(column.relid) != owner {
         return Err(HiloError::OwnersDiffer(column.describe()));
     }
     Ok(())
-}
-
-/// The role that owns a table; InvalidOid if the table does not exist.
-pub fn table_owner(relid: pg_sys::Oid) -> pg_sys::Oid {
-    let none = pg_sys::Datum::null();
-    // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked,
-    // or one of pg_class, which is released after it was read.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
-        if row.is_null() {
-            return pg_sys::InvalidOid;
-        }
-        let owner = (*(pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_class)).relowner;
-        pg_sys::ReleaseSysCache(row);
-        owner
-    }
 }
 
 /// The sequences that a table or column owns; none where hilo cannot be used at all.

@@ -105,7 +105,7 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     let args = unsafe { Args::new(fcinfo) };
     memory::check().or_raise();
     let name = args.name(0);
-    let (memo, _) = look_up::look_up(name, draw::DRAW).or_raise();
+    let (memo, _) = look_up::look_up(name, Privileges::DRAW).or_raise();
     frame_of(memo).or_raise();
     let (memo, value) = draw::next(name).or_raise();
     args.set_extra(memo);

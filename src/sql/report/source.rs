@@ -46,17 +46,8 @@ impl Source {
 
 /// Why a part cannot be read. What ends the session's statement or transaction ends the report too.
 fn unreadable(error: CaughtError) -> String {
-    use PgSqlErrorCode::*;
-    let class = |code: PgSqlErrorCode| code as i32 & 0xfff;
-    let final_ones = [
-        ERRCODE_OPERATOR_INTERVENTION,
-        ERRCODE_INSUFFICIENT_RESOURCES,
-        ERRCODE_TRANSACTION_ROLLBACK,
-    ];
     match &error {
-        _ if final_ones.map(class).contains(&class(subtransaction::sqlstate(&error))) => {
-            error.rethrow()
-        }
+        _ if subtransaction::is_final(&error) => error.rethrow(),
         CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
             match report.hint() {
                 Some(hint) => format!("{}. {hint}", report.message()),

@@ -73,6 +73,19 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "stat_rates",
         ],
     ),
+    (
+        "calls hilo_adopt, or looks what it would do",
+        &[
+            "adopt_sequence",
+            "adoptable",
+            "core_feeds",
+            "has_word",
+            "hilo_adopt_all",
+            "hilo_adopt_sequence",
+            "mentions",
+            "try_adopt",
+        ],
+    ),
     ("changes counters that nothing is served by", &["hilo_stat_reset"]),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (

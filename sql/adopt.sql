@@ -1,0 +1,192 @@
+-- Adopting many columns at once: SQL over what hilo_adopt does with one.
+
+CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
+BEGIN ATOMIC
+    SELECT f.adrelid, f.adnum, d.refobjid
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid
+      JOIN pg_catalog.pg_class c ON c.oid = d.refobjid AND c.relkind = 'S'
+     WHERE d.classid = 2604::oid AND d.refclassid = 1259::oid
+     UNION
+    SELECT d.refobjid, d.refobjsubid::smallint, d.objid
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+     WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
+END;
+COMMENT ON FUNCTION hilo.core_feeds() IS
+    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
+
+CREATE FUNCTION hilo.has_word(source text, word text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN pg_catalog.strpos(pg_catalog.lower(source), pg_catalog.lower(word)) > 0
+           AND (word ~ '[^[:alnum:]_]'
+                OR pg_catalog.lower(word) = ANY (pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
+COMMENT ON FUNCTION hilo.has_word(text, text) IS 'Whether a text contains a word, in whatever case';
+
+CREATE FUNCTION hilo.mentions(sequence oid) RETURNS SETOF text
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+    WITH named AS (
+        SELECT c.relname::text AS name FROM pg_catalog.pg_class c WHERE c.oid = sequence
+    ), fed AS (
+        SELECT DISTINCT c.relname::text AS name
+          FROM hilo.core_feeds() f JOIN pg_catalog.pg_class c ON c.oid = f.relation
+         WHERE f.sequence = mentions.sequence
+    ), code AS (
+        SELECT p.oid, p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+         WHERE l.lanname NOT IN ('internal'::name, 'c'::name)
+           -- Not those of Postgres and of extensions.
+           AND p.oid >= 16384::oid
+           AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+                            WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
+    )
+    -- What Postgres knows: views, rules, triggers, policies, domains, and functions with a body of SQL.
+    SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
+      FROM pg_catalog.pg_depend d
+     WHERE d.refclassid = 1259::oid AND d.refobjid = mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
+     UNION
+    -- What only the text tells.
+    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON hilo.has_word(p.prosrc, n.name)
+     UNION
+    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)
+      FROM code p JOIN fed n ON p.prosrc ~* 'lastval|pg_get_serial_sequence' AND hilo.has_word(p.prosrc, n.name)
+     UNION
+    SELECT pg_catalog.pg_describe_object(1247::oid, t.oid, 0)
+      FROM pg_catalog.pg_type t JOIN named n ON hilo.has_word(t.typdefault, n.name)
+     UNION
+    SELECT pg_catalog.pg_describe_object(2620::oid, t.oid, 0)
+      FROM pg_catalog.pg_trigger t JOIN named n ON hilo.has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
+     ORDER BY 1;
+END;
+COMMENT ON FUNCTION hilo.mentions(oid) IS
+    'Returns what draws from a sequence of Postgres besides column defaults: what depends on it, what has its name in its '
+    'text, and functions that call lastval or pg_get_serial_sequence and name a table that it feeds';
+
+CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
+COMMENT ON FUNCTION hilo.adopt_sequence(regclass, hilo_sequence, text) IS
+    'hilo_adopt for all columns that a sequence feeds, with a NOTICE of what else mentions it';
+
+CREATE FUNCTION hilo_adopt_sequence(sequence regclass, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+    RETURN hilo.adopt_sequence(sequence, name, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
+                                                  FROM hilo.mentions(sequence::oid) AS m (what)));
+COMMENT ON FUNCTION hilo_adopt_sequence(regclass, hilo_sequence) IS
+    'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as hilo_adopt does for one '
+    'column, and returns its name. It continues beyond the old one and beyond the values of all the columns. The owner of '
+    'the tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, views, rules, triggers, '
+    'policies and domains that still name the old one, as far as their text or Postgres tells. Requires ownership of all '
+    'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
+
+CREATE FUNCTION hilo.adoptable(schema oid)
+    RETURNS TABLE (
+        place bigint, relation regclass, column_name name, sequence regclass, follows boolean, name text, action text, detail text
+    )
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    WITH fed AS MATERIALIZED (
+        SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence FROM hilo.core_feeds() f GROUP BY f.relation, f.number
+    ), heir AS MATERIALIZED (
+        SELECT f.relation, f.number, pg_catalog.min(i.inhparent) AS parent
+          FROM fed f
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
+          JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.relation
+          JOIN pg_catalog.pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
+          JOIN fed q ON q.relation = p.attrelid AND q.number = p.attnum
+         GROUP BY f.relation, f.number
+    ), root AS (
+        SELECT f.relation, f.number, f.sequence, c.relnamespace <> adoptable.schema AS elsewhere,
+               pg_catalog.format('%s.%I', f.relation::regclass::text, a.attname) AS object
+          FROM fed f
+          JOIN pg_catalog.pg_class c ON c.oid = f.relation
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
+         WHERE NOT EXISTS (SELECT FROM heir h WHERE h.relation = f.relation AND h.number = f.number)
+    ), shared AS (
+        SELECT r.sequence, pg_catalog.count(*) > 1 AS several, pg_catalog.min(r.object) FILTER (WHERE r.elsewhere) AS elsewhere,
+               pg_catalog.min(r.object) AS leader, pg_catalog.string_agg(r.object, ', ' ORDER BY r.object) AS objects
+          FROM root r GROUP BY r.sequence
+    ), drawn AS (
+        SELECT d.relation, d.number, pg_catalog.min(d.name) AS name FROM hilo.column_defaults() d GROUP BY d.relation, d.number
+    ), every AS (
+        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, h.parent, s.several, s.elsewhere, s.objects,
+               s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
+                 WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
+          FROM pg_catalog.pg_class c
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint AND NOT a.attisdropped
+          LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+          LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
+          LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
+          LEFT JOIN shared s ON s.sequence = f.sequence
+          LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
+         WHERE c.relnamespace = adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
+           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR pg_catalog.pg_get_expr(e.adbin, e.adrelid) ~ 'nextval[(]')
+    )
+    SELECT pg_catalog.row_number() OVER (
+               -- The columns of a shared sequence follow the first of them.
+               ORDER BY COALESCE(CASE WHEN e.parent IS NULL THEN e.leader END, e.object) COLLATE "C",
+                        e.object <> e.leader, e.object COLLATE "C") AS place,
+           e.relation::regclass, e.column_name, e.sequence::regclass,
+           e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
+           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL THEN 'skip'
+                WHEN e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
+           CASE WHEN e.name IS NOT NULL THEN 'hilo feeds it already'
+                WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
+                WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
+                WHEN e.several AND e.elsewhere IS NOT NULL
+                THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
+                                       e.sequence::regclass::text, e.elsewhere)
+                WHEN e.several THEN pg_catalog.format('sequence %s, with all that it feeds: %s', e.sequence::regclass::text, e.objects)
+                WHEN e.sequence IS NOT NULL THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
+      FROM every e
+     ORDER BY place;
+END;
+COMMENT ON FUNCTION hilo.adoptable(oid) IS
+    'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: what hilo_adopt_all does '
+    'without trying. follows: it goes along with the row before it';
+
+CREATE FUNCTION hilo.try_adopt(
+    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
+COMMENT ON FUNCTION hilo.try_adopt(regclass, name, regclass, boolean) IS
+    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence, or the '
+    'error. dry_run: only checks what can be checked without a lock';
+
+CREATE FUNCTION hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
+    RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
+    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    -- One row after the other: what names a sequence is looked up before that is gone.
+    WITH found AS MATERIALIZED (
+        SELECT a.*, a.sequence::text AS old,
+               CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
+          FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
+    ), tried AS MATERIALIZED (
+        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure
+          FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
+         WHERE f.action IS NULL AND NOT f.follows
+    )
+    SELECT r.relation, r.column_name, r.name, r.action, r.detail
+      FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
+                   COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
+                   COALESCE(t.failure, f.detail) AS detail
+              FROM found f
+              LEFT JOIN tried t ON f.action IS NULL AND (t.relation = f.relation AND NOT f.follows OR t.sequence = f.sequence)
+             UNION ALL
+            SELECT f.place, 1, NULL::regclass, NULL::name, t.name, 'change',
+                   pg_catalog.format('%s still names sequence %s: let it use hilo sequence "%s"', m.what, t.old, t.name)
+              FROM tried t
+              JOIN found f ON f.relation = t.relation AND f.sequence = t.sequence AND NOT f.follows
+             CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
+             WHERE t.failure IS NULL) r
+     ORDER BY r.place, r.part, r.detail COLLATE "C";
+END;
+COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
+    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
+    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
+    'the table that it inherits from; refuse, with the reason in detail; change, without a column, for what still names an '
+    'old sequence, as hilo_adopt_sequence lists it. dry_run: changes and locks nothing, and returns the same rows, as '
+    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
+    'schema does not exist.';

@@ -1,0 +1,123 @@
+//! Who may draw from a sequence that a column owns because he may insert into its table, as with an
+//! identity column of core's: he could take these numbers by inserting.
+//!
+//! That is whoever may insert into the table, one that inherits from it, or a view that inserts into
+//! one of these with its owner's rights. The session that goes by such a right watches the relation:
+//! core tells it of each change there, also of privileges.
+
+use std::cell::RefCell;
+
+use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
+
+use crate::backend::Global;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::Table;
+use crate::catalog::{dependents, relations};
+use crate::errors::HiloError;
+use crate::process::memory::TryGrow;
+
+/// How many views may lie above each other.
+const DEEPEST: u32 = 8;
+
+static WATCHED: Global<RefCell<Option<FxHashSet<u32>>>> = Global::new(RefCell::new(None));
+
+/// Whether this session goes by the rights on a relation.
+pub fn is_watched(relid: pg_sys::Oid) -> bool {
+    let watched = WATCHED.try_borrow();
+    watched.is_ok_and(|watched| watched.as_ref().is_some_and(|all| all.contains(&relid.to_u32())))
+}
+
+/// Watches a relation, before its rights are looked at.
+fn watch(relid: pg_sys::Oid) -> Result<(), HiloError> {
+    let mut watched = WATCHED.borrow_mut();
+    let watched = watched.get_or_insert_default();
+    watched.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    watched.insert(relid.to_u32());
+    Ok(())
+}
+
+/// Whether `user` may insert where the column is filled by its default.
+pub fn may_insert(column: ColumnRef, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    for table in relations::with_children(column.relid)? {
+        if inserts(table, user, DEEPEST)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn inserts(relid: pg_sys::Oid, user: pg_sys::Oid, depth: u32) -> Result<bool, HiloError> {
+    watch(relid)?;
+    if has_insert(relid, user) {
+        return Ok(true);
+    }
+    for view in views_of(relid)? {
+        if depth == 0 || !inserts(view, user, depth - 1)? {
+            continue;
+        }
+        if has_insert(relid, relations::owner(view)) && inserts_as_owner(view) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a role may insert into a relation, or only give some of its columns values.
+fn has_insert(relid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    let (insert, ok) = (pg_sys::AclMode::from(pg_sys::ACL_INSERT), pg_sys::AclResult::ACLCHECK_OK);
+    let mut missing = false;
+    // SAFETY: look-ups in system caches, inside a transaction.
+    unsafe {
+        pg_sys::pg_class_aclcheck_ext(relid, role, insert, &mut missing) == ok
+            || !missing
+                && pg_sys::pg_attribute_aclcheck_all(
+                    relid,
+                    role,
+                    insert,
+                    pg_sys::AclMaskHow::ACLMASK_ANY,
+                ) == ok
+    }
+}
+
+/// The views and other relations with a rule that name a relation.
+fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    const BY_OID: pg_sys::Oid = pg_sys::Oid::from_u32(2692);
+    const OID: i16 = 1;
+    const RELATION: i16 = 3;
+    let rewrite = Table::read(dependents::RULES)?;
+    let mut views = Vec::new();
+    for rule in dependents::of((pg_sys::RelationRelationId, relid), dependents::RULES)? {
+        let key = [(OID, Match::Oid(rule))];
+        if let Some(row) = rewrite.find(Index::Core(BY_OID), &key, Snapshot::Catalog)
+            && row.oid(RELATION) != relid
+        {
+            views.try_push(row.oid(RELATION))?;
+        }
+    }
+    Ok(views)
+}
+
+/// Whether a relation is a view into which one can insert, with its owner's rights.
+fn inserts_as_owner(view: pg_sys::Oid) -> bool {
+    const INSERT: i32 = 1 << pg_sys::CmdType::CMD_INSERT;
+    let none = std::ptr::null_mut();
+    // SAFETY: the relation is null, which is checked, or stays valid until it is closed; the
+    // options of a view are null or of this type.
+    unsafe {
+        if pg_sys::get_rel_relkind(view) as u8 != pg_sys::RELKIND_VIEW
+            || pg_sys::relation_is_updatable(view, std::ptr::null_mut(), false, none) & INSERT == 0
+        {
+            return false;
+        }
+        let relation = pg_sys::RelationIdGetRelation(view);
+        if relation.is_null() {
+            return false;
+        }
+        let options: *const pg_sys::ViewOptions = (*relation).rd_options.cast();
+        let as_owner = options.as_ref().is_none_or(|options| !options.security_invoker);
+        pg_sys::RelationClose(relation);
+        as_owner
+    }
+}
