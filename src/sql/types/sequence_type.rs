@@ -12,32 +12,11 @@ use pgrx::varlena;
 use hilo_core::name;
 
 use crate::errors::OrRaise;
-use crate::sql::call::raw_function::{argument, raw_functions};
+use crate::sql::call::raw_function::{argument, input_functions, raw_functions};
 
-raw_functions!(
-    hilo_sequence_in,
-    hilo_sequence_recv,
-    hilo_sequence_from_text,
-    hilo_sequence_from_name,
-);
+input_functions!(checked; hilo_sequence_in, hilo_sequence_recv);
 
-/// `hilo_sequence_in(cstring) RETURNS hilo_sequence`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_in(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its one argument is a C string.
-    let input = unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) };
-    checked(input.to_bytes())
-}
-
-/// `hilo_sequence_recv(internal) RETURNS hilo_sequence`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_recv(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, and Postgres gives a receive function a message.
-    let input = unsafe { received_text(argument(fcinfo, 0).cast_mut_ptr()) };
-    checked(input.to_bytes())
-}
+raw_functions!(hilo_sequence_from_text, hilo_sequence_from_name);
 
 /// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
 /// that is a valid name is already the result.
@@ -63,31 +42,15 @@ unsafe extern "C-unwind" fn hilo_sequence_from_name(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
-    let input = unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) };
-    checked(input.to_bytes())
+    checked(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
 
-/// `bytes` as a new value of the type.
-fn checked(bytes: &[u8]) -> pg_sys::Datum {
+/// The text as a new value of the type.
+fn checked(text: &CStr) -> pg_sys::Datum {
+    let bytes = text.to_bytes();
     name::validate(bytes).or_raise();
     // SAFETY: copies the bytes of a slice, as many as it has, at most 255.
     unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32) }.into()
-}
-
-/// The rest of a message, converted from the client's encoding and checked to be valid in the
-/// server's.
-///
-/// # Safety
-/// `message` must be one that Postgres has given to a receive function.
-pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
-    // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive
-    // function. The result is a new C string in the current memory context; the check of the
-    // encoding refuses a zero byte inside it.
-    unsafe {
-        let mut length = 0;
-        let text = pg_sys::pq_getmsgtext(message, (*message).len - (*message).cursor, &mut length);
-        CStr::from_ptr(text)
-    }
 }
 
 /// Whether the bytes of `text` directly follow its header, as they nearly always do. Asking that
