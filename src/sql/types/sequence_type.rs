@@ -7,11 +7,12 @@
 use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
-use pgrx::varlena;
 
 use hilo_core::name;
 
+use crate::catalog::table::text_datum;
 use crate::errors::OrRaise;
+use crate::sql::call::args::Args;
 use crate::sql::call::raw_function::{argument, input_functions, raw_functions};
 
 input_functions!(checked; hilo_sequence_in, hilo_sequence_recv);
@@ -25,14 +26,10 @@ raw_functions!(hilo_sequence_from_text, hilo_sequence_from_name);
 unsafe extern "C-unwind" fn hilo_sequence_from_text(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a text. The bytes of one that is neither
-    // compressed nor stored out of line follow its header.
-    unsafe {
-        let text: *mut pg_sys::varlena = argument(fcinfo, 0).cast_mut_ptr();
-        let text = if is_plain(text) { text } else { pg_sys::pg_detoast_datum_packed(text) };
-        name::validate(varlena::varlena_to_byte_slice(text)).or_raise();
-        pg_sys::Datum::from(text)
-    }
+    // SAFETY: the function is strict, so its argument is a text, which has the same layout.
+    let (text, bytes) = unsafe { (argument(fcinfo, 0), Args::new(fcinfo).name(0)) };
+    name::validate(bytes).or_raise();
+    text
 }
 
 /// `hilo_sequence(name) RETURNS hilo_sequence`
@@ -49,19 +46,5 @@ unsafe extern "C-unwind" fn hilo_sequence_from_name(
 fn checked(text: &CStr) -> pg_sys::Datum {
     let bytes = text.to_bytes();
     name::validate(bytes).or_raise();
-    // SAFETY: copies the bytes of a slice, as many as it has, at most 255.
-    unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32) }.into()
-}
-
-/// Whether the bytes of `text` directly follow its header, as they nearly always do. Asking that
-/// costs less than a guarded call that finds nothing to do.
-///
-/// # Safety
-/// `text` must point to a varlena.
-unsafe fn is_plain(text: *const pg_sys::varlena) -> bool {
-    // SAFETY: the caller guarantees that it is a varlena; only its header is read.
-    unsafe {
-        varlena::varatt_is_4b_u(text)
-            || (varlena::varatt_is_1b(text) && !varlena::varatt_is_1b_e(text))
-    }
+    text_datum(bytes)
 }
