@@ -67,6 +67,7 @@ fn hilo_server_state(_: Args) -> pg_sys::Datum {
         "sampled_once": gucs::sample_interval() > gucs::window(),
         "background_workers": background_workers(),
         "create_for_column": advice::create_for_column(),
+        "alone": advice::is_alone(),
         "restart": advice::RESTART,
         "complete": advice::COMPLETE,
         "within_bounds": advice::WITHIN_BOUNDS,
