@@ -88,6 +88,15 @@ impl Fired {
         }
     }
 
+    /// The table of this name in the same schema; `InvalidOid` if there is none.
+    pub fn neighbour(&self, name: &CStr) -> pg_sys::Oid {
+        // SAFETY: as above, and the name is a C string.
+        unsafe {
+            let class = &*(*(*self.trigger).tg_relation).rd_rel;
+            pg_sys::get_relname_relid(name.as_ptr(), class.relnamespace)
+        }
+    }
+
     fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
         // SAFETY: the tuple is one of the trigger's relation, and both live as long as the call.
         unsafe { Row::of(tuple, (*(*self.trigger).tg_relation).rd_att) }

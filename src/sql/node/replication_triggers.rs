@@ -35,14 +35,16 @@ use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 use crate::sql::define::ddl_checks::forget_numbers;
 
 // The function of `hilo.replicated() RETURNS trigger`. The others are those of the tables in the
-// SQL objects of 0.2.0.
+// SQL objects of 0.2.0 and 0.3.0.
 trigger_functions!(
     replicated;
     hilo_replicated,
     hilo_replicated_sequence,
     hilo_replicated_position,
     hilo_replicated_privilege,
+    hilo_replicated_default_privilege,
     hilo_replicated_free_range,
+    hilo_replicated_lease,
 );
 
 /// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.

@@ -9,11 +9,10 @@
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::SequenceId;
-
 use crate::catalog::columns::{free_range, lease, position, sequence};
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
-use crate::catalog::{catalog_oids, definitions};
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
@@ -53,12 +52,12 @@ fn restored(fired: Fired) -> pg_sys::Datum {
         }
         // It may have been served since the dump, if the sequence is in use here.
         b"free_range" => {
-            refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
+            refuse_in_use(&fired, row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
             return fired.accept();
         }
         // Another server may have taken it back since the dump, and served its rest.
         b"lease" => {
-            refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE));
+            refuse_in_use(&fired, row.int8(lease::SEQUENCE), row.int4(lease::NODE));
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
         }
         _ => refuse(),
@@ -67,13 +66,17 @@ fn restored(fired: Fired) -> pg_sys::Datum {
     unsafe { fired.replacing(&replaced) }
 }
 
-/// Refuses a row of a sequence that has been used here since it was restored.
-fn refuse_in_use(sequence: i64, node: i32) {
-    let (ids, sequence) = (catalog_oids().or_raise(), SequenceId(sequence));
-    let position = positions::find(&ids, sequence, node).or_raise();
-    if position.is_some_and(|position| position.incarnation != RESTORED) {
-        let known = definitions::by_id(&ids, sequence).or_raise();
-        let name = known.map_or(sequence.to_string(), |known| known.name.to_string());
-        HiloError::RestoreInUse(name).raise();
+/// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
+/// version is restored into SQL objects of that version, of which the library reads no more.
+fn refuse_in_use(fired: &Fired, id: i64, node: i32) {
+    let see = Snapshot::Catalog;
+    let table = |name| Table::read(fired.neighbour(name)).or_raise();
+    let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
+    let position = table(c"position").find(Index::Named(c"position_pkey"), &key, see);
+    if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
+        let key = [(sequence::ID, Match::Int8(id))];
+        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key, see);
+        let name = known.and_then(|row| row.text(sequence::NAME));
+        HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
     }
 }
