@@ -2,6 +2,7 @@
 
 mod adopt;
 mod adopt_many;
+mod check_fixes;
 mod check_hidden;
 mod check_notes;
 mod check_rows;

@@ -154,10 +154,9 @@ fn and_nothing_else() {
     admin.run("SELECT hilo_alter('loose', owned_by => 'none')");
     clerk.refusal("INSERT INTO loose DEFAULT VALUES").is("42501");
     // hilo_check says who may insert and not draw, until he may.
-    let finding =
-        "SELECT string_agg(what_to_do, ' ') FROM hilo_check() WHERE object = 'role clerk'";
+    let finding = "SELECT string_agg(fix, ' ') FROM hilo_check() WHERE object = 'role clerk'";
     let advice: String = admin.one(finding);
-    admin.run(advice.trim_end_matches('.'));
+    admin.run(&advice);
     clerk.run("INSERT INTO loose DEFAULT VALUES");
     assert_eq!(admin.one::<Option<String>>(finding), None);
     cluster.finish();
