@@ -66,8 +66,7 @@ pub fn create_for_column() -> String {
 }
 
 /// How to serve nothing up to `taken` any more, on no node.
-pub fn pass(name: &str, taken: Option<i64>) -> String {
-    let taken = taken.map_or("...".to_owned(), |taken| taken.to_string());
+pub fn pass(name: &str, taken: i64) -> String {
     let call = format!("hilo_advance({}, {taken})", literal(name));
     match citus::is_here() {
         true => format!(

@@ -65,3 +65,15 @@ unsafe fn find(schema: *const c_char, name: *const c_char) -> Option<pg_sys::Oid
     };
     (found != pg_sys::InvalidOid).then_some(found)
 }
+
+/// Whether a name begins with no schema, or with one of the search path.
+pub fn is_on_path(name: &[u8]) -> bool {
+    let Some(dot) = name.iter().position(|byte| *byte == b'.') else { return true };
+    let Ok(schema) = CString::new(&name[..dot]) else { return false };
+    // SAFETY: catalog look-ups inside a transaction; the name is a C string, and the list is made
+    // for this call.
+    unsafe {
+        let found = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        pg_sys::list_member_oid(pg_sys::fetch_search_path(false), found)
+    }
+}

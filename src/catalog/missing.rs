@@ -62,28 +62,37 @@ fn respelled(name: &[u8]) -> Option<Meant> {
         .map(|sequence| Meant::Similar(sequence.name.to_string()))
 }
 
-/// The sequence whose name is nearest.
+/// The sequence whose name is nearest: by its whole name, else by what follows the last period, best
+/// in a schema of the search path.
 fn similar(name: &[u8]) -> Option<Meant> {
     let wanted = fold(name);
+    let limit = FURTHEST.min(wanted.len() as i32 / 2);
     let ids = catalog_oids().or_raise();
-    let mut best: Option<(i32, Name)> = None;
+    let mut best: Option<(Distance, Name)> = None;
     let mut left = MOST;
     let visit = |row: Row| {
         left -= 1;
         let name = row.name(column::NAME);
-        let limit = match best {
-            Some((distance, _)) => distance - 1,
-            None => FURTHEST.min(wanted.len() as i32 / 2),
-        };
         if let Some(distance) = distance(&wanted, &fold(&name), limit)
+            && best.as_ref().is_none_or(|(least, _)| distance < *least)
             && may_see(&Sequence::from_row(&row))
         {
             best = Some((distance, name));
         }
-        left > 0 && !matches!(best, Some((0, _)))
+        left > 0 && !best.as_ref().is_some_and(|(distance, _)| *distance == Distance::default())
     };
     Table::read(ids.sequence).or_raise().scan(ids.sequence_name_key, &[], Snapshot::Catalog, visit);
     best.map(|(_, name)| Meant::Similar(name.to_string()))
+}
+
+/// How far two names are apart: the nearer is the less.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Distance {
+    /// Only parts of the names were compared.
+    of_parts: bool,
+    changes: i32,
+    /// The found name begins with a schema that is not in the search path.
+    elsewhere: bool,
 }
 
 /// What is compared: without double quotes, and without the case of ASCII letters.
@@ -98,11 +107,15 @@ fn unqualified(name: &[u8]) -> &[u8] {
 
 /// How many insertions, deletions and replacements lead from one name, or from what follows its
 /// last period, to the other; `None` if that is more than `limit`.
-fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<i32> {
-    [(wanted, name), (unqualified(wanted), name), (wanted, unqualified(name))]
+fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<Distance> {
+    if let Some(changes) = levenshtein(wanted, name, limit) {
+        return Some(Distance { changes, ..Distance::default() });
+    }
+    let changes = [(unqualified(wanted), name), (wanted, unqualified(name))]
         .into_iter()
         .filter_map(|(from, to)| levenshtein(from, to, limit))
-        .min()
+        .min()?;
+    Some(Distance { of_parts: true, changes, elsewhere: !core_sequences::is_on_path(name) })
 }
 
 fn levenshtein(from: &[u8], to: &[u8], limit: i32) -> Option<i32> {

@@ -194,7 +194,11 @@ pub fn starting_at(
         let mut own = others.iter().filter(|other| !other.is_replicated());
         own.try_for_each(|other| check(sequence, other, base, direction))?;
     }
-    check_moves(sequence, nodes.max(own.nodes), base.checked_sub(new.increment))?;
+    // To leave out what was served already, nobody moves it.
+    let reached = own.last_value(&sequence.definition);
+    let beyond = |taken: &i64| reached.is_some_and(|last| direction.is_beyond(*taken, last));
+    let taken = base.checked_sub(new.increment).filter(beyond);
+    check_moves(sequence, nodes.max(own.nodes), taken)?;
     Ok(numbering)
 }
 

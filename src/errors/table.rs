@@ -113,7 +113,8 @@ errors! {
     NoLastval = OBJECT_NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session"
         => hint "Call hilo_nextval first.";
     SetvalBounds { name: String, value: i64, min: i64, max: i64 } = NUMERIC_VALUE_OUT_OF_RANGE,
-        "setval: value {value} is out of bounds for hilo sequence \"{name}\" ({min}..{max})";
+        "setval: value {value} is out of bounds for hilo sequence \"{name}\" ({min}..{max})"
+        => hint "Specify a value within the bounds, or widen them with hilo_alter.";
     Option(error: OptionError)
         = { if error.is_unsupported() { FEATURE_NOT_SUPPORTED } else { INVALID_PARAMETER_VALUE } },
         { error }
@@ -285,7 +286,7 @@ errors! {
         "column \"{column}\" of relation {relation} cannot hold values of a sequence"
         => hint "Specify a column of type smallint, integer, bigint, or numeric.";
     NotATable { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,
-        "\"{relation}\" cannot be moved from one kind of sequence to the other"
+        "cannot change which kind of sequence feeds columns of \"{relation}\""
         => detail { *why }
         => hint "Specify an ordinary or a partitioned table.";
     NotStored { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,

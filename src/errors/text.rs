@@ -184,12 +184,17 @@ pub fn number_here(name: &str) -> String {
 }
 
 pub fn move_all(name: &str, taken: Option<i64>) -> String {
+    let Some(taken) = taken else { return RESTART.into() };
     let pass = advice::pass(name, taken);
     format!("To serve nothing up to there any more: {pass}. To restart it from there: {RESTART}")
 }
 
 pub fn and_others(count: usize) -> String {
-    if count == 0 { String::new() } else { format!(" and {count} others") }
+    match count {
+        0 => String::new(),
+        1 => " and 1 other".into(),
+        _ => format!(" and {count} others"),
+    }
 }
 
 pub fn default_is(default: Option<&str>) -> String {
@@ -231,8 +236,10 @@ pub fn first_lines(lines: &[String]) -> String {
     };
     let some: Vec<&str> = lines.iter().take(MOST).take_while(fits).map(String::as_str).collect();
     let mut text = some.join("\n");
-    if lines.len() > some.len() {
-        text += &format!("\nand {} other objects", lines.len() - some.len());
+    match lines.len() - some.len() {
+        0 => {}
+        1 => text += "\nand 1 other object",
+        more => text += &format!("\nand {more} other objects"),
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::CaughtError;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
 /// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it
@@ -56,22 +56,30 @@ fn ended<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<Caugh
     }
 }
 
-/// The message of an error that was caught.
-pub fn message(error: &CaughtError) -> String {
+fn report(error: &CaughtError) -> &ErrorReportWithLevel {
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.message().to_string(),
+        | CaughtError::RustPanic { ereport: report, .. } => report,
+    }
+}
+
+/// The message of an error that was caught.
+pub fn message(error: &CaughtError) -> String {
+    report(error).message().to_string()
+}
+
+/// The message with the detail.
+pub fn explained(error: &CaughtError) -> String {
+    match report(error).detail() {
+        Some(detail) => format!("{}: {detail}", message(error)),
+        None => message(error),
     }
 }
 
 /// The SQLSTATE of an error that was caught.
 pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
-    }
+    report(error).sql_error_code()
 }
 
 /// Whether an error ends the session's statement or transaction, and not only what was tried.

@@ -168,6 +168,31 @@ fn a_hint_names_only_what_the_caller_may_see() {
     cluster.finish();
 }
 
+/// The whole name counts first; of names that differ in their schema, that of the search path.
+#[test]
+fn a_hint_prefers_the_whole_name() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SCHEMA shop; CREATE SCHEMA billing;
+         SELECT hilo_create('billing.orders_id_seq'), hilo_create('orders_id_seq'), hilo_create('shop.orders_id_seq'),
+                hilo_create('billing.lines'), hilo_create('shop.lines')",
+    );
+    for (path, typed, meant) in [
+        ("public", "orders_id_sq", "orders_id_seq"),
+        ("billing", "orders_id_sq", "orders_id_seq"),
+        ("public", "shop.orders_id_sq", "shop.orders_id_seq"),
+        ("public", "biling.orders_id_seq", "billing.orders_id_seq"),
+        ("shop, public", "linse", "shop.lines"),
+        ("billing, public", "linse", "billing.lines"),
+    ] {
+        client.run(&format!("SET search_path = {path}, public"));
+        let refusal = client.refusal(&format!("SELECT hilo_nextval('{typed}')")).is("42704");
+        assert_eq!(refusal.report().hint(), Some(&*format!("Did you mean \"{meant}\"?")), "{path}");
+    }
+    cluster.finish();
+}
+
 /// With ten thousand sequences the error still comes at once, and finds the name.
 #[test]
 fn a_hint_is_found_among_ten_thousand_sequences() {

@@ -150,7 +150,7 @@ impl Column {
     }
 
     fn pass(&self, value: i64) -> String {
-        advice::pass(&self.sequence.name.to_string(), Some(value))
+        advice::pass(&self.sequence.name.to_string(), value)
     }
 }
 

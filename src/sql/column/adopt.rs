@@ -85,7 +85,7 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
     let row = match outcome {
         Ok(name) => [Some(name), None],
         Err(error) if subtransaction::is_final(&error) => error.rethrow(),
-        Err(error) => [None, Some(text_datum(subtransaction::message(&error).as_bytes()))],
+        Err(error) => [None, Some(text_datum(subtransaction::explained(&error).as_bytes()))],
     };
     // SAFETY: the function is declared to return a record of two texts.
     unsafe { record(args.raw(), &row) }
@@ -155,6 +155,8 @@ fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> pg_sys::Datum {
             break;
         }
     }
+    // DROP IDENTITY drops the sequence, which the other defaults must no longer use then.
+    moved.columns.sort_by_key(|column| column.identity().is_some());
     let (olds, name) = plan(&moved, name);
     let old = olds.iter().find(|old| old.oid == moved.sequence).expect("it feeds the columns");
     let sequence = create(&moved, old, &olds, name);

@@ -125,7 +125,7 @@ impl Check<'_> {
     unsafe fn insert(&self, targets: *mut pg_sys::List, overriding: pg_sys::OverridingKind::Type) {
         // SAFETY: the list is one of target entries.
         unsafe {
-            for target in self.given(targets) {
+            for target in self.explicit_targets(targets) {
                 match overriding {
                     OVERRIDING_SYSTEM_VALUE => {}
                     OVERRIDING_USER_VALUE => (*target).expr = default_like((*target).expr),
@@ -140,7 +140,7 @@ impl Check<'_> {
     unsafe fn update(&self, targets: *mut pg_sys::List) {
         // SAFETY: the list is one of target entries.
         unsafe {
-            for target in self.given(targets) {
+            for target in self.explicit_targets(targets) {
                 self.refuse(target, |column| {
                     format!("column \"{column}\" can only be updated to DEFAULT")
                 });
@@ -149,7 +149,7 @@ impl Check<'_> {
     }
 
     /// The targets that are protected columns and are given something else than DEFAULT.
-    unsafe fn given(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
+    unsafe fn explicit_targets(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
         // SAFETY: the caller passes a list of target entries.
         unsafe {
             (0..pg_sys::list_length(targets))
