@@ -150,7 +150,8 @@ fn a_name_is_free_after_a_rollback() {
         let mut other = cluster.connect("postgres");
         let pid = other.backend_pid();
         let second = scope.spawn(move || lease(&mut other, &named("s", 10)));
-        wait_until("it waits", LONG, || client.sees_waiting(pid));
+        let mut observer = cluster.connect("postgres");
+        wait_until("it waits", LONG, || observer.sees_waiting(pid));
         client.run("ROLLBACK");
         let second = second.join().expect("it ends");
         assert_eq!(second.token, ID);
