@@ -1,9 +1,9 @@
-//! Who may draw from a sequence that a column owns because he may insert into its table, as with an
-//! identity column of core's: he could take these numbers by inserting.
+//! Who may draw from a sequence that a column owns because he may insert into its table, as with
+//! an identity column of core's: he could take these numbers by inserting.
 //!
-//! That is whoever may insert into the table, one that inherits from it, or a view that inserts into
-//! one of these with its owner's rights. The session that goes by such a right watches the relation:
-//! core tells it of each change there, also of privileges.
+//! That is whoever may insert into the table, one that inherits from it, or a view that inserts
+//! into one of these with its owner's rights. The session that goes by such a right watches the
+//! relation: core tells it of each change there, also of privileges.
 
 use std::cell::RefCell;
 
@@ -17,9 +17,6 @@ use crate::catalog::table::Table;
 use crate::catalog::{dependents, relations};
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
-
-/// How many views may lie above each other.
-const DEEPEST: u32 = 8;
 
 static WATCHED: Global<RefCell<Option<FxHashSet<u32>>>> = Global::new(RefCell::new(None));
 
@@ -40,24 +37,37 @@ fn watch(relid: pg_sys::Oid) -> Result<(), HiloError> {
 
 /// Whether `user` may insert where the column is filled by its default.
 pub fn may_insert(column: ColumnRef, user: pg_sys::Oid) -> Result<bool, HiloError> {
+    let mut seen = Vec::new();
     for table in relations::with_children(column.relid)? {
-        if inserts(table, user, DEEPEST)? {
+        if inserts(table, user, &mut seen)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn inserts(relid: pg_sys::Oid, user: pg_sys::Oid, depth: u32) -> Result<bool, HiloError> {
+/// The same for one relation and the views above it, without those that were `seen` before.
+fn inserts(
+    relid: pg_sys::Oid,
+    user: pg_sys::Oid,
+    seen: &mut Vec<pg_sys::Oid>,
+) -> Result<bool, HiloError> {
+    if seen.contains(&relid) {
+        return Ok(false);
+    }
+    // SAFETY: raises an error if views lie above each other in too great a number, or does nothing.
+    unsafe { pg_sys::check_stack_depth() };
+    seen.try_push(relid)?;
     watch(relid)?;
     if has_insert(relid, user) {
         return Ok(true);
     }
     for view in views_of(relid)? {
-        if depth == 0 || !inserts(view, user, depth - 1)? {
-            continue;
-        }
-        if has_insert(relid, relations::owner(view)) && inserts_as_owner(view) {
+        watch(view)?;
+        if has_insert(relid, relations::owner(view))
+            && inserts(view, user, seen)?
+            && inserts_as_owner(view)
+        {
             return Ok(true);
         }
     }

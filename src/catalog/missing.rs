@@ -62,8 +62,8 @@ fn respelled(name: &[u8]) -> Option<Meant> {
         .map(|sequence| Meant::Similar(sequence.name.to_string()))
 }
 
-/// The sequence whose name is nearest: by its whole name, else by what follows the last period, best
-/// in a schema of the search path.
+/// The sequence whose name is nearest: by its whole name, else by what follows the last period,
+/// best in a schema of the search path.
 fn similar(name: &[u8]) -> Option<Meant> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);

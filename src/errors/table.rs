@@ -345,7 +345,7 @@ errors! {
         => hint { *hint };
     FeedsNothing(sequence: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "sequence {sequence} feeds no column"
-        => detail "No column default calls nextval for it, and it is not that of an identity column."
+        => detail "No column default calls nextval for it, and no identity column has it."
         => hint "Use hilo_create for a sequence that programs draw from.";
     NodesShare(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" is shared by several nodes"

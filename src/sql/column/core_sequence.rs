@@ -177,7 +177,8 @@ impl Feed {
 pub fn feeds(sequence: pg_sys::Oid) -> Vec<Feed> {
     let id = sequence.to_u32();
     let sql = format!(
-        "SELECT a.attrelid, a.attname::text, pg_describe_object(u.classid, u.objid, u.part), c.relowner
+        "SELECT a.attrelid, a.attname::text, pg_describe_object(u.classid, u.objid, u.part),
+                c.relowner
            FROM (SELECT f.adrelid, f.adnum::integer, d.classid, d.objid, 0 AS part
                    FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid
                   WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass

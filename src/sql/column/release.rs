@@ -238,8 +238,8 @@ fn set(oid: pg_sys::Oid, sequence: &Sequence, bounds: &Bounds, next: Option<i64>
     spi::execute(sql.as_bytes());
 }
 
-/// Grants on the new sequence what was granted on the old one. Whoever may insert has drawn from one
-/// that the column owns; a serial column lets him only with a privilege.
+/// Grants on the new sequence what was granted on the old one. Whoever may insert has drawn from
+/// one that the column owns; a serial column lets him only with a privilege.
 fn grant(oid: pg_sys::Oid, sequence: &Sequence, column: &Column, kind: Kind) {
     let mut all = privileges::granted(sequence.id).or_raise();
     if kind == Kind::Serial && sequence.owned_by.is_some() {
