@@ -1,6 +1,7 @@
 //! How a table of errors becomes an enum.
 
-/// Makes `HiloError` of a table, as [`hilo_core::error_table`] does. Each entry has an SQLSTATE too.
+/// Makes `HiloError` of a table, as [`hilo_core::error_table`] does. Each entry has an SQLSTATE
+/// too.
 macro_rules! errors {
     ($(
         $(#[$meta:meta])*
