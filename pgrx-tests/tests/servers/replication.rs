@@ -164,7 +164,7 @@ fn memory_learns_of_replicated_definitions() {
     publisher.wait_for_apply("own");
     here.refusal("SELECT hilo_nextval('renamed')").is("42704");
     for table in ["sequence", "position", "privilege", "free_range"] {
-        assert_eq!(here.one::<i64>(&format!("SELECT count(*) FROM hilo.{table}")), 0, "{table}");
+        assert_eq!(here.one::<i64>(&format!("SELECT count(*) FROM _hilo.{table}")), 0, "{table}");
     }
     subscriber.finish();
 }
