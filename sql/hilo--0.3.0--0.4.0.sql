@@ -704,18 +704,16 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     HAVING pg_catalog.bool_and(l.expires_at IS NULL)
        AND pg_catalog.max(l.leased_at) < pg_catalog.now() - '30 days'::interval
      UNION ALL
-    -- hilo_adopt keeps a sequence that something else uses, or that another role owns.
-    SELECT pg_catalog.format('sequence "%s"', q.name), 'warning',
+    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. What was drawn from it is not
+    -- looked at, which would wait for locks.
+    SELECT pg_catalog.format('sequence "%s"', q.name), 'note',
            pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
                              o.sequence::regclass::text),
-           pg_catalog.format('Let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
+           pg_catalog.format('If no tool needs it to be there, let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
                              o.sequence::regclass::text), NULL
       FROM (SELECT c.oid AS sequence, c.relname::text AS name, pg_catalog.format('%s.%s', n.nspname, c.relname) AS qualified
               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.relkind = 'S'
-               -- One that has never been drawn from is there for a tool to look at.
-               AND CASE WHEN pg_catalog.has_sequence_privilege(c.oid, 'USAGE, SELECT')
-                        THEN pg_catalog.pg_sequence_last_value(c.oid::regclass) IS NOT NULL ELSE true END) o
+             WHERE c.relkind = 'S') o
      CROSS JOIN LATERAL (VALUES (o.name), (o.qualified)) AS v (name)
       JOIN readable q ON q.name = v.name
      WHERE EXISTS (SELECT FROM named d WHERE d.name = q.name)
