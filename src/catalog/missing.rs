@@ -40,9 +40,15 @@ pub fn to_create(name: &[u8]) -> HiloError {
 }
 
 fn error(name: &[u8], otherwise: Meant) -> HiloError {
-    let found = respelled(name)
+    let folded = fold(name);
+    let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
+    let (whole, parts) = ([&unquoted[..], &folded], [unqualified(&unquoted), unqualified(&folded)]);
+    let found = respelled(name, whole)
         .or_else(|| core_sequences::named(name).map(Meant::Core))
-        .or_else(|| similar(name));
+        .or_else(|| match similar(name) {
+            Some((distance, found)) if !distance.of_parts => Some(found),
+            found => respelled(name, parts).or(found.map(|(_, found)| found)),
+        });
     HiloError::NoSuchSequence { name: escape_for_message(name), meant: found.unwrap_or(otherwise) }
 }
 
@@ -50,12 +56,10 @@ fn may_see(sequence: &Sequence) -> bool {
     privileges::may_see(sequence, ffi::current_user()).or_raise()
 }
 
-/// A sequence whose name is spelled as an SQL identifier: in double quotes, in another case, or
-/// after a schema.
-fn respelled(name: &[u8]) -> Option<Meant> {
-    let folded = fold(name);
-    let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
-    [&unquoted[..], unqualified(&unquoted), &folded, unqualified(&folded)]
+/// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in another
+/// case, or after a schema.
+fn respelled(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
+    spellings
         .into_iter()
         .filter(|spelling| !spelling.is_empty() && *spelling != name)
         .find_map(|spelling| definitions::by_name(spelling).or_raise().filter(may_see))
@@ -64,7 +68,7 @@ fn respelled(name: &[u8]) -> Option<Meant> {
 
 /// The sequence whose name is nearest: by its whole name, else by what follows the last period,
 /// best in a schema of the search path.
-fn similar(name: &[u8]) -> Option<Meant> {
+fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);
     let ids = catalog_oids().or_raise();
@@ -82,7 +86,7 @@ fn similar(name: &[u8]) -> Option<Meant> {
         left > 0 && !best.as_ref().is_some_and(|(distance, _)| *distance == Distance::default())
     };
     Table::read(ids.sequence).or_raise().scan(ids.sequence_name_key, &[], Snapshot::Catalog, visit);
-    best.map(|(_, name)| Meant::Similar(name.to_string()))
+    best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
 }
 
 /// How far two names are apart: the nearer is the less.

@@ -47,7 +47,10 @@ pub fn look_up(
     };
     match memo.entry() {
         Some(entry) if memo.allows(needs) => Ok((memo, entry)),
-        _ => Err(privileges::denied(memo.name_bytes(), needs, memo.privileges())),
+        _ => {
+            let needs = needs.without(Privileges::INSERT);
+            Err(privileges::denied(memo.name_bytes(), needs, memo.privileges()))
+        }
     }
 }
 
@@ -100,7 +103,9 @@ fn resolve(
         let held = Held::read(&sequence, user)?;
         let privileges = held.with_inserts(&sequence, user)?;
         if privileges == Privileges::NONE {
-            return Err(privileges::denied(&sequence.name, needs, privileges));
+            let none = Privileges::NONE;
+            let insert = if sequence.owned_by.is_some() { none } else { Privileges::INSERT };
+            return Err(privileges::denied(&sequence.name, needs.without(insert), none));
         }
         let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;

@@ -44,7 +44,7 @@ const EXTREMES: [(&str, &[&str]); 20] = [
 
 /// What a call may end with: a refusal that is meant, a limit, or the time-out that the test has set.
 fn is_meant(sqlstate: &str) -> bool {
-    ["22", "42", "55", "53", "54", "0A", "2B"].iter().any(|class| sqlstate.starts_with(class))
+    ["22", "42", "55", "53", "54", "0A", "2B", "3F"].iter().any(|class| sqlstate.starts_with(class))
         || sqlstate == "57014"
         || sqlstate == "P0001"
 }
