@@ -56,8 +56,8 @@ fn may_see(sequence: &Sequence) -> bool {
     privileges::may_see(sequence, ffi::current_user()).or_raise()
 }
 
-/// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in another
-/// case, or after a schema.
+/// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
+/// another case, or after a schema.
 fn respelled(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
     spellings
         .into_iter()
