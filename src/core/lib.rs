@@ -5,7 +5,9 @@
 pub mod backoff;
 pub mod cursor;
 pub mod direction;
+#[cfg(feature = "documents")]
 pub mod document;
+#[cfg(feature = "documents")]
 mod document_error;
 pub mod gaps;
 pub mod hi;
@@ -22,4 +24,5 @@ pub mod pool;
 pub mod range;
 pub mod rate;
 pub mod slice;
+#[cfg(feature = "documents")]
 pub mod summary;

@@ -8,8 +8,9 @@ use crate::key_format::{KeyFormat, KeyFormatError};
 pub const MAX_SLICE_SIZE: i64 = 65_536;
 
 /// The type that bounds a sequence's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "documents", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "documents", serde(rename_all = "lowercase", try_from = "String"))]
 pub enum DataType {
     SmallInt,
     Integer,
@@ -416,9 +417,7 @@ impl Definition {
             if self.ordered {
                 return Err(OptionError::OrderedWithSlice);
             }
-            if let Some(block_size) = self.block_size
-                && slice_size > block_size
-            {
+            if let Some(block_size) = self.block_size.filter(|size| slice_size > *size) {
                 return Err(OptionError::SliceLargerThanBlock { slice_size, block_size });
             }
         }
