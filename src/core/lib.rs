@@ -9,6 +9,7 @@ pub mod direction;
 pub mod document;
 #[cfg(feature = "documents")]
 mod document_error;
+pub mod error_table;
 pub mod gaps;
 pub mod hi;
 pub mod key_format;
