@@ -168,7 +168,9 @@ impl Driver {
                     self.link = None;
                     return self.failed(plan, Failure::Unknown, error);
                 }
-                Outcome::Refused(refusal) if refusal.is_overload() => {
+                Outcome::Refused(refusal)
+                    if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(&plan) =>
+                {
                     return self.failed(plan, Failure::NoRoom, Some(refusal));
                 }
                 // A lease may have ended, or a sequence been renumbered, until the commit.

@@ -235,11 +235,13 @@ impl Engine {
         }
     }
 
-    /// All that is left to return, without a plan for anything else.
+    /// All that is left to return, and what an answer was lost for: it comes back too. Nothing else
+    /// is asked for.
     pub fn plan_returns(&mut self) -> Plan {
         self.returns.append(&mut self.held);
         self.held_due = NEVER;
-        let mut plan = Plan::default();
+        let again = self.again.len().min(self.most_asks);
+        let mut plan = Plan { asks: self.again.drain(..again).collect(), ..Plan::default() };
         self.plan_ends(Monotonic(i64::MIN), &mut plan);
         plan
     }

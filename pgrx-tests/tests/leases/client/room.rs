@@ -91,14 +91,15 @@ fn a_server_that_is_slow_is_not_flooded() {
     cluster.finish();
 }
 
-/// One of many is locked for longer than `statement_timeout` allows: the others come without it, and it when it is free.
+/// One of many is locked, for which a statement waits longer than `statement_timeout` allows: the others come without it, and it
+/// when it is free.
 #[test]
 fn what_the_server_cancels_is_made_smaller() {
     let cluster = Cluster::with_hilo();
     let mut connection = cluster.connect("postgres");
     connection.run(
         "SELECT hilo_create('s' || n) FROM generate_series(1, 200) n; SELECT hilo_create('locked');
-         CREATE ROLE app LOGIN; SELECT hilo_grant_all('app', 'UPDATE'); ALTER ROLE app SET statement_timeout = '500ms'",
+         CREATE ROLE app LOGIN; SELECT hilo_grant_all('app', 'UPDATE'); ALTER ROLE app SET statement_timeout = '150ms'",
     );
     let runtime = runtime();
     let mut config = config(&cluster);
