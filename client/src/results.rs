@@ -152,7 +152,7 @@ impl Core {
             last: granted.last,
             increment: granted.increment,
             count: granted.count,
-            expires: self.engine.expiry(sent),
+            expires: self.engine.expiry(ask.tried.unwrap_or(sent)),
         };
         let state = self.state(ask.id);
         (state.lack, state.refusal) = (None, None);

@@ -47,7 +47,7 @@ impl Engine {
         let supply = self.supply(ask.id);
         supply.wanted = false;
         supply.refuse(now, random);
-        if may_come && ask.tried {
+        if may_come && ask.tried.is_some() {
             self.again.push(ask);
             self.due = self.due.min(self.retry_at(ask.id, now));
         } else {
@@ -150,7 +150,8 @@ impl Engine {
         }
         if why == Failure::Unknown {
             plan.returns.iter_mut().for_each(|back| back.tried = true);
-            plan.asks.iter_mut().for_each(|ask| ask.tried = true);
+            let sent = self.last_plan;
+            plan.asks.iter_mut().for_each(|ask| ask.tried = ask.tried.or(Some(sent)));
         }
         self.put_back(plan, now);
     }
@@ -162,7 +163,8 @@ impl Engine {
 
     /// What a plan was to do is done later.
     fn put_back(&mut self, plan: Plan, now: Monotonic) {
-        let (tried, others): (Vec<Ask>, _) = plan.asks.into_iter().partition(|ask| ask.tried);
+        let (tried, others): (Vec<Ask>, _) =
+            plan.asks.into_iter().partition(|ask| ask.tried.is_some());
         self.again.splice(0..0, tried);
         for ask in others.into_iter().rev() {
             self.ask_again(ask);

@@ -50,14 +50,15 @@ pub struct Ask {
     pub purpose: Purpose,
     /// Its name, if it comes.
     pub token: Uuid,
-    /// It was sent before, and may have been taken then: it is asked for again as it was.
-    pub tried: bool,
+    /// When it was first sent, if it was and may have been taken then: it is asked for again as it
+    /// was.
+    pub tried: Option<Monotonic>,
 }
 
 impl Ask {
     /// A new one, with a name that nobody can guess.
     pub fn new(id: Id, count: i64, purpose: Purpose) -> Ask {
-        Ask { id, count, purpose, token: Uuid::new_v4(), tried: false }
+        Ask { id, count, purpose, token: Uuid::new_v4(), tried: None }
     }
 }
 
