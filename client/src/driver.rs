@@ -125,7 +125,7 @@ impl Driver {
                 match self.bounded(revoking).await {
                     Outcome::Done(()) => return true,
                     Outcome::Refused(refusal) if !refusal.is_lack() => {
-                        tracing::warn!(error = %refusal, "leases of which nothing is known stay open");
+                        tracing::warn!(error = %refusal, "leases that are unknown stay open");
                         return true;
                     }
                     Outcome::Refused(refusal) => Some(refusal),

@@ -24,8 +24,8 @@
 //! # Guarantees
 //!
 //! * **Unique.** A lease is served from only after the server has confirmed its commit. If the
-//!   answer is lost, the client asks again for the same leases, by their names. A shutdown ends serving before
-//!   it returns the rest.
+//!   answer is lost, the client asks again for the same leases, by their names. A shutdown ends
+//!   serving before it returns the rest.
 //! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`],
 //!   or in an open lease in the view `hilo_leases`, where the client is the holder: after a crash
 //!   until it expires or is revoked. What a statement took that failed is a gap in the view

@@ -195,8 +195,8 @@ impl Engine {
         }
     }
 
-    /// A new sequence, in a place that is [`vacant`](Self::vacant) or in a new one. Nothing is asked
-    /// for before it is used.
+    /// A new sequence, in a place that is [`vacant`](Self::vacant) or in a new one. Nothing is
+    /// asked for before it is used.
     pub fn register(&mut self, place: Option<Id>) -> Id {
         match place {
             Some(id) => {

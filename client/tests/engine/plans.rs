@@ -227,7 +227,8 @@ fn a_lost_answer_is_asked_for_again() {
     assert!(plan.asks[0].token != first && plan.asks[0].tried.is_none(), "{plan:?}");
 }
 
-/// A sequence that was forgotten leaves its place to another one, when nothing is on its way for it.
+/// A sequence that was forgotten leaves its place to another one, when nothing is on its way for
+/// it.
 #[test]
 fn a_place_is_used_again() {
     let mut world = World::new(2, None);
