@@ -13,7 +13,6 @@ use crate::errors::{Cause, HiloError, Meant};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::Memo;
-use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
@@ -80,17 +79,17 @@ pub fn leave() {
 const NAP: Duration = Duration::from_millis(100);
 
 /// One wait: how long it may last, and what is known of why it lasts.
-pub(super) struct Patience {
+struct Patience {
     began: Instant,
     timeout: Duration,
     /// Whether there is no worker, and none can be registered.
-    pub(super) no_worker: bool,
+    no_worker: bool,
     /// Whether there was no worker, and none could be registered, at some point of the wait.
     starved: bool,
 }
 
 impl Patience {
-    pub(super) fn new() -> Patience {
+    fn new() -> Patience {
         Patience {
             began: Instant::now(),
             timeout: gucs::reserve_timeout(),
@@ -99,18 +98,18 @@ impl Patience {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.began.elapsed() >= self.timeout
     }
 
     /// Wakes the database's worker, or registers one.
-    pub(super) fn wake(&mut self, shared: &'static Shared) {
+    fn wake(&mut self, shared: &'static Shared) {
         self.no_worker = !wake(shared);
         self.starved |= self.no_worker;
     }
 
     /// Sleeps until `condition` is broadcast, or for a while.
-    pub(super) fn sleep(&self, condition: &Condition, event: WaitEvent) {
+    fn sleep(&self, condition: &Condition, event: WaitEvent) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
         condition.sleep(ms as i64 + 1, event.code());
@@ -304,7 +303,12 @@ pub fn until<T>(
         }
         if slot.faults.load(Acquire) != faults {
             let fault = shared.lock_slot(number).fault;
-            break Err(failed(name, &fault));
+            break Err(HiloError::Fault {
+                name: name.into(),
+                sqlstate: fault.sqlstate,
+                kind: fault.kind,
+                message: fault.message().to_owned(),
+            });
         }
         if patience.is_over() {
             break Err(HiloError::Timeout {
@@ -322,35 +326,16 @@ pub fn until<T>(
     done
 }
 
-/// The error for what the worker could not do.
-pub(super) fn failed(name: &str, fault: &Fault) -> HiloError {
-    HiloError::Fault {
-        name: name.into(),
-        sqlstate: fault.sqlstate,
-        kind: fault.kind,
-        message: fault.message().to_owned(),
-    }
-}
-
 fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     if patience.starved {
         return Cause::NoWorker;
     }
     let fault = shared.lock_slot(number).fault;
     let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
-    if fault.at >= began {
-        Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
-    } else {
-        silence(shared, false)
-    }
-}
-
-/// Why nobody has answered.
-pub fn silence(shared: &'static Shared, starved: bool) -> Cause {
     // SAFETY: a static that is set when the backend connects.
     let database = unsafe { pg_sys::MyDatabaseId };
-    if starved {
-        return Cause::NoWorker;
+    if fault.at >= began {
+        return Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() };
     }
     if shared.has_worker(database) {
         return Cause::Slow;

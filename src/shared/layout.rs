@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use pgrx::pg_sys;
 
 use crate::gucs;
-use crate::shared::auto_create::{REQUESTS, Request};
 use crate::shared::directory::Entry;
 use crate::shared::pending::{PENDING, Pending};
 use crate::shared::slices::{Backend, Slice};
@@ -49,7 +48,7 @@ impl Layout {
         2 * self.slots
     }
 
-    fn offsets(&self) -> ([usize; 13], usize) {
+    fn offsets(&self) -> ([usize; 12], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
@@ -57,7 +56,6 @@ impl Layout {
             size_of::<Worker>() * self.workers,
             size_of::<Backend>() * self.backends,
             size_of::<Slice>() * self.backends * self.slices_per_backend,
-            size_of::<Request>() * REQUESTS,
             size_of::<Guarded>() * self.slots,
             size_of::<AtomicU32>() * self.names(),
             size_of::<Pending>() * PENDING,
@@ -122,7 +120,7 @@ impl Layout {
             Shared {
                 control: &*(base as *const Control),
                 slots: std::slice::from_raw_parts(part(0) as *const Slot, self.slots),
-                guarded: std::slice::from_raw_parts(part(7) as *const Guarded, self.slots),
+                guarded: std::slice::from_raw_parts(part(6) as *const Guarded, self.slots),
                 free: std::slice::from_raw_parts(part(1) as *const AtomicU32, self.slots),
                 wanted: std::slice::from_raw_parts(
                     part(2) as *const AtomicU64,
@@ -134,13 +132,12 @@ impl Layout {
                     part(5) as *const Slice,
                     self.backends * self.slices_per_backend,
                 ),
-                names: std::slice::from_raw_parts(part(8) as *const AtomicU32, self.names()),
-                pending: std::slice::from_raw_parts(part(9) as *const Pending, PENDING),
-                requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
+                names: std::slice::from_raw_parts(part(7) as *const AtomicU32, self.names()),
+                pending: std::slice::from_raw_parts(part(8) as *const Pending, PENDING),
                 slices_per_backend: self.slices_per_backend,
-                entries: std::slice::from_raw_parts(part(10) as *const Entry, self.slots),
-                buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),
-                locks: part(12) as *mut pg_sys::LWLockPadded,
+                entries: std::slice::from_raw_parts(part(9) as *const Entry, self.slots),
+                buckets: std::slice::from_raw_parts(part(10) as *const AtomicU32, self.slots),
+                locks: part(11) as *mut pg_sys::LWLockPadded,
             }
         };
         // SAFETY: the name is static. Other processes name it for themselves.

@@ -8,7 +8,6 @@
 //! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would
 //! leave Postgres's count of held-off interrupts wrong.
 
-pub mod auto_create;
 pub mod content;
 pub mod directory;
 pub mod fault;
@@ -34,7 +33,6 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
-use auto_create::Request;
 use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
@@ -80,8 +78,6 @@ pub struct Control {
     pub twin_seen_at: AtomicI64,
     /// Wakes the sessions that wait for a free slot.
     pub slot_freed: Condition,
-    /// Wakes the sessions that wait for a sequence to be created.
-    pub answered: Condition,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -131,7 +127,6 @@ pub struct Shared {
     /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
-    requests: &'static [Request],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
@@ -328,8 +323,6 @@ impl Shared {
     fn fill(&self) {
         self.control.slot_freed.init();
         self.control.pending_freed.init();
-        self.control.answered.init();
-        self.requests.iter().for_each(Request::init);
         for (slot, guarded) in self.slots.iter().zip(self.guarded) {
             slot.init();
             guarded.init();

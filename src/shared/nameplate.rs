@@ -9,14 +9,17 @@
 //! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds
 //! another one's place there takes it; the nameplate itself says for which name it is.
 
-/// The longest name, and the longest key format, in bytes: others are looked up in the catalog each
-/// time.
-const NAME: usize = 96;
+/// The longest name, and the longest key format, in bytes. With a longer format, the name is looked
+/// up in the catalog each time.
+const NAME: usize = hilo_core::name::MAX_LENGTH;
 const FORMAT: usize = 48;
 /// The most roles. If more have a privilege, the nameplate knows of none.
 const GRANTS: usize = 6;
 /// Instead of a number of roles: what was granted is not known.
 const UNKNOWN: u8 = u8::MAX;
+/// Instead of a version: no sequence has the name. The worker creates one for the owner while a
+/// session waits for it (`hilo.auto_create`).
+const WISH: u64 = u64::MAX;
 /// Instead of a length: the sequence has no key format of its own.
 const DEFAULT: u8 = u8::MAX;
 
@@ -47,7 +50,7 @@ impl<const N: usize> Text<N> {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Nameplate {
-    /// The version of the slot with which it is valid; 0: there is no nameplate.
+    /// The version of the slot with which it is valid, or [`WISH`]; 0: there is no nameplate.
     version: u64,
     owner: u32,
     granted: [(u32, u8); GRANTS],
@@ -89,12 +92,21 @@ impl Nameplate {
         Some(nameplate)
     }
 
+    /// Of a sequence that is to be created.
+    pub fn wish(name: &[u8], owner: u32) -> Option<Nameplate> {
+        Nameplate::new(name, owner, None, None).map(|wish| wish.at(WISH))
+    }
+
+    pub fn is_wish(&self) -> bool {
+        self.version == WISH
+    }
+
     /// The same, valid with this version of the slot.
     pub(super) fn at(self, version: u64) -> Nameplate {
         Nameplate { version, ..self }
     }
 
-    pub(super) fn name(&self) -> &[u8] {
+    pub fn name(&self) -> &[u8] {
         self.name.get()
     }
 

@@ -429,6 +429,9 @@ impl Locked {
         }
         let same = self.slot.version.load(Relaxed) == version;
         self.raise(node, epoch);
+        if self.nameplate.is_wish() {
+            self.nameplate = Nameplate::NONE;
+        }
         if same {
             self.terms = Some(terms);
             let slot = self.slot;

@@ -10,8 +10,6 @@ pub enum WaitEvent {
     Block,
     /// A caller waits for a free slot.
     Slot,
-    /// A caller waits until a sequence is created (hilo.auto_create).
-    Create,
     /// A caller waits until leases that were rolled back are written off.
     Lease,
     /// The worker has nothing to do.
@@ -28,18 +26,12 @@ impl WaitEvent {
 
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
     pub fn code(self) -> u32 {
-        const NAMES: [&std::ffi::CStr; 6] = [
-            c"HiloBlock",
-            c"HiloSlot",
-            c"HiloCreate",
-            c"HiloLease",
-            c"HiloWorkerMain",
-            c"HiloTable",
-        ];
+        const NAMES: [&std::ffi::CStr; 5] =
+            [c"HiloBlock", c"HiloSlot", c"HiloLease", c"HiloWorkerMain", c"HiloTable"];
         use std::cell::Cell;
 
         use crate::backend::Global;
-        static CODES: Global<[Cell<u32>; 6]> = Global::new([const { Cell::new(0) }; 6]);
+        static CODES: Global<[Cell<u32>; 5]> = Global::new([const { Cell::new(0) }; 5]);
         let code = &CODES[self as usize];
         if code.get() == 0 {
             // SAFETY: the name is a literal that ends with a null byte.

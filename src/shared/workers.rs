@@ -280,7 +280,7 @@ impl Shared {
     /// Leaves, unless something is wanted meanwhile. Returns whether it has left.
     pub fn leave_unless(&self, place: Place, wanted: impl Fn() -> bool) -> bool {
         let _lock = self.lock_workers(LockMode::Exclusive);
-        if wanted() || self.has_request_locked(self.workers[place.at].database.load(Relaxed)) {
+        if wanted() {
             return false;
         }
         self.leave_locked(place);

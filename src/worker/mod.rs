@@ -183,7 +183,6 @@ impl Worker {
 
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
-        let created = self.create();
         self.adopt_leftovers(transaction::BRIEFLY);
         // What has come back is served before a new block. The first look at the leases holds up no
         // caller.
@@ -197,7 +196,7 @@ impl Worker {
                 self.file_leases();
                 worked
             }
-        } || created;
+        };
         if worked {
             self.busy_at = Instant::now();
             self.active = true;

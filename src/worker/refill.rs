@@ -20,6 +20,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
 use crate::shared::fault::Fault;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Locked};
@@ -107,9 +108,15 @@ impl Worker {
                 }
                 plans.extend(self.recheck(number));
             }
-            if !plans.is_empty() {
-                any = true;
-                self.reserve(plans);
+            // What creates a sequence may wait for another transaction.
+            let (alone, together): (Vec<_>, Vec<_>) =
+                plans.into_iter().partition(|plan| plan.wish.is_some());
+            any |= !(alone.is_empty() && together.is_empty());
+            for plan in alone {
+                self.reserve(vec![plan]);
+            }
+            if !together.is_empty() {
+                self.reserve(together);
                 self.read_ahead();
             }
             self.interrupts();
@@ -157,6 +164,11 @@ impl Worker {
         if slot.database.load(Relaxed) != self.database.to_u32() {
             return None;
         }
+        let waited_for = slot.waiting.load(SeqCst) > 0;
+        let wish = Some(locked.nameplate).filter(Nameplate::is_wish);
+        if wish.is_some() && !waited_for {
+            locked.end();
+        }
         if locked.epoch == DROPPED {
             drop(locked);
             self.shared.free(number);
@@ -169,13 +181,12 @@ impl Worker {
         let window = gucs::window().into();
         let (available, taken) = (locked.available(), locked.taken());
         let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
-        // A waiter that finds nothing to take needs at least one.
-        let waited_for = slot.waiting.load(SeqCst) > 0;
         let known = locked.terms().is_some();
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
         let ahead = slot.lease_ahead.load(Relaxed);
         let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
+        // A waiter that finds nothing to take needs at least one.
         let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
         let crowded = locked.pool.returned().is_crowded();
         let reloads = locked.is_to_reload() || locked.is_bare();
@@ -211,6 +222,7 @@ impl Worker {
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
             leaving: Vec::new(),
+            wish,
             _pin: Pinned::new(slot),
         };
         slot.reserving.store(1, Release);
@@ -272,7 +284,8 @@ impl Worker {
 
     fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
         let shared = self.shared;
-        transaction::run(None, c"hilo: reserving blocks", || {
+        let patience = plans.iter().any(|plan| plan.wish.is_some()).then_some(BRIEFLY);
+        transaction::run(patience, c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
             if !ids.lock_for_reservation() {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));

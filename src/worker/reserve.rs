@@ -17,9 +17,11 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::key::Key;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{Terms, UNKNOWN};
+use crate::worker::auto_create;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -42,6 +44,8 @@ pub struct Plan {
     pub from: Index,
     /// Ranges on their way to the catalog.
     pub leaving: Vec<Range>,
+    /// The sequence is to be created.
+    pub wish: Option<Nameplate>,
     pub _pin: Pinned,
 }
 
@@ -51,9 +55,10 @@ impl Plan {
         self.index_space.epoch == UNKNOWN && self.need == 0
     }
 
-    /// Whether a session waits to use the sequence for the first time since it has this slot.
+    /// Whether a session waits to use the sequence, which was there before, for the first time since
+    /// it has this slot.
     pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0
+        self.index_space.epoch == UNKNOWN && self.need > 0 && self.wish.is_none()
     }
 }
 
@@ -117,7 +122,13 @@ pub fn reserve(
     let locked = match positions::lock(ids, id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => return first_on_node(ids, shared, here, plan),
+        RowLock::Missing => {
+            return match &plan.wish {
+                Some(wish) if !auto_create::create(here, id, wish)? => Ok(Outcome::Gone),
+                Some(_) => reserve(ids, shared, here, plan),
+                None => first_on_node(ids, shared, here, plan),
+            };
+        }
         RowLock::Locked(locked) => locked,
     };
     // What another server serves is taken over by those who use it, and by nobody else.
