@@ -267,7 +267,7 @@ fn returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     if locked.serial() != entry.serial.get() {
         return None;
     }
-    let range = locked.take_returned(want, entry.floor.get())?;
+    let range = locked.pool.take_returned(want, entry.floor.get())?;
     entry.floor.set(range.start);
     Some(range)
 }

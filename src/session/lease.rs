@@ -145,7 +145,7 @@ fn try_take(
     // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease
     // can have it.
     let mut none_for_leases = false;
-    let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
+    let mut found = locked.pool.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {
             let whole = leasable_prefix(&mapping, run.start, count);
             none_for_leases |= whole.is_none();

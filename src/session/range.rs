@@ -263,7 +263,7 @@ fn try_claim(
                 _ => None,
             }
         };
-        let returned = (!terms.ordered).then(|| locked.claim_returned(*floor, fits)).flatten();
+        let returned = (!terms.ordered).then(|| locked.pool.claim_returned(*floor, fits)).flatten();
         if let Some(range) = returned {
             return Some(Claim::Here(range));
         }

@@ -71,7 +71,6 @@ impl Locked {
     pub fn freeze(&mut self) -> u64 {
         let slot = self.slot;
         self.pool.freeze(slot.cursor());
-        self.mirror();
         self.freezes += 1;
         self.freezes
     }
@@ -87,19 +86,14 @@ impl Locked {
     /// Makes the next queued block current if the segment is used up. Returns whether there is
     /// anything to take.
     pub fn promote(&mut self) -> bool {
-        let serial = self.serial();
-        let slot = self.slot;
-        let any = self.pool.promote(slot.cursor(), serial);
-        self.mirror();
-        any
+        let (slot, serial) = (self.slot, self.serial());
+        self.pool.promote(slot.cursor(), serial)
     }
 
     /// Takes back a range that was taken and not served. `false`: there is no place for it.
     pub fn return_range(&mut self, range: Range) -> bool {
         let (slot, serial) = (self.slot, self.serial());
-        let kept = self.pool.return_range(slot.cursor(), serial, range);
-        self.mirror();
-        kept
+        self.pool.return_range(slot.cursor(), serial, range)
     }
 
     /// Counts a range that was taken under an earlier epoch as lost, not as served.
@@ -108,38 +102,10 @@ impl Locked {
         self.taken_at_reset += range.len();
     }
 
-    /// See [`Pool::restore`].
-    pub fn restore(&mut self, range: Range) -> bool {
-        let kept = self.pool.restore(range);
-        self.mirror();
-        kept
-    }
-
-    /// See [`Pool::take_returned`].
-    pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
-        let taken = self.pool.take_returned(want, floor);
-        self.mirror();
-        taken
-    }
-
     /// See [`Pool::claim`].
     pub fn claim(&mut self, fit: impl FnMut(Range) -> Option<Range>) -> Option<Range> {
-        let serial = self.serial();
-        let slot = self.slot;
-        let claimed = self.pool.claim(slot.cursor(), serial, fit);
-        self.mirror();
-        claimed
-    }
-
-    /// See [`Pool::claim_returned`].
-    pub fn claim_returned(
-        &mut self,
-        floor: Index,
-        fit: impl FnMut(Range) -> Option<Range>,
-    ) -> Option<Range> {
-        let claimed = self.pool.claim_returned(floor, fit);
-        self.mirror();
-        claimed
+        let (slot, serial) = (self.slot, self.serial());
+        self.pool.claim(slot.cursor(), serial, fit)
     }
 
     /// Moves the returned ranges, except the `keep` lowest, to those that are leaving for the
@@ -151,7 +117,6 @@ impl Locked {
                 debug_assert!(kept);
             }
         }
-        self.mirror();
     }
 
     /// What is to be written to the catalog from a frozen pool: all that could be served in order,
@@ -178,7 +143,6 @@ impl Locked {
                 self.leaving.push(*range);
             }
         }
-        self.mirror();
     }
 
     /// Forgets the ranges that were leaving: the catalog has them.
@@ -191,7 +155,6 @@ impl Locked {
     pub fn forget_queue(&mut self) {
         self.pool.forget_queue();
         self.forget_leaving();
-        self.mirror();
     }
 
     /// How many indexes have been taken so far. See [`Pool::taken`].

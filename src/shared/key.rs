@@ -4,7 +4,7 @@ use hilo_core::numbers::SequenceId;
 
 /// What a slot belongs to. What is left over from a dropped database, extension or sequence never
 /// has the key of a later one, because sequence ids are random and not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Key {
     pub database: u32,

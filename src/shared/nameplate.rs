@@ -59,16 +59,20 @@ pub struct Nameplate {
     key_format: Text<FORMAT>,
 }
 
-impl Nameplate {
-    pub const NONE: Nameplate = Nameplate {
-        version: 0,
-        owner: 0,
-        granted: [(0, 0); GRANTS],
-        grants: UNKNOWN,
-        name: Text::EMPTY,
-        key_format: Text::EMPTY,
-    };
+impl Default for Nameplate {
+    fn default() -> Nameplate {
+        Nameplate {
+            version: 0,
+            owner: 0,
+            granted: Default::default(),
+            grants: UNKNOWN,
+            name: Text::EMPTY,
+            key_format: Text::EMPTY,
+        }
+    }
+}
 
+impl Nameplate {
     /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None`
     /// is returned for what has no room in a nameplate.
     pub fn new(
@@ -82,7 +86,7 @@ impl Nameplate {
             None => Text { len: DEFAULT, ..Text::EMPTY },
         };
         let mut nameplate =
-            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::NONE };
+            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::default() };
         if let Some(granted) = granted
             && let Some(room) = nameplate.granted.get_mut(..granted.len())
         {

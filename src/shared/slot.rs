@@ -128,6 +128,7 @@ impl Guarded {
 }
 
 /// What the slot's lock guards.
+#[derive(Default)]
 #[repr(C)]
 pub struct Inner {
     pub key: Key,
@@ -252,37 +253,8 @@ impl Slot {
 
 impl Inner {
     fn new(key: Key) -> Inner {
-        Inner {
-            key,
-            epoch: UNKNOWN,
-            node: -1,
-            terms: None,
-            pool: Pool::default(),
-            leaving: Ranges::default(),
-            unacknowledged: false,
-            catalog_stale: false,
-            reserved_to: None,
-            free_end: Index::ZERO,
-            more_free: false,
-            freed: 0,
-            reloaded: 0,
-            freezes: 0,
-            worker: 0,
-            rate: Rate::default(),
-            block: 0,
-            block_at: Timestamp(0),
-            active_at: crate::process::ffi::now(),
-            seen_taken: 0,
-            blocks_reserved: 0,
-            blocks_prefetched: 0,
-            lost: 0,
-            taken_at_reset: 0,
-            recycled_at_reset: 0,
-            errors: 0,
-            fault: Fault::NONE,
-            warned: 0,
-            nameplate: Nameplate::NONE,
-        }
+        let active_at = crate::process::ffi::now();
+        Inner { key, epoch: UNKNOWN, node: -1, active_at, ..Inner::default() }
     }
 }
 
@@ -305,6 +277,20 @@ impl DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut Inner {
         // SAFETY: `self` holds the lock exclusively for as long as it exists.
         unsafe { &mut *self.guarded.0.get() }
+    }
+}
+
+/// Mirrors what the pool holds, for callers without the lock, before the lock is released.
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let (queued, returned) = (self.pool.queue().total(), self.pool.returned().len() as u32);
+        // Others read this cache line all the time.
+        if self.slot.queued.load(Relaxed) != queued {
+            self.slot.queued.store(queued, Relaxed);
+        }
+        if self.slot.returned.load(Relaxed) != returned {
+            self.slot.returned.store(returned, Relaxed);
+        }
     }
 }
 
@@ -332,7 +318,7 @@ impl Locked {
         self.blocks_prefetched = 0;
         self.lost = 0;
         self.errors = 0;
-        self.fault = Fault::NONE;
+        self.fault = Fault::default();
     }
 
     /// Makes everything that memos remember of this slot out of date.
@@ -382,7 +368,6 @@ impl Locked {
         self.free_end = Index::ZERO;
         self.warned = 0;
         self.slot.serial.fetch_add(1, SeqCst);
-        self.mirror();
         self.outdate();
     }
 
@@ -399,7 +384,6 @@ impl Locked {
         slot.wanted_from.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
-        self.mirror();
     }
 
     /// Lets the worker of this generation act here from now on. `false`: a later one does.
@@ -409,11 +393,6 @@ impl Locked {
         }
         self.worker = generation;
         true
-    }
-
-    pub(super) fn mirror(&mut self) {
-        self.slot.queued.store(self.pool.queue().total(), Relaxed);
-        self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
     }
 
     /// Stores the terms that the worker has read, unless the slot was told of a change since
@@ -430,7 +409,7 @@ impl Locked {
         let same = self.slot.version.load(Relaxed) == version;
         self.raise(node, epoch);
         if self.nameplate.is_wish() {
-            self.nameplate = Nameplate::NONE;
+            self.nameplate = Nameplate::default();
         }
         if same {
             self.terms = Some(terms);

@@ -383,7 +383,7 @@ impl Worker {
             let interrupted = !commit.is_acknowledged();
             locked.unacknowledged |= interrupted;
             for range in &reserved.free {
-                if interrupted || !locked.restore(*range) {
+                if interrupted || !locked.pool.restore(*range) {
                     locked.leaving.push(*range);
                 }
             }
