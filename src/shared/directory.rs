@@ -1,6 +1,6 @@
 //! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it
-//! can lie at another address in each process, and a list of the free slots; and which slot may
-//! have the nameplate of a name.
+//! can lie at another address in each process; and which slot may have the nameplate of a
+//! name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
@@ -83,25 +83,20 @@ impl Shared {
         if let Some(slot) = self.find_locked(key) {
             return Some(Pinned::new(slot));
         }
-        let free = self.control.free.load(Relaxed);
-        if free == 0 {
-            return None;
-        }
-        let number = self.free[free as usize - 1].load(Relaxed);
-        self.control.free.store(free - 1, Relaxed);
-        let entry = &self.entries[number as usize];
+        let number = self.used.set_first(self.slots.len())?;
+        let entry = &self.entries[number];
         entry.store(key);
         entry.next.store(0, Relaxed);
-        self.search(key).0.store(number + 1, Relaxed);
-        let slot = &self.slots[number as usize];
+        self.search(key).0.store(number as u32 + 1, Relaxed);
+        let slot = &self.slots[number];
         let pinned = Pinned::new(slot);
-        self.lock_slot(number as usize).assign(*key);
+        self.lock_slot(number).assign(*key);
         Some(pinned)
     }
 
     /// How many slots are free.
     pub fn free_slots(&self) -> usize {
-        self.control.free.load(Relaxed) as usize
+        self.slots.len() - self.used.count()
     }
 
     /// Whether sessions will soon find no free slot.
@@ -135,10 +130,8 @@ impl Shared {
         let (link, found) = self.search(&key);
         debug_assert_eq!(found, Some(number));
         link.store(self.entries[number].next.load(Relaxed), Relaxed);
-        self.take_want(number);
-        let free = self.control.free.load(Relaxed);
-        self.free[free as usize].store(number as u32, Relaxed);
-        self.control.free.store(free + 1, Relaxed);
+        self.wanted.clear(number);
+        self.used.clear(number);
         true
     }
 

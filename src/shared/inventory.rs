@@ -70,7 +70,7 @@ impl Shared {
     /// taking a range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
-        let pending = self.control.pending.load(Acquire) as usize;
+        let pending = self.pending_used.count();
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;

@@ -11,6 +11,7 @@
 pub mod content;
 pub mod directory;
 pub mod fault;
+pub mod flags;
 pub mod inventory;
 pub mod key;
 mod layout;
@@ -23,7 +24,6 @@ mod registry;
 pub mod slices;
 pub mod slot;
 pub mod wait_event;
-pub mod work_flags;
 pub mod workers;
 
 use std::ffi::c_void;
@@ -33,6 +33,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
+use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
@@ -52,22 +53,14 @@ pub struct Control {
     /// Raised when a definition has changed, before its slot learns of it: a session that looks up
     /// a name can tell that its answer is out of date.
     pub definitions: AtomicU64,
-    /// How many slots are on the free list. Changed only under `directory`.
-    free: AtomicU32,
     /// 1: a session waits for a free slot. The worker sets it back to 0.
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// How many places of `Shared::pending` are allocated, and how many of them are to be written
-    /// off.
-    pub pending: AtomicU32,
+    /// How many places of `Shared::pending` are to be written off.
     pub pending_dead: AtomicU32,
     /// Who finds no place waits here until one that was to be written off is free.
     pub pending_freed: Condition,
-    /// Below it, no place was free when it was last looked at.
-    pub pending_from: AtomicU32,
-    /// The end of those that may be taken: see `pending::End`.
-    pub pending_end: AtomicU64,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
@@ -122,14 +115,18 @@ pub struct Shared {
     pub control: &'static Control,
     pub slots: &'static [Slot],
     guarded: &'static [Guarded],
-    free: &'static [AtomicU32],
-    wanted: &'static [AtomicU64],
+    /// The slots that have a key. Changed only under `directory`.
+    used: Flags,
+    /// The slots where the worker has something to do.
+    pub wanted: Flags,
     /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
+    /// Those of `pending` that are allocated.
+    pub pending_used: Flags,
     pub slices_per_backend: usize,
     entries: &'static [directory::Entry],
     buckets: &'static [AtomicU32],
@@ -327,9 +324,5 @@ impl Shared {
             slot.init();
             guarded.init();
         }
-        for (place, number) in self.free.iter().zip((0..self.slots.len() as u32).rev()) {
-            place.store(number, Relaxed);
-        }
-        self.control.free.store(self.slots.len() as u32, Relaxed);
     }
 }

@@ -171,21 +171,12 @@ impl Pending {
 }
 
 impl Shared {
-    /// Allocates a place, the lowest that is free as far as is known. `None`: all are taken.
+    /// Allocates a place, the lowest that is free. `None`: all are taken.
     pub fn allocate_pending(&self) -> Option<usize> {
-        let control = self.control;
-        let from = control.pending_from.load(Relaxed);
-        let places = self.pending.len();
-        let at = (0..places).map(|step| (from as usize + step) % places).find(|&at| {
-            let (place, state) = (&self.pending[at], self.pending[at].state());
-            state.kind() == Kind::Free && place.change(state, state.allocated())
-        })?;
-        let _ = control.pending_from.compare_exchange(from, at as u32 + 1, Relaxed, Relaxed);
-        control.pending.fetch_add(1, AcqRel);
-        // Raised in any case, so that a process that has found the places free until now does not
-        // lower it.
-        let raised = |end: u64| Some(End::raised(end, at));
-        let _ = control.pending_end.fetch_update(SeqCst, SeqCst, raised);
+        let at = self.pending_used.set_first(self.pending.len())?;
+        // It was free, and nobody else changes that any more.
+        let place = &self.pending[at];
+        place.state.store(place.state().allocated().0, Release);
         Some(at)
     }
 
@@ -193,25 +184,9 @@ impl Shared {
     fn free_pending(&self, at: usize, state: State) -> bool {
         let freed = self.pending[at].change(state, state.to(Kind::Free));
         if freed {
-            self.control.pending.fetch_sub(1, AcqRel);
-            self.control.pending_from.fetch_min(at as u32, Relaxed);
-            self.lower_pending_end();
+            self.pending_used.clear(at);
         }
         freed
-    }
-
-    /// Moves the end down past the places that are free, so that nobody has to look at them. A
-    /// place that is allocated meanwhile changes the word, and gets its range only after that.
-    fn lower_pending_end(&self) {
-        let word = self.control.pending_end.load(SeqCst);
-        let used = self.pending[..End::of(word)]
-            .iter()
-            .rposition(|place| place.state().kind() != Kind::Free);
-        let end = used.map_or(0, |last| last + 1);
-        if end < End::of(word) {
-            let lowered = End::lowered(word, end);
-            let _ = self.control.pending_end.compare_exchange(word, lowered, SeqCst, SeqCst);
-        }
     }
 
     /// Frees the place of a transaction that has committed: the row of `hilo.lease` owns the range.
@@ -270,9 +245,7 @@ impl Shared {
 
     /// All ranges that open transactions have leased out, or that are to be written off.
     pub fn all_pending(&self) -> impl Iterator<Item = Held> + '_ {
-        let any = self.control.pending.load(Acquire) != 0;
-        let end = if any { End::of(self.control.pending_end.load(SeqCst)) } else { 0 };
-        (0..end).filter_map(|at| self.pending_at(at))
+        self.pending_used.iter().filter_map(|at| self.pending_at(at))
     }
 
     /// Those of an index space.
@@ -331,24 +304,5 @@ impl Shared {
                 self.bury(&held);
             }
         }
-    }
-}
-
-/// The end of the places that may be taken, in the lower half of a word; how often it was raised,
-/// in the upper.
-struct End;
-
-impl End {
-    fn of(word: u64) -> usize {
-        word as u32 as usize
-    }
-
-    fn raised(word: u64, taken: usize) -> u64 {
-        let end = Self::of(word).max(taken + 1) as u64;
-        ((word >> 32).wrapping_add(1) << 32) | end
-    }
-
-    fn lowered(word: u64, end: usize) -> u64 {
-        (word >> 32 << 32) | end as u64
     }
 }

@@ -100,7 +100,7 @@ impl Worker {
 
     fn is_idle(&self, number: usize) -> bool {
         let slot = &self.shared.slots[number];
-        slot.pins.load(SeqCst) == 0 && !self.shared.is_wanted(number)
+        slot.pins.load(SeqCst) == 0 && !self.shared.wanted.is_set(number)
     }
 
     /// When a slot was last seen to be used, in microseconds.

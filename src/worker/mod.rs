@@ -265,7 +265,8 @@ impl Worker {
     fn is_wanted(&self) -> bool {
         let database = self.database.to_u32();
         self.shared
-            .all_wanted()
+            .wanted
+            .iter()
             .any(|number| self.shared.slots[number].database.load(Acquire) == database)
     }
 

@@ -128,14 +128,14 @@ impl Worker {
     pub(super) fn wanted(&mut self) -> Vec<usize> {
         let shared = self.shared;
         self.retries.retain(|number, serial| {
-            shared.is_wanted(number) && shared.slots[number].serial() == serial
+            shared.wanted.is_set(number) && shared.slots[number].serial() == serial
         });
         let is_due = |number: &usize| {
             let slot = &shared.slots[*number];
             slot.database.load(Acquire) == self.database.to_u32()
                 && !self.retries.is_backing_off(*number, slot.serial())
         };
-        let due = || shared.all_wanted().filter(is_due);
+        let due = || shared.wanted.iter().filter(is_due);
         memory::try_collect(due()).unwrap_or_else(|_| due().take(BATCH).collect())
     }
 
@@ -144,7 +144,7 @@ impl Worker {
         if self.shared.slots[number].database.load(Acquire) != self.database.to_u32() {
             return None;
         }
-        self.shared.take_want(number);
+        self.shared.wanted.clear(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
             self.retries.failed(number, serial, Obstacle::Passing);
