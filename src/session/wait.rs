@@ -1,6 +1,7 @@
 //! Waiting: for a free slot, for the worker to read a sequence's terms, for a block.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,8 @@ use crate::session::memo::Memo;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
-use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
-use crate::shared::{self, Condition, Shared};
+use crate::shared::{self, Condition, Shared, wait_event};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards;
 /// a FATAL error does not, and leaves them to [`leave`].
@@ -109,10 +109,10 @@ impl Patience {
     }
 
     /// Sleeps until `condition` is broadcast, or for a while.
-    fn sleep(&self, condition: &Condition, event: WaitEvent) {
+    fn sleep(&self, condition: &Condition, event: &'static CStr) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
-        condition.sleep(ms as i64 + 1, event.code());
+        condition.sleep(ms as i64 + 1, wait_event::code(event));
     }
 }
 
@@ -152,29 +152,42 @@ pub fn ensure_worker(shared: &'static Shared) {
     }
 }
 
-/// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
-pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
-    if let Some(pinned) = shared.find_or_add(key) {
-        return Ok((pinned.slot(), Pin::found(pinned)));
-    }
-    shared.reap(database_exists);
+/// Looks for what other processes free, until `look` has found it or, told that its time is over,
+/// returns an error. Wakes all workers meanwhile.
+fn until_freed<T>(
+    shared: &'static Shared,
+    freed: &Condition,
+    event: &'static CStr,
+    look: impl Fn(bool) -> Option<Result<T, HiloError>>,
+) -> Result<T, HiloError> {
     let mut patience = Patience::new();
-    let freed = &shared.control.slot_freed;
     freed.prepare();
-    loop {
-        if let Some(pinned) = shared.find_or_add(key) {
-            Condition::cancel();
-            return Ok((pinned.slot(), Pin::found(pinned)));
+    let found = loop {
+        if let Some(found) = look(patience.is_over()) {
+            break found;
         }
-        if patience.is_over() {
-            Condition::cancel();
-            return Err(HiloError::DirectoryFull(gucs::max_sequences()));
-        }
-        shared.control.slots_wanted.store(1, Release);
         patience.wake(shared);
         shared.nudge_all();
-        patience.sleep(freed, WaitEvent::Slot);
+        patience.sleep(freed, event);
+    };
+    Condition::cancel();
+    found
+}
+
+/// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
+pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
+    let found = |pinned: Pinned| (pinned.slot(), Pin::found(pinned));
+    if let Some(pinned) = shared.find_or_add(key) {
+        return Ok(found(pinned));
     }
+    shared.reap(database_exists);
+    until_freed(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
+        if let Some(pinned) = shared.find_or_add(key) {
+            return Some(Ok(found(pinned)));
+        }
+        shared.control.slots_wanted.store(1, Release);
+        is_over.then(|| Err(HiloError::DirectoryFull(gucs::max_sequences())))
+    })
 }
 
 /// A place for a range that this transaction leases. If all are taken, waits for those of
@@ -184,24 +197,13 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
         return Ok(at);
     }
     shared.reap_pending(|database| !database_exists(database));
-    let mut patience = Patience::new();
-    let freed = &shared.control.pending_freed;
-    freed.prepare();
-    let place = loop {
+    until_freed(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
         // Counted first: what is freed after that is found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
-        if let Some(at) = shared.allocate_pending() {
-            break Ok(at);
-        }
-        if dead == 0 || patience.is_over() {
-            break Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
-        }
-        patience.wake(shared);
-        shared.nudge_all();
-        patience.sleep(freed, WaitEvent::Lease);
-    };
-    Condition::cancel();
-    place
+        let full = || Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
+        let place = shared.allocate_pending().map(Ok);
+        place.or_else(|| (dead == 0 || is_over).then(full))
+    })
 }
 
 fn database_exists(database: u32) -> bool {
@@ -318,7 +320,7 @@ pub fn until<T>(
         }
         shared.want(number);
         patience.wake(shared);
-        patience.sleep(&slot.refilled, WaitEvent::Block);
+        patience.sleep(&slot.refilled, c"HiloBlock");
     };
     Condition::cancel();
     drop(waiting);

@@ -28,9 +28,8 @@ use hilo_core::numbers::SequenceId;
 
 use crate::gucs;
 use crate::process::ffi;
-use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
-use crate::shared::{self, Shared, slices};
+use crate::shared::{self, Shared, slices, wait_event};
 
 /// The worker's own state.
 pub struct Worker {
@@ -321,7 +320,7 @@ impl Worker {
                 pg_sys::MyLatch,
                 events as i32,
                 ms as _,
-                WaitEvent::WorkerMain.code(),
+                wait_event::code(c"HiloWorkerMain"),
             );
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
