@@ -129,13 +129,13 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
 
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
-    lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
+    lease_news::at_transaction(event);
     if OPEN.borrow().is_empty() && lease_news::is_empty() {
-        return;
+        return lease_news::forget();
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concern_worker() => {
+        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concerns_worker() => {
             HiloError::PrepareLease.raise()
         }
         XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
@@ -155,6 +155,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
                 }
                 lease_news::announce(shared);
             }
+            lease_news::forget();
         }
         XACT_EVENT_ABORT => {
             lease_news::forget();
@@ -203,15 +204,10 @@ fn abandon(level: i32) {
 
 pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     use pg_sys::SubXactEvent::*;
+    lease_news::at_savepoint(event, level);
     match event {
-        SUBXACT_EVENT_ABORT_SUB => {
-            lease_news::roll_back(level);
-            abandon(level);
-        }
-        SUBXACT_EVENT_COMMIT_SUB => {
-            OPEN.borrow_mut().commit(level);
-            lease_news::keep(level);
-        }
+        SUBXACT_EVENT_ABORT_SUB => abandon(level),
+        SUBXACT_EVENT_COMMIT_SUB => OPEN.borrow_mut().commit(level),
         _ => {}
     }
 }

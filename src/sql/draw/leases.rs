@@ -70,7 +70,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         expires_at,
     };
     let id = leases::insert(&ids, &new).or_raise();
-    lease_news::expires(expires_at).or_raise();
+    lease_news::expires(expires_at);
     let definition = definitions::by_id(&ids, taken.id).or_raise().map(|found| found.definition);
     let format = definition.and_then(|definition| definition.key_format);
     let format = format.as_deref().unwrap_or(key_format::DEFAULT);
@@ -137,7 +137,7 @@ fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
         return Err(HiloError::LeaseDenied(lease_id::display(id)));
     }
     let now = ffi::now();
-    let own = lease_news::ended(id).map(|how| match how {
+    let own = lease_news::end_of(id).map(|how| match how {
         Ended::Returned => Closed::Returned(leases::printed(now)),
         Ended::Revoked => Closed::Revoked(leases::printed(now)),
     });
@@ -233,10 +233,9 @@ fn hilo_lease_revoke(args: Args) -> i64 {
         }
         (None, Some(holder)) => {
             let mut count = 0;
-            let ended = lease_news::leases(|change| change.ends().is_some()).or_raise();
             for found in leases::of_holder(&ids, holder).or_raise() {
                 pgrx::check_for_interrupts!();
-                if !ended.contains(&found.id) && may_end(&ids, &found).or_raise() {
+                if lease_news::end_of(&found.id).is_none() && may_end(&ids, &found).or_raise() {
                     change(&found, Change::Revoke);
                     count += 1;
                 }
