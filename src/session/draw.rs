@@ -130,7 +130,7 @@ pub fn draw(
     }
     match entry.source.get() {
         Source::Gapless => gapless::more(memo, entry),
-        Source::Own => uncommitted::more(memo, entry),
+        Source::Own => uncommitted::next(memo, entry),
         Source::Pool(slot) => from_pool(memo, entry, slot, least),
     }
 }

@@ -242,13 +242,6 @@ impl Slice {
         self.range_end.store(self.run_end.load(Relaxed), Release);
     }
 
-    /// Moves an emptied slice to index `next`.
-    pub fn move_to(&self, next: Index) {
-        self.left.store(0, Relaxed);
-        self.run_end.store(next, Relaxed);
-        self.range_end.store(next, Relaxed);
-    }
-
     /// Frees the slice, with all that is in it.
     pub fn free(&self) {
         self.clear();
