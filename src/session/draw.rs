@@ -20,29 +20,17 @@ use crate::shared::slot::Slot;
 pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
 
 /// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
-/// value for it.
+/// value for it. Also for callers outside pgrx's guard: what may fail in here has a guard of its
+/// own, and no frame between the two has a destructor.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
-    hit_or_want(memo, want_block)
-}
-
-/// Like [`hit`], for a caller outside pgrx's guard.
-#[inline(always)]
-pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
-    // SAFETY: the callee has a guard of its own, which turns a panic into a Postgres error. No
-    // frame between that guard and the caller's has a destructor, so the error may jump over them.
-    hit_or_want(memo, |slot| unsafe { want_block_guarded(slot) })
-}
-
-#[inline(always)]
-fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     let entry = memo.entry()?;
     if !memo.is_good() || !memo.allows(DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
         Some(value) => value,
-        None => single(entry, want)?,
+        None => single(entry)?,
     };
     memo.served(entry, value);
     Some(value)
@@ -51,7 +39,7 @@ fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<
 /// Takes one value straight from the pool, for an ordered sequence or one that this session draws
 /// from too seldom to hold a slice. Handles the usual case only.
 #[inline(always)]
-fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
+fn single(entry: &'static Entry) -> Option<i64> {
     // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot()?;
@@ -70,7 +58,8 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
         slot.taking.slices.fetch_add(1, Relaxed);
     }
     if left + slot.queued() < slot.threshold.load(Relaxed) {
-        want(slot);
+        // SAFETY: its guard turns a panic into a Postgres error, which may jump over these frames.
+        unsafe { want_block_guarded(slot) };
     }
     let value = terms.mapping.value(range.start);
     if value.is_none() {

@@ -8,6 +8,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::catalog_oids;
 use crate::errors::HiloError;
+use crate::process::ffi;
 
 /// Called before the slot is told, so whoever looks the sequence up after that waits.
 ///
@@ -46,10 +47,8 @@ fn acquire(tag: &pg_sys::LOCKTAG, mode: u32, at_once: bool) -> bool {
 /// A sequence is locked like an object of core's, with the table of all sequences as its class. Two
 /// of them may have one tag: then one waits for the other.
 fn tag(id: SequenceId) -> Result<pg_sys::LOCKTAG, HiloError> {
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
     Ok(pg_sys::LOCKTAG {
-        locktag_field1: database.to_u32(),
+        locktag_field1: ffi::database().to_u32(),
         locktag_field2: catalog_oids()?.sequence.to_u32(),
         locktag_field3: id.0 as u32,
         locktag_field4: (id.0 >> 32) as u16,

@@ -15,6 +15,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::session::levels::Levels;
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;
@@ -58,9 +59,7 @@ pub fn extension_appears() {
 /// the commit returns.
 pub fn extension_dropped(extension: pg_sys::Oid) {
     begin();
-    // SAFETY: reads a static of this backend, which is connected.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
+    let key = Key::here(extension, Key::NONE.sequence);
     NOTED.borrow_mut().push((key, Change::Extension)).or_raise();
     SINCE_DROP.set(false);
 }
@@ -248,10 +247,8 @@ fn leave_in_doubt() -> Result<(), HiloError> {
 /// end. What memory has of an extension that is gone, the worker frees.
 fn outdate_all() {
     let Some(shared) = shared::existing() else { return };
-    // SAFETY: reads a static of this backend, which is connected.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     shared.control.definitions.fetch_add(1, SeqCst);
-    tell_all(shared, database, |_| true, Locked::outdate);
+    tell_all(shared, ffi::database().to_u32(), |_| true, Locked::outdate);
 }
 
 /// Tells the slots of a database whose keys are `such`.

@@ -13,6 +13,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{Entry, Source};
+use crate::session::range::Claim;
 use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
@@ -83,17 +84,19 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         };
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
         match wait::until(shared, slot, &memo.name(), ready)? {
-            Found::Range(range) => {
+            Claim::Here(range) => {
                 prefetch(shared, slot, entry, count);
                 let suggested = suggested(entry, &demand(shared, slot));
                 return Ok(taken(entry, entry.epoch.get(), range, suggested));
             }
-            Found::Outdated => memo.forget(),
+            Claim::Outdated => memo.forget(),
             // The last values may be this session's.
-            Found::Nothing if !entry.slice.get().rest().is_empty() => {
+            Claim::Exhausted if !entry.slice.get().rest().is_empty() => {
                 slice_table::return_slice(entry)
             }
-            Found::Nothing => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
+            Claim::Never | Claim::Exhausted => {
+                return Err(HiloError::exhausted(memo.name(), &entry.mapping()));
+            }
         }
     }
 }
@@ -120,14 +123,6 @@ fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>,
     Ok(Some((version.epoch, range)))
 }
 
-enum Found {
-    Range(Range),
-    /// The entry is out of date.
-    Outdated,
-    /// Nothing is left.
-    Nothing,
-}
-
 /// `None`: the caller waits for more.
 fn try_take(
     shared: &'static Shared,
@@ -135,9 +130,9 @@ fn try_take(
     entry: &Entry,
     count: i64,
     place: usize,
-) -> Option<Found> {
+) -> Option<Claim> {
     if locked.serial() != entry.serial.get() || locked.terms().is_none() {
-        return Some(Found::Outdated);
+        return Some(Claim::Outdated);
     }
     let mapping = entry.mapping();
     let returned = |run: Range| leasable_prefix(&mapping, run.start, count.min(run.len()));
@@ -158,7 +153,7 @@ fn try_take(
         found = locked.claim(|run| leasable_prefix(&mapping, run.start, count.min(run.len())));
     }
     if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
-        return Some(Found::Nothing);
+        return Some(Claim::Exhausted);
     }
     let Some(range) = found else {
         locked.slot.want_from(Index::ZERO);
@@ -167,7 +162,7 @@ fn try_take(
         return None;
     };
     shared.pending[place].hold(&locked.index_space(), range);
-    Some(Found::Range(range))
+    Some(Claim::Here(range))
 }
 
 /// Has the worker keep as much ready as this lease took, so that the next one need not wait, and

@@ -162,10 +162,8 @@ pub fn announce(shared: &'static Shared) {
         }
     });
     let Some(due) = due else { return };
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     // The next worker reads the catalog when it starts.
-    if !shared.lease_due(database, due) {
+    if !shared.lease_due(ffi::database().to_u32(), due) {
         wait::wake(shared);
     }
 }

@@ -165,7 +165,7 @@ fn claim(
 }
 
 /// The result of a claim.
-enum Claim {
+pub enum Claim {
     Here(Range),
     /// The entry is out of date.
     Outdated,

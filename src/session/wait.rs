@@ -119,8 +119,7 @@ impl Patience {
 /// Wakes the worker of this database, or registers one. `false`: there is none, and none could be
 /// registered.
 pub fn wake(shared: &'static Shared) -> bool {
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
+    let database = ffi::database();
     let registered = match shared.wake(database) {
         Wake::Woken => true,
         Wake::Register(place) => {
@@ -145,9 +144,7 @@ pub fn wake(shared: &'static Shared) -> bool {
 /// running is not woken, as it stays while there are sessions.
 pub fn ensure_worker(shared: &'static Shared) {
     static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    if !ENSURED.replace(true) && !shared.has_worker(database) {
+    if !ENSURED.replace(true) && !shared.has_worker(ffi::database()) {
         wake(shared);
     }
 }
@@ -334,12 +331,10 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     }
     let fault = shared.lock_slot(number).fault;
     let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
-    // SAFETY: a static that is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
     if fault.at >= began {
         return Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() };
     }
-    if shared.has_worker(database) {
+    if shared.has_worker(ffi::database()) {
         return Cause::Slow;
     }
     shared::refused().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })

@@ -30,9 +30,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::LWLockMode::{self, LW_EXCLUSIVE};
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
+use crate::process::ffi;
 use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
@@ -236,22 +238,11 @@ fn found(shared: Shared) -> &'static Shared {
     shared
 }
 
-/// How an LWLock is taken.
-#[derive(Clone, Copy)]
-enum LockMode {
-    Shared,
-    Exclusive,
-}
-
 /// An LWLock, held until this is dropped.
 pub struct Lock(*mut pg_sys::LWLock);
 
 impl Lock {
-    fn new(lock: *mut pg_sys::LWLock, mode: LockMode) -> Lock {
-        let mode = match mode {
-            LockMode::Exclusive => pg_sys::LWLockMode::LW_EXCLUSIVE,
-            LockMode::Shared => pg_sys::LWLockMode::LW_SHARED,
-        };
+    fn new(lock: *mut pg_sys::LWLock, mode: LWLockMode::Type) -> Lock {
         // SAFETY: the lock is one of hilo's tranche, in shared memory.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Lock(lock)
@@ -267,23 +258,23 @@ impl Drop for Lock {
 }
 
 impl Shared {
-    fn lock_at(&self, index: usize, mode: LockMode) -> Lock {
+    fn lock_at(&self, index: usize, mode: LWLockMode::Type) -> Lock {
         debug_assert!(index < LOCKS);
         // SAFETY: `index` is less than LOCKS, and the tranche has LOCKS locks.
         Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, mode)
     }
 
-    fn lock_directory(&self, mode: LockMode) -> Lock {
+    fn lock_directory(&self, mode: LWLockMode::Type) -> Lock {
         self.lock_at(0, mode)
     }
 
-    fn lock_workers(&self, mode: LockMode) -> Lock {
+    fn lock_workers(&self, mode: LWLockMode::Type) -> Lock {
         self.lock_at(1, mode)
     }
 
     /// A slot with its lock held.
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
-        let lock = self.lock_at(2 + number % SLOT_LOCKS, LockMode::Exclusive);
+        let lock = self.lock_at(2 + number % SLOT_LOCKS, LW_EXCLUSIVE);
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 
@@ -291,9 +282,7 @@ impl Shared {
     /// where this life has reserved. It depends on the database, so in a copy of this database it
     /// names the memory of no server.
     pub fn life(&self) -> i64 {
-        // SAFETY: the static is set when the backend connects, and only read here.
-        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-        (self.control.incarnation ^ i64::from(database)).max(1)
+        (self.control.incarnation ^ i64::from(ffi::database().to_u32())).max(1)
     }
 
     pub fn number_of(&self, slot: &Slot) -> usize {

@@ -8,15 +8,15 @@
 //! says how often the place was filled, so a process that slept since it read the place changes
 //! nothing of what is in it by then.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering::*, fence};
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::range::Range;
 
 use crate::shared::Shared;
-use crate::shared::key::Key;
+use crate::shared::key::{AtomicKey, Key};
 use crate::shared::slices::IndexSpace;
 
 /// How many ranges open transactions can have leased out at the same time.
@@ -27,13 +27,11 @@ pub const PENDING: usize = 16_384;
 #[repr(C, align(64))]
 pub struct Pending {
     state: AtomicU64,
-    sequence: AtomicI64,
+    key: AtomicKey,
     epoch: AtomicI64,
     start: AtomicI64,
     end: AtomicI64,
     node: AtomicI32,
-    database: AtomicU32,
-    extension: AtomicU32,
 }
 
 /// What a place is used for.
@@ -131,9 +129,7 @@ impl Pending {
         // Pairs with the fence in `held`: a process that sees what is stored after this sees the
         // new filling too.
         fence(Release);
-        self.database.store(key.database, Relaxed);
-        self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence.0, Relaxed);
+        self.key.store(key);
         self.node.store(*node, Relaxed);
         self.epoch.store(epoch.0, Relaxed);
         self.start.store(range.start.0, Relaxed);
@@ -149,11 +145,7 @@ impl Pending {
             if matches!(state.kind(), Kind::Free | Kind::Allocated) {
                 return None;
             }
-            let key = Key {
-                database: self.database.load(Relaxed),
-                extension: self.extension.load(Relaxed),
-                sequence: SequenceId(self.sequence.load(Relaxed)),
-            };
+            let key = self.key.load();
             let (node, epoch) = (self.node.load(Relaxed), Epoch(self.epoch.load(Relaxed)));
             let range = Range::new(Index(self.start.load(Relaxed)), Index(self.end.load(Relaxed)));
             fence(Acquire);

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Run;
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::range::Range;
 
 use crate::shared::Shared;
-use crate::shared::key::Key;
+use crate::shared::key::{AtomicKey, Key};
 
 /// A session's place: the database that it draws in.
 #[repr(C, align(64))]
@@ -71,11 +71,9 @@ pub struct Slice {
     pub next: AtomicI64,
     run_end: AtomicIndex,
     range_end: AtomicIndex,
-    /// The sequence's id; 0: the slice is free.
-    sequence: AtomicI64,
+    /// Without a sequence, the slice is free.
+    key: AtomicKey,
     epoch: AtomicI64,
-    database: AtomicU32,
-    extension: AtomicU32,
     node: AtomicI32,
     state: AtomicU32,
 }
@@ -107,10 +105,8 @@ impl Slice {
             next: AtomicI64::new(0),
             run_end: AtomicIndex::new(Index::ZERO),
             range_end: AtomicIndex::new(Index::ZERO),
-            sequence: AtomicI64::new(0),
+            key: AtomicKey::new(),
             epoch: AtomicI64::new(0),
-            database: AtomicU32::new(0),
-            extension: AtomicU32::new(0),
             node: AtomicI32::new(0),
             state: AtomicU32::new(0),
         }
@@ -122,24 +118,18 @@ impl Slice {
         self.clear();
         self.epoch.store(epoch.0, Relaxed);
         self.node.store(*node, Relaxed);
-        self.database.store(key.database, Relaxed);
-        self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence.0, Release);
+        self.key.store(key);
     }
 
     pub fn is_free(&self) -> bool {
-        self.sequence.load(Acquire) == 0
+        self.key.sequence.load(Acquire) == 0
     }
 
     /// The index space of its indexes. Consistent for its owner, or while the slice does not
     /// change.
     pub fn index_space(&self) -> IndexSpace {
         IndexSpace {
-            key: Key {
-                database: self.database.load(Relaxed),
-                extension: self.extension.load(Relaxed),
-                sequence: SequenceId(self.sequence.load(Acquire)),
-            },
+            key: self.key.load(),
             node: self.node.load(Relaxed),
             epoch: Epoch(self.epoch.load(Relaxed)),
         }
@@ -245,7 +235,7 @@ impl Slice {
     /// Frees the slice, with all that is in it.
     pub fn free(&self) {
         self.clear();
-        self.sequence.store(0, Release);
+        self.key.sequence.store(0, Release);
     }
 
     /// What another process sees of the slice: its index space and its indexes. `None`: the slice

@@ -67,12 +67,11 @@ impl Worker {
         let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
             let ids = catalog::catalog_oids()?;
             let following = definitions::following(&ids, last, MOST)?;
-            Ok((ids.extension.to_u32(), following))
+            Ok((ids.extension, following))
         });
         // If this fails, each is fetched when it is used.
         let Ok((extension, following)) = following else { return };
-        let database = self.database.to_u32();
-        let keys = following.into_iter().map(|sequence| Key { database, extension, sequence });
+        let keys = following.into_iter().map(|sequence| Key::here(extension, sequence));
         for key in keys.filter(|key| shared.find(key).is_none()).take(most) {
             let Some(pinned) = shared.find_or_add(&key) else { return };
             shared.want(shared.number_of(pinned.slot()));

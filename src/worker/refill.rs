@@ -256,7 +256,7 @@ impl Worker {
         if !is_other(&self.shared.lock_slot(number)) {
             return true;
         }
-        self.flush(&[number]);
+        let _ = self.flush(&[number]);
         let mut locked = self.shared.lock_slot(number);
         let left = locked.is_done();
         if left && is_other(&locked) {
