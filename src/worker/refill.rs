@@ -95,6 +95,17 @@ impl Retries {
     }
 }
 
+/// How many indexes the callers of a slot need at once.
+fn need(locked: &Locked, waited_for: bool) -> i64 {
+    let (slot, available) = (locked.slot, locked.available());
+    let ahead = match locked.is_at_end() {
+        true => 0,
+        false => policy::refill_for_lease(available, slot.lease_ahead.load(Relaxed)),
+    };
+    // A waiter that finds nothing to take needs at least one.
+    slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
+}
+
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
@@ -184,10 +195,7 @@ impl Worker {
         let known = locked.terms().is_some();
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
-        let ahead = slot.lease_ahead.load(Relaxed);
-        let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
-        // A waiter that finds nothing to take needs at least one.
-        let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
+        let need = need(&locked, waited_for);
         let crowded = locked.pool.returned().is_crowded();
         let reloads = locked.is_to_reload() || locked.is_bare();
         let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
@@ -207,8 +215,8 @@ impl Worker {
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
         let demand = locked.rate.refill(now, taken, window);
         let returned = locked.pool.returned().len();
-        let leaving = locked.leaving;
-        let plan = Plan {
+        slot.reserving.store(1, Release);
+        Some(Plan {
             number,
             index_space: locked.index_space(),
             serial: locked.serial(),
@@ -221,13 +229,10 @@ impl Worker {
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
-            leaving: Vec::new(),
+            leaving: locked.leaving,
             wish,
             _pin: Pinned::new(slot),
-        };
-        slot.reserving.store(1, Release);
-        drop(locked);
-        Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
+        })
     }
 
     /// Reads which node this server is. If that cannot be read now, it is what it was.

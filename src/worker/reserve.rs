@@ -2,6 +2,7 @@
 
 use hilo_core::numbers::{Epoch, Index, Serial};
 use hilo_core::policy::{self, Remaining};
+use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
@@ -20,7 +21,7 @@ use crate::shared::key::Key;
 use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{Terms, UNKNOWN};
+use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
 use crate::worker::auto_create;
 
 /// What a slot needs, read under its lock before the transaction.
@@ -43,7 +44,7 @@ pub struct Plan {
     pub room: usize,
     pub from: Index,
     /// Ranges on their way to the catalog.
-    pub leaving: Vec<Range>,
+    pub leaving: Ranges<LEAVING>,
     /// The sequence is to be created.
     pub wish: Option<Nameplate>,
     pub _pin: Pinned,
@@ -169,7 +170,7 @@ fn take(
     owned: &mut Owned,
 ) -> Result<Reserved, HiloError> {
     let same = plan.index_space.node == owned.node && plan.index_space.epoch == owned.epoch;
-    let leaving: &[Range] = if same { &plan.leaving } else { &[] };
+    let leaving: &[Range] = if same { plan.leaving.as_slice() } else { &[] };
     if !leaving.is_empty() {
         // A block among them that was not acknowledged may be served after this commit.
         owned.touch();
