@@ -133,7 +133,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
 /// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
-pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
+pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = levels::current();
@@ -155,7 +155,7 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
         }
     };
     entry.terms.set(count.terms);
-    Ok(Some((count.terms, Range::new(count.next, count.terms.mapping.limit()))))
+    Ok(Some(Range::new(count.next, count.terms.mapping.limit())))
 }
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
@@ -208,10 +208,9 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 /// # Errors
 /// `Exhausted`, and those of [`left`].
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let Some((terms, range)) = left(memo, entry)? else { return Ok(None) };
-    let Some(run) = terms.mapping.run(range) else {
-        return Err(HiloError::exhausted(memo.name(), &terms.mapping));
-    };
+    let Some(range) = left(memo, entry)? else { return Ok(None) };
+    let mapping = entry.mapping();
+    let run = mapping.run(range).ok_or_else(|| HiloError::exhausted(memo.name(), &mapping))?;
     if CLOSING.get() {
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));

@@ -113,12 +113,10 @@ fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
     lease_pending::make_room(version)?;
-    let mapping = entry.mapping();
-    let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
-        true => None,
-        false => leasable_prefix(&mapping, left.start, count),
-    });
-    let Some(range) = claimed else { return Ok(None) };
+    let left = uncommitted::left(entry).filter(|left| !left.is_empty());
+    let range = left.and_then(|left| leasable_prefix(&entry.mapping(), left.start, count));
+    let Some(range) = range else { return Ok(None) };
+    uncommitted::take(entry, range)?;
     lease_pending::took_own(version, range)?;
     Ok(Some((version.epoch, range)))
 }

@@ -151,8 +151,8 @@ fn claim(
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         let claim = match entry.source.get() {
-            Source::Gapless => from_count(memo, entry, &mut fit)?,
-            Source::Own => from_own(entry, &mut fit),
+            Source::Gapless => from_own(memo, entry, true, &mut fit)?,
+            Source::Own => from_own(memo, entry, false, &mut fit)?,
             Source::Pool(slot) => from_pool(memo, entry, slot, &mut fit)?,
         };
         match claim {
@@ -175,37 +175,29 @@ pub enum Claim {
     Exhausted,
 }
 
-/// Claims what is left of a gapless sequence.
-fn from_count(
+/// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that it
+/// has defined itself.
+fn from_own(
     memo: &'static Memo,
     entry: &'static Entry,
+    is_gapless: bool,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
 ) -> Result<Claim, HiloError> {
-    let Some((terms, left)) = gapless::left(memo, entry)? else { return Ok(Claim::Outdated) };
-    match fit(&terms, left) {
-        Fit::Here(range) => {
-            gapless::take(entry, range)?;
-            Ok(Claim::Here(range))
-        }
-        _ if left.is_empty() => Ok(Claim::Exhausted),
-        _ => Ok(Claim::Never),
+    let left = match is_gapless {
+        true => gapless::left(memo, entry)?,
+        false => uncommitted::left(entry),
+    };
+    let Some(left) = left else { return Ok(Claim::Outdated) };
+    let range = match fit(&entry.terms.get(), left) {
+        Fit::Here(range) => range,
+        _ if left.is_empty() => return Ok(Claim::Exhausted),
+        _ => return Ok(Claim::Never),
+    };
+    match is_gapless {
+        true => gapless::take(entry, range)?,
+        false => uncommitted::take(entry, range)?,
     }
-}
-
-/// Claims numbers that this transaction has defined itself.
-fn from_own(entry: &'static Entry, fit: &mut impl FnMut(&Terms, Range) -> Fit) -> Claim {
-    let terms = entry.terms.get();
-    let mut none = Claim::Exhausted;
-    let claimed = uncommitted::claim(entry, |run| match fit(&terms, run) {
-        Fit::Here(range) => Some(range),
-        _ => {
-            if !run.is_empty() {
-                none = Claim::Never;
-            }
-            None
-        }
-    });
-    claimed.map_or(none, Claim::Here)
+    Ok(Claim::Here(range))
 }
 
 /// Claims from the pool, and waits for more if something that fits can still come.

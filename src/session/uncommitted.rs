@@ -209,46 +209,47 @@ pub fn passed(version: &Version) -> Vec<Range> {
     served.map(|served| served.passed.clone()).unwrap_or_default()
 }
 
-/// The next value of a sequence that this transaction serves itself. `None`: the caller looks it up
-/// again.
+/// What is left of a sequence that this transaction serves itself. `None`: the memo is out of date.
+pub fn left(entry: &Entry) -> Option<Range> {
+    let state = STATE.borrow();
+    let state = state.as_ref()?;
+    state.versions.get(state.current.get(&entry.id)?)?.left
+}
+
+/// Takes a part of what is [`left`]. What comes before it is skipped.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
+    let mut state = STATE.borrow_mut();
+    let state = state.get_or_insert_default();
+    let Some(version) = state.current.get(&entry.id).copied() else { return Ok(()) };
+    let served = state.of(version)?;
+    let skipped = served.left.map_or(Range::EMPTY, |left| left.until(range.start));
+    served.rise_to(range.end);
+    if !skipped.is_empty() {
+        served.passed.try_push(skipped)?;
+    }
+    let mapping = entry.mapping();
+    mapping.runs(range).try_for_each(|run| state.serve(version, run, mapping.increment))
+}
+
+/// The next value. `None`: the caller looks the name up again.
 ///
 /// # Errors
 /// `Exhausted`.
 pub fn next(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let mapping = entry.mapping();
-    if version(entry).is_none() {
+    let Some(left) = left(entry) else {
         memo.forget();
         return Ok(None);
-    }
-    let one = |left: Range| mapping.run(left).map(|_| Range::of(left.start, 1));
-    match claim(entry, one) {
-        Some(range) => Ok(mapping.value(range.start)),
-        None => Err(HiloError::exhausted(memo.name(), &mapping)),
-    }
-}
-
-/// Takes the part that `fit` chooses of what is left of a sequence that this transaction serves
-/// itself.
-pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
-    let mut state = STATE.borrow_mut();
-    let state = state.as_mut()?;
-    let version = *state.current.get(&entry.id)?;
-    let served = state.versions.get_mut(&version)?;
-    let left = served.left?;
-    let claimed = fit(left)?;
-    served.rise_to(claimed.end);
-    if left.start < claimed.start {
-        served.passed.try_push(left.until(claimed.start)).or_raise();
-    }
+    };
     let mapping = entry.mapping();
-    mapping
-        .runs(claimed)
-        .try_for_each(|run| state.serve(version, run, mapping.increment))
-        .or_raise();
-    Some(claimed)
+    let run = mapping.run(left).ok_or_else(|| HiloError::exhausted(memo.name(), &mapping))?;
+    take(entry, Range::of(left.start, 1))?;
+    Ok(Some(run.first))
 }
 
-/// The version that [`claim`] takes from.
+/// The version that [`take`] takes from.
 pub fn version(entry: &Entry) -> Option<Version> {
     STATE.borrow().as_ref()?.current.get(&entry.id).copied()
 }
@@ -264,7 +265,7 @@ pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
 }
 
 /// Takes note of a range that was claimed under a version and will not be used. A rollback calls
-/// this, so the caller of [`claim`] has made room.
+/// this, so the caller of [`take`] has made room.
 pub fn give_up(version: Version, range: Range) {
     let mut state = STATE.borrow_mut();
     if let Some(served) = state.as_mut().and_then(|state| state.versions.get_mut(&version)) {

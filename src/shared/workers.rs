@@ -121,10 +121,11 @@ impl Shared {
         let place = match self.place_of(database) {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
-            None if self.is_contended() && self.was_served_just_now(database) => {
+            // Its turn has ended.
+            None if self.is_contended() && self.was_just_now(database, |of| &of.left_at) => {
                 return Wake::Full;
             }
-            None if self.was_registered_just_now(database) => return Wake::Woken,
+            None if self.was_just_now(database, |of| &of.registered_at) => return Wake::Woken,
             None => match self.free_place() {
                 Some(place) => place,
                 None => return Wake::Full,
@@ -142,20 +143,12 @@ impl Shared {
         worker.database.store(database, Relaxed);
     }
 
-    fn was_registered_just_now(&self, database: u32) -> bool {
+    /// Whether a worker was registered for a database just now, or left it.
+    fn was_just_now(&self, database: u32, at: impl Fn(&Worker) -> &AtomicI64) -> bool {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
-                && now.since(Monotonic(worker.registered_at.load(Relaxed))) < START_INTERVAL
-        })
-    }
-
-    /// Whether the turn of a database ended just now.
-    fn was_served_just_now(&self, database: u32) -> bool {
-        let now = ffi::monotonic();
-        self.workers.iter().any(|worker| {
-            worker.registered_for.load(Relaxed) == database
-                && now.since(Monotonic(worker.left_at.load(Relaxed))) < START_INTERVAL
+                && now.since(Monotonic(at(worker).load(Relaxed))) < START_INTERVAL
         })
     }
 
