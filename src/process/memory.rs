@@ -60,8 +60,8 @@ fn take(layout: Layout) -> *mut u8 {
         return std::ptr::null_mut();
     }
     let (wanted, mut from, mut length) = (grains(layout), 0, 0);
-    for grain in 0..GRAINS {
-        if TAKEN[grain].load(Acquire) {
+    for (grain, taken) in TAKEN.iter().enumerate() {
+        if taken.load(Acquire) {
             (from, length) = (grain + 1, 0);
             continue;
         }

@@ -42,7 +42,7 @@ struct Count {
 
 /// What this transaction knows of a sequence that it has drawn from.
 #[derive(Clone, Copy)]
-struct Held {
+struct Counted {
     entry: &'static Entry,
     /// `None`: the transaction has renumbered the sequence since, so the row must be read again.
     count: Option<Count>,
@@ -53,7 +53,7 @@ struct Held {
 
 #[derive(Default)]
 struct State {
-    held: Nested<SequenceId, Held>,
+    held: Nested<SequenceId, Counted>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
 }
@@ -81,7 +81,7 @@ impl State {
             return;
         }
         let slice = entry.slice.replace(Slice::empty());
-        if let Some(Held { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
+        if let Some(Counted { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
             count.next = slice.rest().start;
         }
     }
@@ -89,25 +89,25 @@ impl State {
     /// Notes that an entry's slice is about to be filled.
     fn fills(&mut self, entry: &'static Entry) -> Result<(), HiloError> {
         /// An entry can be noted several times.
-        const MOST: usize = 4096;
-        if self.filled.len() >= MOST {
+        const MAX_FILLED: usize = 4096;
+        if self.filled.len() >= MAX_FILLED {
             self.empty();
         }
         self.filled.try_push(entry)
     }
 
     /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
-    fn saved(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
+    fn save(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
         let Some(held) = self.held.get_mut(&entry.id) else { return Ok(None) };
         let count = held.count;
         if !self.held.is_saved(level, &entry.id) {
-            let held = Held { entry, count, ..*self.held.get(&entry.id).expect("just found") };
-            self.set(level, Held { last: Last::of(entry), ..held })?;
+            let held = Counted { entry, count, ..*self.held.get(&entry.id).expect("just found") };
+            self.set(level, Counted { last: Last::of(entry), ..held })?;
         }
         Ok(count)
     }
 
-    fn set(&mut self, level: i32, held: Held) -> Result<(), HiloError> {
+    fn set(&mut self, level: i32, held: Counted) -> Result<(), HiloError> {
         let id = held.entry.id;
         if let Some(known) = self.held.get_mut(&id) {
             known.last = held.last;
@@ -139,7 +139,7 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloErr
     let level = levels::current();
     let known = with(|state| {
         state.empty_one(entry);
-        state.saved(entry, level)
+        state.save(entry, level)
     })?;
     let count = match known {
         Some(count) => count,
@@ -149,7 +149,7 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloErr
             ACTIVE.set(true);
             with(|state| {
                 let first = state.held.get(&entry.id).map_or(last, |held| held.first);
-                state.set(level, Held { entry, count: Some(count), first, last })
+                state.set(level, Counted { entry, count: Some(count), first, last })
             })?;
             count
         }
@@ -210,7 +210,7 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
     let Some(range) = left(memo, entry)? else { return Ok(None) };
     let mapping = entry.mapping();
-    let run = mapping.run(range).ok_or_else(|| HiloError::exhausted(memo.name(), &mapping))?;
+    let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
     if CLOSING.get() {
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));
@@ -224,7 +224,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
 }
 
 /// How far this transaction has counted a sequence, if it has drawn from it.
-pub fn reached(id: SequenceId) -> Option<Index> {
+pub fn progress(id: SequenceId) -> Option<Index> {
     STATE.borrow_mut().as_mut().and_then(|state| {
         state.empty();
         state.held.get(&id)?.count.map(|count| count.next)
@@ -232,12 +232,12 @@ pub fn reached(id: SequenceId) -> Option<Index> {
 }
 
 /// Notes that this transaction has renumbered a sequence: its next draw reads the position again.
-pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
+pub fn note_renumbering(id: SequenceId) -> Result<(), HiloError> {
     let level = levels::current();
     with(|state| {
         state.empty();
         let Some(entry) = state.held.get(&id).map(|held| held.entry) else { return Ok(()) };
-        state.saved(entry, level)?;
+        state.save(entry, level)?;
         if let Some(held) = state.held.get_mut(&id) {
             held.count = None;
         }
@@ -251,7 +251,7 @@ fn write_all() {
         state.empty();
         let mut counts = Vec::new();
         for held in state.held.values_mut() {
-            if let Held { entry, count: Some(count), .. } = held
+            if let Counted { entry, count: Some(count), .. } = held
                 && count.next > count.counter.position.next_index
             {
                 counts.try_push((entry.id, count.counter, count.next))?;
@@ -269,7 +269,7 @@ fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloEr
     counter.write(next)?;
     table::next_command();
     with(|state| {
-        if let Some(Held { count: Some(count), .. }) = state.held.get_mut(&id) {
+        if let Some(Counted { count: Some(count), .. }) = state.held.get_mut(&id) {
             count.counter = counter;
         }
     });

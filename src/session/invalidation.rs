@@ -57,7 +57,7 @@ pub fn extension_appears() {
 
 /// Notes that this transaction drops the extension: its slots serve nothing from the moment that
 /// the commit returns.
-pub fn extension_dropped(extension: pg_sys::Oid) {
+pub fn note_extension_drop(extension: pg_sys::Oid) {
     begin();
     let key = Key::here(extension, Key::NONE.sequence);
     NOTED.borrow_mut().push((key, Change::Extension)).or_raise();

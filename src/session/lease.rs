@@ -67,11 +67,11 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             return Err(HiloError::LeaseUnsupported { name: memo.name(), why });
         }
         let Some(slot) = entry.slot() else {
-            let none = || HiloError::exhausted(memo.name(), &terms.mapping);
+            let none = || HiloError::exhaustion(memo.name(), &terms.mapping);
             let demand = Demand::default();
             let (epoch, range) =
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
-            return Ok(taken(entry, epoch, range, suggested(entry, &demand)));
+            return Ok(lease_of(entry, epoch, range, suggestion(entry, &demand)));
         };
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
@@ -86,8 +86,8 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         match wait::until(shared, slot, &memo.name(), ready)? {
             Claim::Here(range) => {
                 prefetch(shared, slot, entry, count);
-                let suggested = suggested(entry, &demand(shared, slot));
-                return Ok(taken(entry, entry.epoch.get(), range, suggested));
+                let suggested = suggestion(entry, &demand(shared, slot));
+                return Ok(lease_of(entry, entry.epoch.get(), range, suggested));
             }
             Claim::Outdated => memo.forget(),
             // The last values may be this session's.
@@ -95,13 +95,13 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
                 slice_table::return_slice(entry)
             }
             Claim::Never | Claim::Exhausted => {
-                return Err(HiloError::exhausted(memo.name(), &entry.mapping()));
+                return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
             }
         }
     }
 }
 
-fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
+fn lease_of(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
     let mapping = entry.mapping();
     let run = mapping.run(range).unwrap_or(Run { first: 0, count: 0 });
     let node = mapping.stripes.node as i32;
@@ -117,7 +117,7 @@ fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>,
     let range = left.and_then(|left| leasable_prefix(&entry.mapping(), left.start, count));
     let Some(range) = range else { return Ok(None) };
     uncommitted::take(entry, range)?;
-    lease_pending::took_own(version, range)?;
+    lease_pending::note_own(version, range)?;
     Ok(Some((version.epoch, range)))
 }
 
@@ -168,7 +168,7 @@ fn try_take(
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, total_indexes(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
-    let left = slot.cursor().peek().0.len() + slot.queued();
+    let left = slot.cursor().peek().0.len() + slot.queue_len();
     let number = shared.number_of(slot);
     let wants = slot.is_low() || left < ahead || shared.lock_slot(number).is_bare();
     if wants && shared.want(number) {
@@ -179,7 +179,7 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
 /// What the whole server draws from a sequence.
 fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
     let locked = shared.lock_slot(shared.number_of(slot));
-    locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
+    locked.rate.demand(ffi::now(), locked.taken_count(), gucs::window().into())
 }
 
 fn total_indexes(entry: &Entry) -> i64 {
@@ -195,7 +195,7 @@ fn max_lease_len(entry: &Entry, demand: &Demand) -> i64 {
 }
 
 /// How many values a lease should have, by the rate of the whole server.
-fn suggested(entry: &Entry, demand: &Demand) -> i64 {
+fn suggestion(entry: &Entry, demand: &Demand) -> i64 {
     let whole = total_indexes(entry);
     policy::lease_size(demand, Remaining { whole, left: whole }, &gucs::refill(None))
 }

@@ -21,7 +21,7 @@ use crate::process::memory;
 use crate::session::levels::Levels;
 use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
-use crate::shared::pending::{Committing, Held};
+use crate::shared::pending::{Committing, Place};
 use crate::shared::slices::IndexSpace;
 use crate::shared::{self, Shared};
 
@@ -58,12 +58,12 @@ pub fn make_room(version: Version) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `OutOfMemory`, unless [`make_room`] has been called.
-pub fn took_own(version: Version, range: Range) -> Result<(), HiloError> {
+pub fn note_own(version: Version, range: Range) -> Result<(), HiloError> {
     OPEN.borrow_mut().push(TakenFrom::Own(version, range))
 }
 
 /// The ranges of an index space that this transaction has leased out.
-pub fn own(index_space: &IndexSpace) -> Vec<Range> {
+pub fn own_ranges(index_space: &IndexSpace) -> Vec<Range> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let open = OPEN.borrow();
     let places = open.iter().filter_map(|taken| match taken {
@@ -83,7 +83,7 @@ fn has_place(open: &Levels<TakenFrom>, at: usize) -> bool {
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> {
+pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError> {
     loop {
         let committing = {
             let open = OPEN.borrow();
@@ -150,7 +150,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
             if let Ok(shared) = shared::get() {
                 for taken in open {
                     if let TakenFrom::Pending(at) = taken {
-                        shared.settle_pending(at);
+                        shared.free_committed(at);
                     }
                 }
                 lease_news::announce(shared);

@@ -121,7 +121,7 @@ fn resolve(
             privileges: held.privileges,
             key_format: sequence.definition.parsed_key_format(),
         };
-        return renewed(name, known, meaning);
+        return renew(name, known, meaning);
     }
 }
 
@@ -158,7 +158,7 @@ fn attach(
     attach_to_slot(entry, sequence, node)
 }
 
-fn renewed(
+fn renew(
     name: &[u8],
     known: Option<&'static Memo>,
     meaning: Meaning,
@@ -197,7 +197,7 @@ fn by_nameplate(
 ) -> Result<Option<&'static Memo>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(None) };
     let (names_at, user) = (names_version(), ffi::current_user());
-    let Some((slot, key, nameplate)) = shared.named(ffi::database().to_u32(), name) else {
+    let Some((slot, key, nameplate)) = shared.nameplate_of(ffi::database().to_u32(), name) else {
         return Ok(None);
     };
     let Some(held) = privileges::of_nameplate(&nameplate, user).filter(|held| held.any_of(needs))
@@ -223,7 +223,7 @@ fn by_nameplate(
         privileges: held,
         key_format: format.unwrap_or_default(),
     };
-    renewed(name, known, meaning).map(Some)
+    renew(name, known, meaning).map(Some)
 }
 
 /// Raised by every commit that changes a definition. Without shared memory no definition is

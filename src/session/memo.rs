@@ -273,14 +273,14 @@ impl Memo {
 
     /// Remembers a value as the last one of this session.
     #[inline(always)]
-    pub fn served(&'static self, entry: &'static Entry, value: i64) {
+    pub fn note_value(&'static self, entry: &'static Entry, value: i64) {
         entry.last.set(Some(value));
         LAST.set(Some((self, entry)));
     }
 }
 
 /// What `hilo_lastval` refers to.
-pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
+pub fn last_use() -> Option<(&'static Memo, &'static Entry)> {
     LAST.get()
 }
 

@@ -32,7 +32,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
     if let Some(first) = at_once(memo, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
-        memo.served(entry, run.last(increment));
+        memo.note_value(entry, run.last(increment));
         return Ok((run, increment));
     }
     let (memo, entry, range) = claim(
@@ -47,7 +47,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
     let run = Run { first, count };
-    memo.served(entry, run.last(increment));
+    memo.note_value(entry, run.last(increment));
     Ok((run, increment))
 }
 
@@ -134,7 +134,7 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
         HiFit::Exhausted => Fit::Never,
     };
     let mapping = entry.mapping();
-    claim(name, fit, |name| HiloError::exhausted(name, &mapping))?;
+    claim(name, fit, |name| HiloError::exhaustion(name, &mapping))?;
     Ok(hi)
 }
 
@@ -159,7 +159,7 @@ fn claim(
             Claim::Here(range) => return Ok((memo, entry, range)),
             Claim::Outdated => memo.forget(),
             Claim::Never => return Err(never(memo.name())),
-            Claim::Exhausted => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
+            Claim::Exhausted => return Err(HiloError::exhaustion(memo.name(), &entry.mapping())),
         }
     }
 }
@@ -175,8 +175,8 @@ pub enum Claim {
     Exhausted,
 }
 
-/// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that it
-/// has defined itself.
+/// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that
+/// it has defined itself.
 fn from_own(
     memo: &'static Memo,
     entry: &'static Entry,

@@ -169,10 +169,10 @@ pub fn return_slice(entry: &'static Entry) {
 /// the next time.
 pub fn return_for_range(entry: &'static Entry) {
     /// Then it is about a million draws.
-    const MOST: u32 = 20;
+    const MAX_RESTS: u32 = 20;
     if !entry.slice.get().rest().is_empty() {
         entry.slices_from.set(DRAWS.get() + (1 << entry.rests.get()));
-        entry.rests.set((entry.rests.get() + 1).min(MOST));
+        entry.rests.set((entry.rests.get() + 1).min(MAX_RESTS));
     }
     return_slice(entry);
 }

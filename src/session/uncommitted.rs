@@ -71,7 +71,7 @@ struct Served {
 
 impl Served {
     /// The first index that it has not served.
-    fn reached(&self) -> Option<Index> {
+    fn progress(&self) -> Option<Index> {
         self.left.map(|left| left.start).into_iter().chain(self.floor).max()
     }
 
@@ -107,7 +107,7 @@ impl State {
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
             let served = self.of(version)?;
-            let from = served.reached().unwrap_or_default().max(next_index);
+            let from = served.progress().unwrap_or_default().max(next_index);
             let first = mapping.index_of(run.first).unwrap_or_else(|| behind(run.first));
             let passed = Range::new(from, first.min(floor));
             served.rise_to(floor);
@@ -127,7 +127,7 @@ static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
+pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     // A version that continues one with shared numbers has shared numbers too.
@@ -198,12 +198,12 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
 }
 
 /// How far this transaction has served the version of a position row that it has written.
-pub fn reached(version: &Version) -> Option<Index> {
-    STATE.borrow().as_ref()?.versions.get(version)?.reached()
+pub fn progress(version: &Version) -> Option<Index> {
+    STATE.borrow().as_ref()?.versions.get(version)?.progress()
 }
 
 /// What was skipped under a version, and not served.
-pub fn passed(version: &Version) -> Vec<Range> {
+pub fn skips(version: &Version) -> Vec<Range> {
     let state = STATE.borrow();
     let served = state.as_ref().and_then(|state| state.versions.get(version));
     served.map(|served| served.passed.clone()).unwrap_or_default()
@@ -244,7 +244,7 @@ pub fn next(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
         return Ok(None);
     };
     let mapping = entry.mapping();
-    let run = mapping.run(left).ok_or_else(|| HiloError::exhausted(memo.name(), &mapping))?;
+    let run = mapping.run(left).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
     take(entry, Range::of(left.start, 1))?;
     Ok(Some(run.first))
 }
@@ -279,7 +279,7 @@ pub fn write_back() {
     // another node since.
     let mut written = Vec::new();
     for (version, served) in STATE.borrow_mut().iter_mut().flat_map(|state| &mut state.versions) {
-        let Some(reached) = served.reached() else { continue };
+        let Some(reached) = served.progress() else { continue };
         // A later callback that draws would get numbers that are not written down, so nothing is
         // left to draw.
         served.left = served.left.map(|left| left.until(left.start));

@@ -275,7 +275,7 @@ pub fn for_block(
         Some(Some(terms.mapping))
     })?;
     match exhausted {
-        Some(mapping) => Err(HiloError::exhausted(name.into(), &mapping)),
+        Some(mapping) => Err(HiloError::exhaustion(name.into(), &mapping)),
         None => Ok(()),
     }
 }
@@ -337,5 +337,5 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     if shared.has_worker(ffi::database()) {
         return Cause::Slow;
     }
-    shared::refused().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
+    shared::other_version().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
 }

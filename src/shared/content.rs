@@ -34,11 +34,11 @@ impl Locked {
 
     /// Whether the slot holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.held().is_empty()
+        self.all_ranges().is_empty()
     }
 
     /// All ranges that the slot holds.
-    pub fn held(&self) -> Ranges<HELD> {
+    pub fn all_ranges(&self) -> Ranges<HELD> {
         let mut held = Ranges::default();
         let current = self.slot.cursor().peek().0;
         let queued = self.pool.queue().as_slice().iter();
@@ -158,7 +158,7 @@ impl Locked {
     }
 
     /// How many indexes have been taken so far. See [`Pool::taken`].
-    pub fn taken(&self) -> i64 {
+    pub fn taken_count(&self) -> i64 {
         self.pool.taken(self.slot.cursor())
     }
 

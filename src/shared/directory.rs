@@ -170,7 +170,7 @@ impl Shared {
 
     /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there
     /// is one and it is valid.
-    pub fn named(
+    pub fn nameplate_of(
         &'static self,
         database: u32,
         name: &[u8],

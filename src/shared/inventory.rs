@@ -85,7 +85,7 @@ impl Shared {
         if let Some(locked) = &locked {
             held.has_slot = true;
             if locked.counts(index_space) {
-                ranges.extend_from_slice(locked.held().as_slice());
+                ranges.extend_from_slice(locked.all_ranges().as_slice());
                 (held.first_untaken, held.reserved_to) =
                     (locked.first_untaken(), locked.reserved_to);
             }

@@ -147,12 +147,12 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 /// hilo's shared memory, or the error that says how to set it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
-    known().map_or_else(first_use, Ok)
+    current().map_or_else(first_use, Ok)
 }
 
 /// The memory, if this process has used it.
 #[inline]
-fn known() -> Option<&'static Shared> {
+fn current() -> Option<&'static Shared> {
     // SAFETY: the pointer is null, or `found` has leaked what it points to, so that is never freed.
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
@@ -183,7 +183,7 @@ pub fn refuse_single_user() -> Result<(), HiloError> {
 /// # Errors
 /// `NotPreloaded` where only a preloaded library can have memory.
 pub fn attach() -> Result<&'static Shared, HiloError> {
-    known().map_or_else(make_or_find, Ok)
+    current().map_or_else(make_or_find, Ok)
 }
 
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
@@ -209,18 +209,18 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
 /// may use it until the server restarts.
 pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
-    return known();
+    return current();
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    known().or_else(|| if is_alone() { None } else { registry::find().map(found) })
+    current().or_else(|| if is_alone() { None } else { registry::find().map(found) })
 }
 
 /// The version of a library that a process has loaded, since the memory was made, and that cannot
 /// use it. Files may have been put back since.
-pub fn refused() -> Option<String> {
+pub fn other_version() -> Option<String> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return None;
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    registry::refused()
+    registry::other_version()
 }
 
 /// Whether there is shared memory, or there can be when it is needed.

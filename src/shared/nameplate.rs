@@ -123,7 +123,7 @@ impl Nameplate {
     }
 
     /// What was granted to whom; `None`: not known.
-    pub fn granted(&self) -> Option<&[(u32, u8)]> {
+    pub fn grants(&self) -> Option<&[(u32, u8)]> {
         self.granted.get(..self.grants as usize)
     }
 

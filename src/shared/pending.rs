@@ -36,7 +36,7 @@ pub struct Pending {
 
 /// What a place is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Phase {
     Free,
     /// A session has allocated the place, which has no range yet.
     Allocated,
@@ -59,20 +59,20 @@ enum Kind {
 pub struct State(u64);
 
 impl State {
-    const KIND: u64 = 0b111;
+    const PHASE: u64 = 0b111;
     const FILLING: u64 = 0xffff_fff8;
     /// What the next filling adds. The number begins again after 2^29 fillings.
     const FILLED: u64 = 0b1000;
 
-    fn kind(self) -> Kind {
-        match self.0 & Self::KIND {
-            0 => Kind::Free,
-            1 => Kind::Allocated,
-            2 => Kind::Open,
-            3 => Kind::Committing,
-            4 => Kind::Void,
-            5 => Kind::Dead,
-            _ => Kind::Leaving,
+    fn phase(self) -> Phase {
+        match self.0 & Self::PHASE {
+            0 => Phase::Free,
+            1 => Phase::Allocated,
+            2 => Phase::Open,
+            3 => Phase::Committing,
+            4 => Phase::Void,
+            5 => Phase::Dead,
+            _ => Phase::Leaving,
         }
     }
 
@@ -85,24 +85,24 @@ impl State {
     }
 
     /// The same filling as another kind.
-    fn to(self, kind: Kind) -> State {
-        State(self.filling() | kind as u64)
+    fn to(self, phase: Phase) -> State {
+        State(self.filling() | phase as u64)
     }
 
     /// The next filling.
-    fn allocated(self) -> State {
+    fn next_filling(self) -> State {
         let next = self.filling().wrapping_add(Self::FILLED) & Self::FILLING;
-        State(next | Kind::Allocated as u64)
+        State(next | Phase::Allocated as u64)
     }
 
     fn committing(self, transaction: pg_sys::TransactionId) -> State {
-        State(self.to(Kind::Committing).0 | u64::from(u32::from(transaction)) << 32)
+        State(self.to(Phase::Committing).0 | u64::from(u32::from(transaction)) << 32)
     }
 }
 
 /// A place that has a range, as it was read.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct Place {
     pub at: usize,
     state: State,
     pub index_space: IndexSpace,
@@ -126,7 +126,7 @@ impl Pending {
     /// place.
     pub fn hold(&self, index_space: &IndexSpace, range: Range) {
         let IndexSpace { key, node, epoch } = index_space;
-        // Pairs with the fence in `held`: a process that sees what is stored after this sees the
+        // Pairs with the fence in `content`: a process that sees what is stored after this sees the
         // new filling too.
         fence(Release);
         self.key.store(key);
@@ -135,14 +135,14 @@ impl Pending {
         self.start.store(range.start.0, Relaxed);
         self.end.store(range.end.0, Relaxed);
         // Nobody else changes the state of a place that is allocated.
-        self.state.store(self.state().to(Kind::Open).0, Release);
+        self.state.store(self.state().to(Phase::Open).0, Release);
     }
 
     /// The index space and the range, if there is one, with the state in which the place has them.
-    fn held(&self) -> Option<(State, IndexSpace, Range)> {
+    fn content(&self) -> Option<(State, IndexSpace, Range)> {
         loop {
             let state = self.state();
-            if matches!(state.kind(), Kind::Free | Kind::Allocated) {
+            if matches!(state.phase(), Phase::Free | Phase::Allocated) {
                 return None;
             }
             let key = self.key.load();
@@ -158,7 +158,7 @@ impl Pending {
     /// Notes that the transaction is about to commit. `false`: the range is void.
     pub fn commit(&self, transaction: pg_sys::TransactionId) -> bool {
         let state = self.state();
-        state.kind() == Kind::Open && self.change(state, state.committing(transaction))
+        state.phase() == Phase::Open && self.change(state, state.committing(transaction))
     }
 }
 
@@ -168,13 +168,13 @@ impl Shared {
         let at = self.pending_used.set_first(self.pending.len())?;
         // It was free, and nobody else changes that any more.
         let place = &self.pending[at];
-        place.state.store(place.state().allocated().0, Release);
+        place.state.store(place.state().next_filling().0, Release);
         Some(at)
     }
 
     /// Frees a place whose state was read. `false`: it has another one by now.
     fn free_pending(&self, at: usize, state: State) -> bool {
-        let freed = self.pending[at].change(state, state.to(Kind::Free));
+        let freed = self.pending[at].change(state, state.to(Phase::Free));
         if freed {
             self.pending_used.clear(at);
         }
@@ -182,7 +182,7 @@ impl Shared {
     }
 
     /// Frees the place of a transaction that has committed: the row of `hilo.lease` owns the range.
-    pub fn settle_pending(&self, at: usize) {
+    pub fn free_committed(&self, at: usize) {
         self.free_pending(at, self.pending[at].state());
     }
 
@@ -192,13 +192,13 @@ impl Shared {
         let place = &self.pending[at];
         loop {
             let state = place.state();
-            if state.kind() == Kind::Allocated {
+            if state.phase() == Phase::Allocated {
                 self.free_pending(at, state);
                 return false;
             }
             self.control.pending_dead.fetch_add(1, AcqRel);
             // It may just become void.
-            if place.change(state, state.to(Kind::Dead)) {
+            if place.change(state, state.to(Phase::Dead)) {
                 return true;
             }
             self.control.pending_dead.fetch_sub(1, AcqRel);
@@ -207,22 +207,22 @@ impl Shared {
 
     /// Marks a place that the worker's transaction writes off. `None`: another process has freed
     /// it.
-    pub fn begin_leaving(&self, held: &Held) -> Option<Held> {
-        let state = held.state.to(Kind::Leaving);
-        self.pending[held.at].change(held.state, state).then_some(Held { state, ..*held })
+    pub fn begin_leaving(&self, held: &Place) -> Option<Place> {
+        let state = held.state.to(Phase::Leaving);
+        self.pending[held.at].change(held.state, state).then_some(Place { state, ..*held })
     }
 
     /// Frees a place that the worker has written off.
-    pub fn has_left(&self, held: &Held) {
+    pub fn has_left(&self, held: &Place) {
         self.bury(held);
     }
 
     /// The worker's transaction was rolled back: the place is to be written off again.
-    pub fn stays(&self, held: &Held) {
-        self.pending[held.at].change(held.state, held.state.to(Kind::Dead));
+    pub fn stays(&self, held: &Place) {
+        self.pending[held.at].change(held.state, held.state.to(Phase::Dead));
     }
 
-    fn bury(&self, held: &Held) {
+    fn bury(&self, held: &Place) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
             self.control.pending_freed.broadcast();
@@ -230,13 +230,13 @@ impl Shared {
     }
 
     /// What is in one place.
-    pub fn pending_at(&self, at: usize) -> Option<Held> {
-        let (state, index_space, range) = self.pending[at].held()?;
-        Some(Held { at, state, index_space, range })
+    pub fn pending_at(&self, at: usize) -> Option<Place> {
+        let (state, index_space, range) = self.pending[at].content()?;
+        Some(Place { at, state, index_space, range })
     }
 
     /// All ranges that open transactions have leased out, or that are to be written off.
-    pub fn all_pending(&self) -> impl Iterator<Item = Held> + '_ {
+    pub fn all_pending(&self) -> impl Iterator<Item = Place> + '_ {
         self.pending_used.iter().filter_map(|at| self.pending_at(at))
     }
 
@@ -247,10 +247,10 @@ impl Shared {
     }
 
     /// Those of rolled back transactions that the worker has not taken up yet.
-    pub fn dead_pending(&self) -> impl Iterator<Item = Held> + '_ {
+    pub fn dead_pending(&self) -> impl Iterator<Item = Place> + '_ {
         let any = self.control.pending_dead.load(Acquire) != 0;
         let all = any.then(|| self.all_pending()).into_iter().flatten();
-        all.filter(|held| held.state.kind() == Kind::Dead)
+        all.filter(|held| held.state.phase() == Phase::Dead)
     }
 
     /// Whether the worker is just writing off what was leased out of a sequence.
@@ -258,7 +258,7 @@ impl Shared {
         self.control.pending_dead.load(Acquire) != 0
             && self
                 .all_pending()
-                .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
+                .any(|held| held.index_space.key == *key && held.state.phase() == Phase::Leaving)
     }
 
     /// Keeps the open transactions that have leased from a sequence from committing, except for the
@@ -274,14 +274,14 @@ impl Shared {
             while let Some(held) =
                 found.filter(|held| held.index_space.key == *key && !mine(held.at))
             {
-                match held.state.kind() {
-                    Kind::Open
-                        if self.pending[held.at].change(held.state, held.state.to(Kind::Void)) =>
+                match held.state.phase() {
+                    Phase::Open
+                        if self.pending[held.at].change(held.state, held.state.to(Phase::Void)) =>
                     {
                         break;
                     }
-                    Kind::Open => found = self.pending_at(held.at),
-                    Kind::Committing => return Err(Committing(held.state.transaction())),
+                    Phase::Open => found = self.pending_at(held.at),
+                    Phase::Committing => return Err(Committing(held.state.transaction())),
                     _ => break,
                 }
             }

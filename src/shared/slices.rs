@@ -135,9 +135,9 @@ impl Slice {
         }
     }
 
-    /// Begins to take a range, and is called before that. Until [`taken`](Self::taken), no other
-    /// process can tell what the slice holds.
-    pub fn take_begins(&self) {
+    /// Begins to take a range, and is called before that. Until [`end_take`](Self::end_take), no
+    /// other process can tell what the slice holds.
+    pub fn begin_take(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
         self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
         // Pairs with the fence in `observe`: a process that sees what is stored after this sees the
@@ -145,7 +145,7 @@ impl Slice {
         std::sync::atomic::fence(SeqCst);
     }
 
-    pub fn taken(&self) {
+    pub fn end_take(&self) {
         self.state.fetch_and(!TAKING, Release);
     }
 
@@ -165,7 +165,7 @@ impl Slice {
 
     /// The state of an orphaned slice that nobody has taken up. What is read of the slice
     /// afterwards belongs to it if [`begin_leaving`](Self::begin_leaving) succeeds.
-    pub fn orphaned(&self) -> Option<Orphaned> {
+    pub fn orphan_state(&self) -> Option<Orphaned> {
         let state = self.state.load(Acquire);
         (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))
     }
@@ -181,9 +181,9 @@ impl Slice {
     }
 
     /// Fills the slice with `range`, of which `run` is the first part. Where others can see the
-    /// slice, this is called between [`take_begins`] and [`taken`](Self::taken).
+    /// slice, this is called between [`begin_take`] and [`end_take`](Self::end_take).
     ///
-    /// [`take_begins`]: Self::take_begins
+    /// [`begin_take`]: Self::begin_take
     pub fn load(&self, range: Range, run: Run) {
         self.left.store(0, Relaxed);
         self.range_end.store(range.end, Relaxed);

@@ -216,13 +216,13 @@ impl Slot {
     }
 
     #[inline]
-    pub fn queued(&self) -> i64 {
+    pub fn queue_len(&self) -> i64 {
         self.queued.load(Relaxed)
     }
 
     /// Whether the next block is wanted.
     pub fn is_low(&self) -> bool {
-        self.cursor().peek().0.len() + self.queued() < self.threshold.load(Relaxed)
+        self.cursor().peek().0.len() + self.queue_len() < self.threshold.load(Relaxed)
     }
 
     /// Notes that a caller waits who may be served no index below `floor`.
@@ -312,7 +312,7 @@ impl Locked {
     /// Counts from zero again. What was taken so far becomes the starting point, except for what
     /// the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
-        self.taken_at_reset = self.taken() - in_slices;
+        self.taken_at_reset = self.taken_count() - in_slices;
         self.recycled_at_reset = self.pool.recycled();
         self.blocks_reserved = 0;
         self.blocks_prefetched = 0;
@@ -356,7 +356,7 @@ impl Locked {
     /// somebody froze it.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
-        self.lost += self.held().total();
+        self.lost += self.all_ranges().total();
         self.pool.drain(slot.cursor());
         self.pool.set_bounds(slot.cursor(), Range::ALL);
         self.forget_leaving();
@@ -462,7 +462,7 @@ impl Locked {
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.
     pub fn see_activity(&mut self, now: Timestamp) -> bool {
-        let taken = self.taken();
+        let taken = self.taken_count();
         let active = taken != self.seen_taken;
         if active {
             self.seen_taken = taken;

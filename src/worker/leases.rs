@@ -71,7 +71,7 @@ impl Deferred {
 
 /// Files leases of one position, whose epoch memory holds `held` of, and returns what comes back;
 /// `None`: there was nothing to file.
-fn settle(
+fn end_leases(
     ids: &CatalogOids,
     sequence: &Sequence,
     position: &Position,
@@ -145,7 +145,7 @@ fn file(
     let position = &locked.position;
     if sequence.definition.gapless || is_elsewhere(position) {
         // The position is none of the worker's, and nothing comes back to it.
-        return settle(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
+        return end_leases(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
     }
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
         let key = Key::here(ids.extension, id);
@@ -153,7 +153,7 @@ fn file(
             deferred.of.insert((id, node));
             return Ok(());
         };
-        let Some(rests) = settle(ids, &sequence, owned, due, &held.ranges, deferred)? else {
+        let Some(rests) = end_leases(ids, &sequence, owned, due, &held.ranges, deferred)? else {
             return Ok(());
         };
         next_command();

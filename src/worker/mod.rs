@@ -174,7 +174,7 @@ impl Worker {
                 return;
             }
             // What was done since may have taken a wake-up for its own.
-            if !worked && self.wanted().is_empty() {
+            if !worked && self.due_slots().is_empty() {
                 self.sleep();
             }
         }

@@ -76,7 +76,7 @@ impl Retries {
     }
 
     /// Notes a failure. Returns whether it was the last one that is tolerated.
-    fn failed(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
+    fn note_failure(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
         /// Retries no later than about 160 ms after a lock is released.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
@@ -110,7 +110,7 @@ impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
-        for batch in self.wanted().chunks(BATCH) {
+        for batch in self.due_slots().chunks(BATCH) {
             let mut plans: Vec<Plan> = Vec::new();
             for &number in batch {
                 // A slot for which there is no memory now keeps its flag.
@@ -136,7 +136,7 @@ impl Worker {
     }
 
     /// The slots of this database that want something, unless it is too early to try again.
-    pub(super) fn wanted(&mut self) -> Vec<usize> {
+    pub(super) fn due_slots(&mut self) -> Vec<usize> {
         let shared = self.shared;
         self.retries.retain(|number, serial| {
             shared.wanted.is_set(number) && shared.slots[number].serial() == serial
@@ -158,7 +158,7 @@ impl Worker {
         self.shared.wanted.clear(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
-            self.retries.failed(number, serial, Obstacle::Passing);
+            self.retries.note_failure(number, serial, Obstacle::Passing);
             self.shared.want(number);
             return None;
         }
@@ -190,7 +190,7 @@ impl Worker {
         }
         let now = ffi::now();
         let window = gucs::window().into();
-        let (available, taken) = (locked.available(), locked.taken());
+        let (available, taken) = (locked.available(), locked.taken_count());
         let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
         let known = locked.terms().is_some();
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
@@ -342,7 +342,7 @@ impl Worker {
                 ),
                 Outcome::OtherNode => {
                     self.learn_node();
-                    self.retries.failed(plan.number, plan.serial, Obstacle::Passing);
+                    self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
                     self.shared.want(plan.number);
                 }
                 // Who has begun to wait meanwhile asks again.
@@ -394,7 +394,7 @@ impl Worker {
             }
             let published = !reserved.block.is_empty();
             if published {
-                passed = exhaustion_warning::passed(&mut locked, &mapping, reserved.block);
+                passed = exhaustion_warning::new_level(&mut locked, &mapping, reserved.block);
                 let waited = plan.available == 0;
                 if interrupted || !locked.publish(reserved.block) {
                     locked.leaving.push(reserved.block);
@@ -442,7 +442,7 @@ impl Worker {
             true => Obstacle::Passing,
             false => Obstacle::Lasting,
         };
-        if self.retries.failed(plan.number, plan.serial, obstacle) {
+        if self.retries.note_failure(plan.number, plan.serial, obstacle) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

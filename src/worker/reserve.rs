@@ -56,8 +56,8 @@ impl Plan {
         self.index_space.epoch == UNKNOWN && self.need == 0
     }
 
-    /// Whether a session waits to use the sequence, which was there before, for the first time since
-    /// it has this slot.
+    /// Whether a session waits to use the sequence, which was there before, for the first time
+    /// since it has this slot.
     pub fn is_first_use(&self) -> bool {
         self.index_space.epoch == UNKNOWN && self.need > 0 && self.wish.is_none()
     }

@@ -223,7 +223,7 @@ fn hilo_currval(args: Args) -> i64 {
 /// `hilo_lastval()`: the value that this session last got from any sequence.
 fn hilo_lastval(_args: Args) -> i64 {
     refuse_parallel_worker("hilo_lastval").or_raise();
-    let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
+    let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval).or_raise();
     let ids = crate::catalog::catalog_oids().or_raise();
     let sequence =
         definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();

@@ -66,7 +66,7 @@ struct Stat {
 }
 
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
-    let taken = locked.taken();
+    let taken = locked.taken_count();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
