@@ -177,6 +177,9 @@ pub struct Inner {
     pub blocks_prefetched: u64,
     pub lost: i64,
     pub taken_at_reset: i64,
+    /// How many values had been served before this slot counted. `None`: the position is not read
+    /// yet.
+    pub served_before: Option<i64>,
     pub recycled_at_reset: i64,
     pub errors: u64,
     pub fault: Fault,
@@ -313,6 +316,8 @@ impl Locked {
     /// the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
         self.taken_at_reset = self.taken_count() - in_slices;
+        self.served_before = Some(0);
+        self.catalog_stale = true;
         self.recycled_at_reset = self.pool.recycled();
         self.blocks_reserved = 0;
         self.blocks_prefetched = 0;
@@ -349,6 +354,7 @@ impl Locked {
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
+            (self.served_before, self.taken_at_reset) = (None, self.taken_count());
         }
     }
 
