@@ -73,6 +73,42 @@ ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
 DROP FUNCTION hilo.replicated_sequence(), hilo.replicated_position(), hilo.replicated_privilege(),
     hilo.replicated_default_privilege(), hilo.replicated_free_range(), hilo.replicated_lease();
 
+-- TRUNCATE would make sequences begin again. The triggers fire for everybody, and where replication brings it.
+
+CREATE FUNCTION hilo.refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'permission denied: "%" is a table of the extension hilo', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege',
+              DETAIL = 'Without its rows, numbers would be served again.',
+              HINT = 'Use hilo_drop for sequences, and hilo_alter with restart_with to begin again. Leave tables of schema '
+                     '_hilo out of TRUNCATE.';
+END
+$$;
+COMMENT ON FUNCTION hilo.refuse_truncate() IS 'Refuses TRUNCATE';
+REVOKE ALL ON FUNCTION hilo.refuse_truncate() FROM PUBLIC;
+
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.position
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.position ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.free_range
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.free_range ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.gap
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.gap ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.lease
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.lease ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.default_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
     'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
@@ -841,18 +877,34 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 
-     -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
+     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
+     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
      UNION ALL
-    SELECT pg_catalog.format('table _hilo.%s', c.relname), 'error',
-           'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
-           'Let the trigger fire for them again.',
-           CASE WHEN t.oid IS NOT NULL
-                THEN pg_catalog.format('ALTER TABLE _hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
-      FROM pg_catalog.pg_class c
-      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
-       AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
-       AND t.tgenabled IS DISTINCT FROM 'R'
+    SELECT pg_catalog.format('table _hilo.%s', w.relation), 'error',
+           pg_catalog.format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or '
+                             'TRUNCATE, may cause a value to be served twice',
+                             pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
+           CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
+                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+           'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
+               CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
+                            WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'
+                            ELSE 'ENABLE TRIGGER %s' END, w.name), ', ' ORDER BY w.name)
+               FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (SELECT v.name, v.fires, pg_catalog.unnest(v.relations) AS relation
+              FROM (VALUES
+                  ('missing_grantee'::name, 'A'::"char", '{privilege}'::name[]),
+                  ('missing_owner', 'A', '{sequence}'),
+                  ('missing_role', 'A', '{default_privilege}'),
+                  ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+      JOIN pg_catalog.pg_class c
+        ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
+      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled IS DISTINCT FROM w.fires
+     GROUP BY w.relation
      UNION ALL
     -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.

@@ -403,7 +403,7 @@ errors! {
         => hint "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.";
     TooManyLeases { most: usize, dead: usize } = PROGRAM_LIMIT_EXCEEDED,
         "too many leases in open transactions"
-        => detail { leases_taken(*most, *dead) }
+        => detail { lease_counts(*most, *dead) }
         => hint {
             match dead {
                 0 => "Commit before you take more leases, and end transactions that are idle.",
