@@ -36,7 +36,7 @@
 //!   are its parent's. This does not hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)`
 //!   has made, past the handlers of `pthread_atfork`: it must call nothing of the client.
 
-#![warn(clippy::too_many_lines)]
+#![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 #![warn(missing_docs)]
 
 pub mod blocking;

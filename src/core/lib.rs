@@ -1,6 +1,6 @@
 //! The rules of hilo that need no Postgres.
 
-#![warn(clippy::too_many_lines)]
+#![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 
 pub mod backoff;
 pub mod cursor;
