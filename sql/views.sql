@@ -1,14 +1,14 @@
 -- The views. Each runs with its owner's rights and shows a role the sequences that the role may read.
 --
--- The operands here have exactly the types of one of core's own operators: with other types, the schema of
+-- The operands here have exactly the types of one of core's own operators. With other types, the schema of
 -- the extension could contain an operator that matches better.
 
 -- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
 -- query that finds definitions by key. Only those views may read it.
 --
--- A role may read a sequence under the same conditions as one of core's: it is the owner or a member of it,
--- it has any privilege on the sequence, or it is a member of a predefined role that reads everything. The
--- conditions are ordered from cheap to expensive.
+-- A role may read a sequence under the same conditions as one of core's. It is the owner or a member of it, or
+-- has any privilege on the sequence, or is a member of a predefined role that reads everything. The conditions
+-- are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -23,7 +23,7 @@ CREATE VIEW hilo.readable AS
 REVOKE ALL ON hilo.readable FROM PUBLIC;
 COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
 
--- What the catalog says of each of these sequences, active or not. As above, only the other views may read it.
+-- The catalog's word on each of these sequences, active or not. As above, only the other views may read it.
 CREATE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -35,7 +35,8 @@ CREATE VIEW hilo.reserved AS
                 WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
                 ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
            END AS used_fraction,
-           COALESCE(l.leased, 0::bigint) AS leased
+           COALESCE(l.leased, 0::bigint) AS leased,
+           CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
@@ -67,8 +68,10 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
                          s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
            s.gapless,
-           s.used_fraction,
-           s.leased
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           s.leased,
+           s.served AS total_served
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
@@ -94,8 +97,12 @@ COMMENT ON COLUMN hilo_sequences.owned_by IS
 COMMENT ON COLUMN hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
-    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1; null: it has no position yet';
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
+    'no position yet';
 COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
+COMMENT ON COLUMN hilo_sequences.total_served IS
+    'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
+    'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
@@ -103,11 +110,11 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
            st.waits, st.wait_time_total, st.wait_time_max, st.rate,
            st.in_slices, st.in_current, st.in_standby, st.in_returned,
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
-           s.used_fraction,
-           -- Limited to what an interval can hold: some 289,000 years.
-           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           CASE WHEN l.seconds < 31557600000::double precision
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
-                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+                         secs => pg_catalog.floor(l.seconds / l.unit) * l.unit))
            END AS exhausted_in,
            s.leased
       FROM hilo.stat_slots() st
@@ -123,12 +130,24 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
          SELECT CASE WHEN v.span IS NULL THEN v.in_memory
                      ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
                 END AS values_left
-     ) f;
+     ) f
+     CROSS JOIN LATERAL (
+         SELECT d.seconds,
+                CASE WHEN d.seconds >= 864000::double precision THEN 86400
+                     WHEN d.seconds >= 36000::double precision THEN 3600
+                     WHEN d.seconds >= 600::double precision THEN 60
+                     ELSE 1 END::double precision AS unit
+           FROM (SELECT CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+                             THEN f.values_left / st.rate END AS seconds) d
+     ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
-    'What this server has done and holds for each active sequence since the server started, hilo_stat_reset '
-    'was called, or the sequence became active again';
+    'Shows for each active sequence the values that this server holds, and the work that it has '
+    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
+    'becomes active again. served begins anew only with hilo_stat_reset';
 COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
-COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values served to callers';
+COMMENT ON COLUMN hilo_stat_sequences.served IS
+    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
+    'was reserved';
 COMMENT ON COLUMN hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS
@@ -152,10 +171,10 @@ COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
-    'Fraction of the way from one bound to the other that is reserved: 0 to 1';
+    'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
-    'Time until the last value is served, at the current rate; null without traffic and for a sequence that '
-    'cycles';
+    'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
+    'traffic, for a sequence that cycles, and beyond a thousand years';
 COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
 CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
@@ -193,8 +212,8 @@ COMMENT ON COLUMN hilo_blocks.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN hilo_blocks.tier IS
-    'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
-    'and ready to be taken; leased: an open transaction leases them out';
+    'slice: held by a session. current: being served. standby: served next. returned: returned '
+    'by a session and ready to be taken. leased: an open transaction leases them out';
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
@@ -223,12 +242,14 @@ COMMENT ON COLUMN hilo_gaps.name IS
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS
-    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
-    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
+    'Number of values that are lost, in steps of the increment. If there are fewer than from '
+    'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
+    'nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: the values could not be kept, '
+    'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
+    'back. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
+    'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
@@ -290,8 +311,8 @@ CREATE VIEW hilo_default_privileges WITH (security_barrier) AS
         OR pg_catalog.pg_has_role(d.owner::oid, 'USAGE')
         OR pg_catalog.pg_has_role(d.grantee::oid, 'USAGE');
 COMMENT ON VIEW hilo_default_privileges IS
-    'Privileges that new sequences start with, as hilo_default_grant has set them: those for sequences of the '
-    'current user, and those that the current user would get';
+    'Privileges that new sequences start with, as hilo_default_grant has set them: on sequences '
+    'of the current user, or for the current user';
 COMMENT ON COLUMN hilo_default_privileges.owner IS 'Role that creates the sequences';
 COMMENT ON COLUMN hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
 COMMENT ON COLUMN hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';

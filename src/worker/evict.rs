@@ -21,6 +21,7 @@ use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
+use crate::shared::content::Served;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 use crate::worker::Worker;
@@ -32,43 +33,28 @@ const BATCH: usize = 512;
 
 const DEADLOCK: i32 = PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED as i32;
 
-/// What came of a flush.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flush {
-    /// What could be written was.
-    Done,
-    /// Somebody has locked a table, so that nothing can be written now.
-    TablesLocked,
-}
-
-/// What came of an eviction.
-struct Evicted {
-    /// How many slots were freed.
-    freed: usize,
-    flush: Flush,
-}
+/// Somebody has locked a table, so that nothing can be written now.
+pub(super) struct TablesLocked;
 
 impl Worker {
     /// Flushes and frees all slots of this database. Returns whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
-        self.evict(&slots).freed == slots.len()
+        self.evict(&slots).0 == slots.len()
     }
 
-    /// Flushes slots and frees them.
-    fn evict(&mut self, numbers: &[usize]) -> Evicted {
-        let mut evicted = Evicted { freed: 0, flush: Flush::Done };
-        for batch in numbers.chunks(BATCH) {
-            evicted.flush = self.flush(batch);
-            evicted.freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
-            if evicted.flush == Flush::TablesLocked {
-                break;
-            }
-        }
+    /// Flushes slots and frees them. Returns how many were freed.
+    fn evict(&mut self, numbers: &[usize]) -> (usize, Result<(), TablesLocked>) {
+        let mut freed = 0;
+        let done = numbers.chunks(BATCH).try_for_each(|batch| {
+            let done = self.flush(batch);
+            freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
+            done
+        });
         if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
             self.shared.control.slot_freed.broadcast();
         }
-        evicted
+        (freed, done)
     }
 
     /// Evicts the longest idle slots if sessions wait for a slot, or soon would.
@@ -90,9 +76,9 @@ impl Worker {
         // For each slot whose row is locked, another one is evicted.
         while missing > 0 {
             let some: Vec<usize> = numbers.by_ref().take(missing).collect();
-            let evicted = self.evict(&some);
-            missing -= evicted.freed;
-            if some.is_empty() || evicted.flush == Flush::TablesLocked {
+            let (freed, done) = self.evict(&some);
+            missing -= freed;
+            if some.is_empty() || done.is_err() {
                 break;
             }
         }
@@ -100,7 +86,7 @@ impl Worker {
 
     fn is_idle(&self, number: usize) -> bool {
         let slot = &self.shared.slots[number];
-        slot.pins.load(SeqCst) == 0 && !self.shared.is_wanted(number)
+        slot.pins.load(SeqCst) == 0 && !self.shared.wanted.is_set(number)
     }
 
     /// When a slot was last seen to be used, in microseconds.
@@ -111,7 +97,7 @@ impl Worker {
     }
 
     /// Writes what these slots hold to the catalog.
-    pub(super) fn flush(&mut self, numbers: &[usize]) -> Flush {
+    pub(super) fn flush(&mut self, numbers: &[usize]) -> Result<(), TablesLocked> {
         let mut frozen: Vec<Rc<Frozen>> = Vec::new();
         for &number in numbers {
             // A pool for which there is no memory now stays as it is.
@@ -121,7 +107,7 @@ impl Worker {
             frozen.extend(self.freeze(number));
         }
         if frozen.is_empty() {
-            return Flush::Done;
+            return Ok(());
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
@@ -134,25 +120,20 @@ impl Worker {
                 found => found?,
             };
             for frozen in &frozen {
-                let Frozen { index_space, ranges, .. } = &**frozen;
-                frozen.outcome.set(write(&ids, shared, index_space, ranges, From::Pool)?);
+                let Frozen { index_space, ranges, served, .. } = &**frozen;
+                let from = From::Pool(*served);
+                frozen.outcome.set(write(&ids, shared, index_space, ranges, from)?);
             }
             Ok(())
         });
         leaving::end_flush(shared);
-        let failed = done.err().map(|failure| failure.sqlstate);
-        let several = frozen.len() > 1;
-        match failed {
-            Some(LOCKED | DEADLOCK) => Flush::TablesLocked,
+        match done.map_err(|failure| failure.sqlstate) {
+            Err(LOCKED | DEADLOCK) => Err(TablesLocked),
             // So that one fault takes no other sequence down with it.
-            Some(_) if several => {
-                let locked = |&number: &usize| self.flush(&[number]) == Flush::TablesLocked;
-                match numbers.iter().any(locked) {
-                    true => Flush::TablesLocked,
-                    false => Flush::Done,
-                }
+            Err(_) if frozen.len() > 1 => {
+                numbers.iter().try_for_each(|number| self.flush(&[*number]))
             }
-            _ => Flush::Done,
+            _ => Ok(()),
         }
     }
 
@@ -175,23 +156,32 @@ impl Worker {
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
+        let served = locked.served();
         let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
         let outcome = Cell::new(Outcome::RowLocked);
-        let frozen =
-            Rc::new(Frozen { number, index_space, serial, freezes, was_frozen, ranges, outcome });
+        let frozen = Rc::new(Frozen {
+            number,
+            index_space,
+            serial,
+            freezes,
+            was_frozen,
+            ranges,
+            served,
+            outcome,
+        });
         leaving::begin_flush(frozen.clone());
         Some(frozen)
     }
 }
 
 /// Where the ranges to be written come from.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum From {
     /// A frozen pool.
-    Pool,
+    Pool(Served),
     /// An orphaned slice.
     Slice,
     /// Leases whose transactions were rolled back: their values have been seen, so they are written
@@ -238,7 +228,17 @@ pub(super) fn write(
                     shared.reload(&key);
                 }
             }
-            From::Pool | From::Slice => owned.put_and_lower(ranges)?,
+            From::Pool(_) | From::Slice => owned.put_and_lower(ranges)?,
+        }
+        match from {
+            From::Lease => {}
+            From::Pool(served) => owned.count(served.total(owned.served)),
+            // It counted as served.
+            From::Slice => {
+                let rests: i64 = ranges.iter().map(Range::len).sum();
+                owned.count(owned.served - rests);
+                shared.correct_served(&key, node, -rests);
+            }
         }
         owned.account(&held, LentRows::Always)?;
         if held.ranges.is_empty() {

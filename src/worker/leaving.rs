@@ -22,7 +22,8 @@ use hilo_core::range::Range;
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::process::memory;
-use crate::shared::pending::Held;
+use crate::shared::content::Served;
+use crate::shared::pending::Place;
 use crate::shared::slices::{IndexSpace, Orphaned, Slice};
 use crate::shared::{self, Shared};
 
@@ -32,7 +33,7 @@ pub(super) enum Leftover {
     /// An orphaned slice.
     Slice { slice: &'static Slice, state: Orphaned, index_space: IndexSpace, rest: Range },
     /// What a rolled back transaction had leased out.
-    Lease(Held),
+    Lease(Place),
 }
 
 impl Leftover {
@@ -51,7 +52,7 @@ impl Leftover {
     }
 
     /// `None`: it is no longer what was read, as another process has seen to it.
-    fn marked(self, shared: &Shared) -> Option<Leftover> {
+    fn mark(self, shared: &Shared) -> Option<Leftover> {
         match self {
             Leftover::Slice { slice, state, .. } => slice.begin_leaving(state).then_some(self),
             Leftover::Lease(held) => shared.begin_leaving(&held).map(Leftover::Lease),
@@ -82,6 +83,7 @@ pub(super) struct Frozen {
     /// A session had frozen the pool: only a worker that can lock the row may unfreeze it.
     pub was_frozen: bool,
     pub ranges: Vec<Range>,
+    pub served: Served,
     pub outcome: Cell<Outcome>,
 }
 
@@ -158,7 +160,7 @@ pub(super) fn begin(shared: &Shared, leftovers: &[Leftover]) -> Result<Vec<Lefto
     let mut leaving = LEAVING.borrow_mut();
     leaving.try_reserve(leftovers.len()).map_err(|_| HiloError::OutOfMemory)?;
     let before = leaving.len();
-    leaving.extend(leftovers.iter().filter_map(|leftover| leftover.marked(shared)));
+    leaving.extend(leftovers.iter().filter_map(|leftover| leftover.mark(shared)));
     memory::try_collect(leaving[before..].iter().copied())
 }
 

@@ -2,6 +2,7 @@
 
 use hilo_core::numbers::{Epoch, Index, Serial};
 use hilo_core::policy::{self, Remaining};
+use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
@@ -16,10 +17,13 @@ use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
+use crate::shared::content::Served;
 use crate::shared::key::Key;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{Terms, UNKNOWN};
+use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
+use crate::worker::auto_create;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -35,13 +39,16 @@ pub struct Plan {
     /// How many indexes a session waits for.
     pub need: i64,
     pub demand: Demand,
+    pub served: Served,
     pub block: i64,
     /// How many ranges the slot can reload from the catalog, and from which index on they are of
     /// use.
     pub room: usize,
     pub from: Index,
     /// Ranges on their way to the catalog.
-    pub leaving: Vec<Range>,
+    pub leaving: Ranges<LEAVING>,
+    /// The sequence is to be created.
+    pub wish: Option<Nameplate>,
     pub _pin: Pinned,
 }
 
@@ -51,9 +58,10 @@ impl Plan {
         self.index_space.epoch == UNKNOWN && self.need == 0
     }
 
-    /// Whether a session waits to use the sequence for the first time since it has this slot.
+    /// Whether a session waits to use the sequence, which was there before, for the first time
+    /// since it has this slot.
     pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0
+        self.index_space.epoch == UNKNOWN && self.need > 0 && self.wish.is_none()
     }
 }
 
@@ -90,8 +98,8 @@ pub struct Reserved {
     /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
-    /// See [`Position::skip`].
-    pub skip: i64,
+    /// What the position said was served, when it was locked.
+    pub served: i64,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
     /// The level of exhaustion that is worth a warning, once the block is published.
@@ -117,7 +125,13 @@ pub fn reserve(
     let locked = match positions::lock(ids, id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => return first_on_node(ids, shared, here, plan),
+        RowLock::Missing => {
+            return match &plan.wish {
+                Some(wish) if !auto_create::create(here, id, wish)? => Ok(Outcome::Gone),
+                Some(_) => reserve(ids, shared, here, plan),
+                None => first_on_node(ids, shared, here, plan),
+            };
+        }
         RowLock::Locked(locked) => locked,
     };
     // What another server serves is taken over by those who use it, and by nobody else.
@@ -158,7 +172,7 @@ fn take(
     owned: &mut Owned,
 ) -> Result<Reserved, HiloError> {
     let same = plan.index_space.node == owned.node && plan.index_space.epoch == owned.epoch;
-    let leaving: &[Range] = if same { &plan.leaving } else { &[] };
+    let leaving: &[Range] = if same { plan.leaving.as_slice() } else { &[] };
     if !leaving.is_empty() {
         // A block among them that was not acknowledged may be served after this commit.
         owned.touch();
@@ -180,7 +194,10 @@ fn take(
     let free = owned.lend(plan.room, plan.from)?;
     let available = if same { plan.available } else { 0 };
     let mut reserved = decide(sequence, owned, plan, available, free);
-    owned.reserve(reserved.block, reserved.skip);
+    let settings = gucs::refill(sequence.definition.block_size);
+    let whole = reserved.terms.mapping.limit() - Index::ZERO;
+    owned.reserve(reserved.block, policy::failover_skip(whole, plan.demand.per_second, &settings));
+    owned.count(plan.served.total(reserved.served));
     reserved.next_index = owned.next_index;
     reserved.left = catalog_current && same;
     let limit = reserved.terms.mapping.limit();
@@ -242,7 +259,7 @@ fn decide(
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
-        skip: policy::failover_skip(whole, plan.demand.per_second, &settings),
+        served: position.served,
         left: false,
         passed: None,
     }

@@ -52,7 +52,7 @@ pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 struct Stat {
     number: usize,
     index_space: IndexSpace,
-    taken: i64,
+    served: i64,
     current: i64,
     standby: i64,
     returned: i64,
@@ -66,12 +66,12 @@ struct Stat {
 }
 
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
-    let taken = locked.taken();
+    let taken = locked.taken_count();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        taken: taken - locked.taken_at_reset,
+        served: locked.served().total(0),
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned().total(),
@@ -152,11 +152,11 @@ fn stat_slots() -> TableIterator<
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
-            (stat.taken - in_slices.good - in_slices.void).max(0),
+            (stat.served - in_slices.good - in_slices.void).max(0),
             slot.taking.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
-            shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,
+            shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0,
             slot.waits.load(Relaxed) as i64,
             slot.wait_total.load(Relaxed) as f64 / 1000.0,
             slot.wait_max.load(Relaxed) as f64 / 1000.0,
