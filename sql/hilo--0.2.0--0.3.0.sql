@@ -42,14 +42,11 @@ CREATE CAST (hilo.column_ref AS bigint) WITHOUT FUNCTION AS IMPLICIT;
 
 ALTER TABLE hilo.sequence ADD COLUMN owned_by hilo.column_ref;
 ALTER TABLE hilo.sequence ADD COLUMN gapless boolean NOT NULL DEFAULT false;
-ALTER TABLE hilo.sequence ADD COLUMN highest_node integer;
 CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
 COMMENT ON COLUMN hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
-COMMENT ON COLUMN hilo.sequence.highest_node IS
-    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
 
 -- slice_size and the n of hilo_nextvals become bigint. Nothing but a function of the new SQL syntax can depend
 -- on hilo_create or hilo_alter; DROP names it. The old hilo_nextvals stays, out of the way, for views.
@@ -82,7 +79,7 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
     'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
     'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
-    'owner, or several nodes share sequences and hilo.on_every_node is off.';
+    'owner.';
 
 DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, integer, text, bigint);
 CREATE FUNCTION hilo_alter(
@@ -110,8 +107,7 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
     'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
     'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
     'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice, or share the '
-    'sequence and it is restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
+    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice; for owned_by as hilo_create.';
 
 -- Leases: ranges of values that leave the server.
 
@@ -179,37 +175,19 @@ COMMENT ON COLUMN hilo.lease.passed IS
 REVOKE ALL ON hilo.lease FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
 
-CREATE FUNCTION hilo.replicated() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
-COMMENT ON FUNCTION hilo.replicated() IS
-    'Applies a replicated row, except for values that this server has numbered by or reserved; keeps out free '
-    'ranges and leases, which belong to another server';
-REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
-
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
-DROP FUNCTION hilo.replicated_sequence(), hilo.replicated_position(), hilo.replicated_privilege(),
-    hilo.replicated_free_range();
-
+CREATE FUNCTION hilo.replicated_lease() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_lease';
+COMMENT ON FUNCTION hilo.replicated_lease() IS
+    'Keeps out replicated leases, which belong to another server';
 CREATE FUNCTION hilo.restored_lease() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
 COMMENT ON FUNCTION hilo.restored_lease() IS
     'Marks a restored lease, of which nothing that comes back is served again; rejects one of a sequence that is '
     'in use';
-REVOKE ALL ON FUNCTION hilo.restored_lease() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hilo.replicated_lease(), hilo.restored_lease() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_lease();
 ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER restored BEFORE INSERT ON hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
@@ -220,18 +198,15 @@ ALTER TABLE hilo.gap ADD CONSTRAINT gap_reason_check
 COMMENT ON COLUMN hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
-    'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
+    'invalid; expired: its lease expired; revoked: its lease was revoked';
 
 CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
-    'there is none left, and wider bounds bring only what lies beyond at_least. Never moves a sequence back, and changes '
-    'nothing if the sequence is beyond at_least. '
-    'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
-    'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
-    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
-    'hilo.on_every_node is off. Each node keeps its own stripes.';
+    'there is none left. Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'Otherwise transactional, as hilo_setval is. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
+    '22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence.';
 
 CREATE FUNCTION hilo_lease(
     name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
@@ -256,8 +231,7 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
     'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
     'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
-    'lease is not open, also if it was returned before, was revoked or has expired, and at the commit if that has '
-    'happened meanwhile, 22023 if next is no value of the '
+    'lease is not open, also if it was returned before, was revoked or has expired, 22023 if next is no value of the '
     'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
 CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
@@ -273,18 +247,14 @@ COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
     'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
     'for hilo_lease_return, 22023 if both arguments are null.';
 
-CREATE FUNCTION hilo.reads_all() RETURNS boolean
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
-        OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-        OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
-COMMENT ON FUNCTION hilo.reads_all() IS 'Returns whether the current user may read every sequence';
 CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
            s.gapless
       FROM hilo.sequence s
-     WHERE (SELECT hilo.reads_all())
+     WHERE (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
         OR EXISTS (SELECT FROM hilo.privilege p
                     WHERE p.sequence = s.id
@@ -384,7 +354,9 @@ CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
      WHERE s.id IS NOT NULL
         -- The sequence of a released column has no privileges any more.
         OR g.name IS NOT NULL
-           AND (SELECT hilo.reads_all())
+           AND (SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+                    OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
     UNION ALL
     -- Leases that have ended without a return, and that the worker has not filed yet.
     SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
@@ -438,8 +410,8 @@ COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new hilo sequence, and '
     'returns its name; null: the name of the old sequence. The new one continues beyond the old one and beyond '
     'the values of the column, with the same type, bounds, increment, start value and privileges. Drops the old '
-    'sequence if nothing else uses it. Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts '
-    'of less than half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
+    'sequence if nothing else uses it. Locks the table in SHARE ROW EXCLUSIVE mode: writers wait, readers do '
+    'not. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
     'for a column that is not smallint, integer, bigint or numeric, 55000 if the column has no sequence, uses '
     'hilo already, or shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
     'lock_timeout.';
@@ -457,11 +429,9 @@ CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name nam
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
-    'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
-    'as after hilo_advance. Values beyond the last bound of the sequence do not count: call it again '
-    'after that bound is widened. Requires UPDATE on the sequence and SELECT on the '
-    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if '
-    'several nodes share the sequence and hilo.on_every_node is off, 42501.';
+    'the next value; null: there is none left. Locks no table. Requires UPDATE on the sequence and SELECT on the '
+    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 55000 if '
+    'several nodes share the sequence, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -501,14 +471,18 @@ SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
 CREATE FUNCTION hilo.skip_default() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
 COMMENT ON FUNCTION hilo.skip_default() IS 'Omits a restored default privilege of or for a role that does not exist';
-REVOKE ALL ON FUNCTION hilo.skip_default() FROM PUBLIC;
+CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated_default_privilege';
+COMMENT ON FUNCTION hilo.replicated_default_privilege() IS
+    'Applies a replicated default privilege that does not exist yet';
+REVOKE ALL ON FUNCTION hilo.skip_default(), hilo.replicated_default_privilege() FROM PUBLIC;
 
 CREATE TRIGGER missing_role BEFORE INSERT ON hilo.default_privilege
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR NEW.grantee = '-'::hilo.role)
     EXECUTE FUNCTION hilo.skip_default();
 ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated_default_privilege();
 ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER note_roles AFTER INSERT ON hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
@@ -635,14 +609,20 @@ COMMENT ON TABLE hilo.gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
 COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
 COMMENT ON COLUMN hilo.gap.count IS
-    'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
-    'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
-    'which other values lie between those that are lost';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
+    'Number of values, in steps of the increment that the sequence had at that time';
+COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range was found to be lost';
 COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
 COMMENT ON FUNCTION hilo.skip_row() IS 'Omits a restored grant to a role that does not exist';
 COMMENT ON FUNCTION hilo.note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
+COMMENT ON FUNCTION hilo.replicated_sequence() IS
+    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
+COMMENT ON FUNCTION hilo.replicated_position() IS
+    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
+    'from the sequence yet';
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
+COMMENT ON FUNCTION hilo.replicated_free_range() IS
+    'Keeps out replicated free ranges, which another server is to serve';
 COMMENT ON FUNCTION hilo.restored_position() IS
     'Marks a restored position as held by no server life, until the first reservation takes it over';
 COMMENT ON FUNCTION hilo.restored_free_range() IS
@@ -694,8 +674,7 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
-    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice, or '
-    'share the sequence and hilo.on_every_node is off.';
+    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice.';
 COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
@@ -712,7 +691,12 @@ COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
     '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
-    'another type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';
+    'another type, 0A000 if the sequence cycles, 42501.';
+COMMENT ON FUNCTION hilo_check() IS
+    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
+    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
+    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
@@ -772,17 +756,14 @@ COMMENT ON COLUMN hilo_blocks.tier IS
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 COMMENT ON VIEW hilo_gaps IS
-    'Ranges of values that will no longer be served and are not known to have been served, '
+    'Ranges of values that were reserved, will no longer be served and are not known to have been served, '
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
+    'the values invalid; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
-COMMENT ON COLUMN hilo_gaps.count IS
-    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
-    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
-COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
+COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values were found to be lost';
 
 -- Definitions as a document.
 
@@ -816,29 +797,24 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'sequence that does not exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if '
     'a name has no UTF-8 form.';
 
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
-    AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
-    'Creates many sequences with the same options on all nodes of Citus, as this function does '
-    'with one name, a hundred at a time. Returns a row for each sequence and node. If it fails, '
-    'some of the hundreds may be done; it can be called again.';
+CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
+COMMENT ON FUNCTION hilo_compare(jsonb) IS
+    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
+    'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
+    'hilo_check does. Errors: 22023 if it is not such a summary.';
 
 CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
     RETURNS TABLE (node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
-END;
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_on_all_nodes_wrapper';
 COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'Creates a sequence on all nodes of Citus, and returns what was done on each: create, number or exists. options: the '
     'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
     'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
     'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
     'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
-    'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
-    'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
+    'is not above all that nodes have had; then nodes may be left without the sequence until it is called again; 0A000 '
+    'without Citus, 25001 in a transaction block, 22023 for other options.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
@@ -847,14 +823,13 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
     'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
     'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
-    'writing to the tables until the transaction ends. Leaves out sequences of tables that the caller does '
-    'not own, or that several roles own, and of views and other relations whose rows are not stored in this database: '
-    'with a WARNING if a table of the caller names it, else with a NOTICE. '
-    'Errors: 42501 without CREATE on the schema of the extension, 55P03 after lock_timeout.';
+    'writing to the tables until the transaction ends. Leaves out, with a NOTICE, sequences of tables that the '
+    'caller does not own, or that several roles own. Errors: 42501 without CREATE on the schema of '
+    'the extension, 55P03 after lock_timeout.';
 
 -- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
 -- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared
--- STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
+-- STABLE (src/sql/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
 
 CREATE FUNCTION hilo.planner_support(internal) RETURNS internal
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';
@@ -919,605 +894,3 @@ COMMENT ON FUNCTION hilo_report() IS
     'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
     'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
     'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';
-
--- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
--- and an index know. As in views.sql, operands have exactly the types of core's own operators.
-
-CREATE FUNCTION hilo.server_state() RETURNS jsonb
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
-COMMENT ON FUNCTION hilo.server_state() IS
-    'Returns what settings, sessions and shared memory say of this server, and advice that depends on them';
-
-CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
-
-CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint, summary jsonb)
-    RETURNS TABLE (node integer, value bigint, failure text, advice text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
-COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint, jsonb) IS
-    'Returns the furthest value that a column holds and a sequence is yet to serve, or why it cannot be read. Without '
-    'a summary: on this node (node is null), and on those whose positions replication brings; else on the '
-    'node of the summary';
-
-CREATE FUNCTION hilo.node_summaries() RETURNS TABLE (object text, summary jsonb, failure text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_summaries_wrapper';
-COMMENT ON FUNCTION hilo.node_summaries() IS
-    'Returns what hilo_node_summary returns on the other nodes of Citus, or why a node does not say it';
-
-CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
-COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
-    'Checks a summary, and returns it with all options of each sequence and how several nodes share it';
-
--- The lists that texts contain: a, b and c, or a, b and 7 more.
-CREATE FUNCTION hilo.listed(names text[], count bigint) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN count > pg_catalog.cardinality(names)
-                THEN pg_catalog.format('%s and %s more', pg_catalog.array_to_string(names, ', '),
-                                       count - pg_catalog.cardinality(names))
-                WHEN count = 1 THEN names[1]
-                ELSE pg_catalog.format('%s and %s', pg_catalog.array_to_string(
-                         pg_catalog.trim_array(names, 1), ', '), names[count::integer])
-           END;
-COMMENT ON FUNCTION hilo.listed(text[], bigint) IS 'Lists the first of so many names for a message';
-
--- Compares a node, whose summary is given, with this one. other: how the findings call it.
-CREATE FUNCTION hilo.differences(other text, summary jsonb)
-    RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    WITH doc AS MATERIALIZED (
-        SELECT hilo.read_summary(summary) AS there,
-               hilo.read_summary(hilo_node_summary(NULL::hilo_sequence)) AS here
-    ), node AS MATERIALIZED (
-        SELECT m.id, m.count, t.id AS their_id, t.count AS their_count,
-               a.restart, a.complete, a.within_bounds, d.here, d.there
-          FROM doc d
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.here, 'node'))
-                            AS m (id integer, count integer, server text)
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.there, 'node'))
-                            AS t (id integer, count integer, server text)
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(hilo.server_state())
-                            AS a (restart text, complete text, within_bounds text)
-         WHERE t.server <> m.server
-    ), mine AS (
-        SELECT s.*
-          FROM node n
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.here, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
-                                  low bigint, high bigint, numbering text)
-    ), theirs AS (
-        SELECT s.*
-          FROM node n
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.there, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
-                                  low bigint, high bigint, numbering text)
-    ), pair AS MATERIALIZED (
-        SELECT COALESCE(m.name, t.name) AS name,
-               CASE WHEN t.name IS NULL THEN 'lacks' WHEN m.name IS NULL THEN 'has' END AS alone,
-               COALESCE(m.shared, CASE WHEN m.name IS NULL THEN t.shared END) AS shared,
-               m.privileges IS DISTINCT FROM t.privileges OR m.owner IS DISTINCT FROM t.owner AS roles_differ,
-               -- Null: one of the two has options that no sequence can have.
-               m.low <= t.high AND t.low <= m.high AS alike,
-               m.options AS here, t.options AS there, m.numbering, t.numbering AS their_numbering
-          FROM mine m FULL JOIN theirs t ON t.name = m.name
-    ), list (what, after, count, first, what_to_do) AS (
-        SELECT p.alone, CASE p.alone WHEN 'lacks' THEN ' that several nodes serve' ELSE ' that this server lacks' END,
-               pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"),
-               CASE p.shared WHEN 'stripes' THEN n.complete ELSE n.within_bounds END
-          FROM pair p CROSS JOIN node n
-         WHERE p.alone IS NOT NULL AND p.shared IS NOT NULL
-         GROUP BY p.alone, p.shared, n.complete, n.within_bounds
-         UNION ALL
-        SELECT 'refuses to serve', ': it does not know how the others number them',
-               pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"), n.complete
-          FROM pair p CROSS JOIN node n
-         WHERE p.alike AND p.shared = 'stripes' AND p.their_numbering IS NULL AND n.their_id IS NOT NULL
-         GROUP BY n.complete
-    )
-    SELECT other, 'warning', 'it is not known which node it is, so it serves nothing', 'Run hilo_check there.'
-      FROM node n WHERE n.their_id IS NULL
-     UNION ALL
-    SELECT other, 'warning',
-           pg_catalog.format('its hilo.node_count is %s, and here it is %s', n.their_count, n.count),
-           'Set hilo.node_count to the same number on every node, more than there will ever be nodes, and reload.'
-      FROM node n WHERE n.their_count <> n.count
-     UNION ALL
-    SELECT other, CASE WHEN p.count > 0 THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('its node id is %s, as that of this server', n.id)
-           OPERATOR(pg_catalog.||) CASE WHEN p.count > 0
-                THEN pg_catalog.format(': both serve the same values of %s sequences, such as "%s"', p.count, p.first)
-                ELSE '' END,
-           pg_catalog.format('Give each server its own hilo.node_id, and renumber the sequences that both have '
-                             'served. %s', n.restart)
-      FROM node n
-     CROSS JOIN (SELECT pg_catalog.count(*) AS count, pg_catalog.min(a.name COLLATE "C") AS first
-                   FROM pair a WHERE a.alike) p
-     -- A server that shares no sequence needs no id.
-     WHERE n.their_id = n.id AND (p.count > 0 OR n.count > 1)
-     UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', p.name), 'warning',
-           pg_catalog.format('owner or privileges differ on %s', other),
-           'Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.'
-      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared IS NOT NULL
-     UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', p.name), 'error',
-           pg_catalog.format('numbered %s here, and %s by %s: both may serve the same values',
-                             p.numbering, p.their_numbering, other),
-           n.restart
-      FROM pair p CROSS JOIN node n WHERE p.alike AND p.numbering <> p.their_numbering
-     UNION ALL
-    -- Some options decide which values there are.
-    SELECT pg_catalog.format('sequence "%s"', p.name),
-           CASE WHEN pg_catalog.bool_or(h.key IN ('increment', 'cycle')) THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('%s differs on %s', pg_catalog.string_agg(h.key, ', ' ORDER BY h.key COLLATE "C"), other),
-           'Alter the sequence on one of the two nodes with hilo_alter.'
-      FROM pair p
-     CROSS JOIN LATERAL pg_catalog.jsonb_each(p.here) h
-      JOIN LATERAL pg_catalog.jsonb_each(p.there) t ON t.key = h.key AND t.value <> h.value
-     WHERE p.alike AND p.here <> p.there
-     GROUP BY p.name
-     UNION ALL
-    SELECT other, 'warning', pg_catalog.format('%s %s sequences, such as "%s"%s', s.what, s.count, s.first, s.after),
-           s.what_to_do
-      FROM list s;
-END;
-COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong between this server and another one';
-
--- Each finding of hilo_check that the current user may see.
-CREATE VIEW hilo.finding WITH (security_barrier) AS
-    WITH state AS MATERIALIZED (
-        SELECT s.*
-          FROM hilo.server_state() r
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(r) AS s (
-                   node integer, node_count integer, no_node text, no_node_hint text, unset text, unset_hint text,
-                   here integer, "group" integer, of_citus boolean, system_id bigint, timeline integer,
-                   no_memory text, slots integer, slots_taken integer, slots_scarce boolean, failing bigint[],
-                   no_worker_for bigint, twin_seen_for bigint, background_workers bigint, sampled_once boolean,
-                   sessions text, sessions_unknown boolean, sessions_hint text, restart text, create_for_column text)
-    ), setting AS MATERIALIZED (
-        SELECT s.*
-          FROM (SELECT pg_catalog.jsonb_object_agg(g.name, g.setting) AS settings FROM pg_catalog.pg_settings g
-                 WHERE g.name IN ('fsync', 'full_page_writes', 'max_worker_processes')
-                    OR pg_catalog.starts_with(g.name, 'hilo.')) o
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(o.settings) AS s (
-                   "hilo.min_block_size" bigint, "hilo.max_block_size" bigint, "hilo.min_threshold" bigint,
-                   "hilo.prefetch" boolean, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
-    ), readable AS MATERIALIZED (
-        SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
-               q.nodes, q.next_value, q.used_fraction
-          FROM hilo.reserved q
-    ), named AS MATERIALIZED (
-        SELECT DISTINCT f.relation, f.number, f.name FROM hilo.column_defaults() f
-    ), in_use AS MATERIALIZED (
-        -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
-        -- everything. known: it may know of the column; readable: it may read all rows.
-        SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
-               s.min_value, s.max_value, s.increment,
-               pg_catalog.format('%I.%I', n.nspname, c.relname) AS table_name, a.attname::text AS column_name,
-               pg_catalog.format('%I.%I.%I', n.nspname, c.relname, a.attname) AS object,
-               CASE a.atttypid WHEN 21::oid THEN -32768 WHEN 23::oid THEN -2147483648
-                               WHEN 20::oid THEN -9223372036854775808 END::bigint AS low,
-               CASE a.atttypid WHEN 21::oid THEN 32767 WHEN 23::oid THEN 2147483647
-                               WHEN 20::oid THEN 9223372036854775807 END::bigint AS high,
-               c.relkind IN ('r', 'p', 'f') AS in_table,
-               c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR w.all_readable) AS checked,
-               v.known, v.readable
-          FROM named d
-          JOIN pg_catalog.pg_class c ON c.oid = d.relation
-          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
-          LEFT JOIN hilo.sequence s ON s.name = d.name
-          LEFT JOIN readable r ON r.id = s.id
-         CROSS JOIN (SELECT hilo.reads_all() AS all_readable) w
-         CROSS JOIN LATERAL (
-             SELECT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES') AS known,
-                    pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-                    AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable
-         ) v
-         WHERE (v.known OR w.all_readable) AND (s.id IS NULL OR r.id IS NOT NULL)
-    ), other_node AS MATERIALIZED (
-        SELECT o.* FROM hilo.node_summaries() o
-    ), unserved AS MATERIALIZED (
-        SELECT c.*, v.node, v.value, v.failure, v.advice
-          FROM in_use c
-         CROSS JOIN LATERAL hilo.unserved_values(c.relation, c.number, c.id, NULL::jsonb) v
-         WHERE c.checked AND c.id IS NOT NULL AND c.low IS NOT NULL AND (v.node IS NULL OR c.readable)
-    ), of_column (shown, object, severity, what, what_to_do) AS (
-        SELECT c.known, c.object, 'error',
-               pg_catalog.format('its default uses hilo sequence "%s", which does not exist', c.name),
-               s.create_for_column
-          FROM in_use c CROSS JOIN state s
-         WHERE c.id IS NULL
-         UNION ALL
-        SELECT c.known, c.object, 'warning',
-               pg_catalog.format('hilo sequence "%s" continues to %s, which the column''s type cannot hold', c.name,
-                                 CASE WHEN c.max_value > c.high THEN c.max_value ELSE c.min_value END),
-               'Change the column''s type to bigint, or give the sequence the column''s data type with hilo_alter, so '
-               'that a clear error is raised in time.'
-          FROM in_use c
-         WHERE c.max_value > c.high OR c.min_value < c.low
-         UNION ALL
-        SELECT u.readable, u.object, 'error',
-               pg_catalog.format('its value %s is yet to be served by hilo sequence "%s": inserts will fail or repeat it',
-                                 u.value, u.name),
-               COALESCE(u.advice, pg_catalog.format('SELECT hilo_sync(%L, %L, %L)', u.name, u.table_name, u.column_name))
-          FROM unserved u
-         WHERE u.node IS NULL AND u.failure IS NULL
-         UNION ALL
-        SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
-               'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.'
-          FROM unserved u
-         WHERE u.failure IS NOT NULL
-         UNION ALL
-        SELECT true, u.object, 'warning',
-               pg_catalog.format('its value %s is yet to be served by node %s of hilo sequence "%s": inserts will fail or repeat it',
-                                 u.value, u.node, u.name),
-               pg_catalog.format('If that row was not just replicated: %s', u.advice)
-          FROM (SELECT a.object, a.name, a.node, a.value, a.advice FROM unserved a WHERE a.node IS NOT NULL
-                 UNION ALL
-                (SELECT DISTINCT ON (c.object, c.name) c.object, c.name, v.node, v.value, v.advice
-                   FROM other_node o
-                  CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(
-                                         pg_catalog.jsonb_extract_path(o.summary, 'sequences')) AS e (entry)
-                   JOIN in_use c ON c.name = pg_catalog.jsonb_extract_path_text(e.entry, 'name')
-                  CROSS JOIN LATERAL hilo.unserved_values(
-                                         c.relation, c.number, c.id, pg_catalog.jsonb_set(
-                                             o.summary, '{sequences}', pg_catalog.jsonb_build_array(e.entry))) v
-                  WHERE c.checked AND c.readable AND c.id IS NOT NULL AND c.low IS NOT NULL)) u
-    ), line AS (
-        -- Each column that feeds from a sequence as others do, and the columns that it inherits from.
-        WITH RECURSIVE up (relation, number, name, above, above_number) AS (
-            SELECT c.relation, c.number, c.name, c.relation, c.number
-              FROM (SELECT u.*, pg_catalog.count(*) OVER (PARTITION BY u.name) AS fed
-                      FROM in_use u WHERE u.known AND u.in_table AND u.id IS NOT NULL) c
-             WHERE c.fed > 1
-             UNION
-            SELECT u.relation, u.number, u.name, i.inhparent, p.attnum
-              FROM up u
-              JOIN pg_catalog.pg_inherits i ON i.inhrelid = u.above
-              JOIN pg_catalog.pg_attribute a ON a.attrelid = u.above AND a.attnum = u.above_number
-              JOIN pg_catalog.pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname AND NOT p.attisdropped
-        )
-        SELECT u.relation, u.number, u.name, u.above, u.above_number,
-               pg_catalog.count(*) OVER (PARTITION BY u.name, u.relation, u.number) AS length
-          FROM up u
-    ), ranked AS (
-        -- Parents come before those that inherit from them.
-        SELECT l.*, c.object, pg_catalog.dense_rank() OVER (
-                   PARTITION BY l.name ORDER BY l.length, c.table_name COLLATE "C", c.column_name COLLATE "C") AS rank
-          FROM line l
-          JOIN in_use c ON c.relation = l.relation AND c.number = l.number AND c.name = l.name
-    ), head AS (
-        -- The columns that share none of their line with a column before them: one of each hierarchy.
-        SELECT r.name, r.object, r.rank
-          FROM (SELECT d.*, pg_catalog.min(d.rank) OVER (PARTITION BY d.name, d.above, d.above_number) AS first
-                  FROM ranked d) r
-         GROUP BY r.name, r.object, r.rank
-        HAVING pg_catalog.min(r.first) = r.rank
-    ), idle AS (
-        -- A sequence whose owner column is gone need not have been used.
-        SELECT s.name, pg_catalog.count(*) OVER () AS count
-          FROM readable s
-         WHERE CASE WHEN s.owned_by IS NULL
-                    THEN EXISTS (SELECT FROM hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > 0 OR p.epoch > 1))
-                    ELSE s.owned_by::text = '-' END
-           AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
-         ORDER BY s.name LIMIT 10
-    )
-    -- Columns. Those who may read everything are told how much there is to find about the others.
-    SELECT CASE WHEN c.shown THEN c.object ELSE 'a column' END AS object, c.severity,
-           CASE WHEN c.shown THEN c.what
-                ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
-           CASE WHEN c.shown THEN c.what_to_do
-                ELSE 'Run hilo_check as a superuser, or grant the role pg_read_all_data.' END AS what_to_do
-      FROM (SELECT f.shown, pg_catalog.format('column %s', f.object) AS object, f.severity, f.what, f.what_to_do
-              FROM of_column f) c
-     UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', h.name), 'note',
-           pg_catalog.format('it feeds the columns %s', hilo.listed(
-               (pg_catalog.array_agg(h.object ORDER BY h.rank))[1:10], pg_catalog.count(*))),
-           'Nothing, if the columns are meant to share it; CREATE TABLE ... (LIKE ... INCLUDING ALL) lets them. Otherwise '
-           'give each its own with hilo_create and ALTER TABLE ... SET DEFAULT.'
-      FROM head h
-     GROUP BY h.name
-    HAVING pg_catalog.count(*) > 1
-     UNION ALL
-    SELECT 'sequences', 'note',
-           pg_catalog.format('no column uses %s: %s',
-               CASE i.count WHEN 1 THEN 'this sequence' ELSE pg_catalog.format('these %s sequences', i.count) END,
-               hilo.listed(pg_catalog.array_agg(pg_catalog.format('"%s"', i.name) ORDER BY i.name), i.count)),
-           'Drop those that nothing else draws from: no application, no function, and no default that computes the name.'
-      FROM idle i
-     GROUP BY i.count
-
-     -- Settings, and what shared memory knows.
-     UNION ALL
-    SELECT v.object, v.severity, v.what, v.what_to_do
-      FROM state s
-     CROSS JOIN setting t
-     CROSS JOIN LATERAL (VALUES
-         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint),
-         (s.unset IS NOT NULL, 'setting hilo.node_id', 'warning',
-          pg_catalog.format('%s, and hilo.node_count is %s: no sequence can be created or renumbered', s.unset, s.node_count),
-          s.unset_hint),
-         (s.node >= s.node_count, 'setting hilo.node_id', 'error',
-          pg_catalog.format('hilo.node_id = %s is not less than hilo.node_count = %s: nothing can be reserved',
-                            s.node, s.node_count),
-          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.'),
-         (t."hilo.min_block_size" > t."hilo.max_block_size", 'setting hilo.min_block_size', 'warning',
-          pg_catalog.format('hilo.min_block_size = %s is greater than hilo.max_block_size = %s, which is used for both',
-                            t."hilo.min_block_size", t."hilo.max_block_size"),
-          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.'),
-         (NOT t."hilo.prefetch", 'setting hilo.prefetch', 'warning',
-          'with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect',
-          'Set hilo.prefetch = on and reload.'),
-         (t."hilo.prefetch" AND t."hilo.min_threshold" > t."hilo.max_block_size", 'setting hilo.min_threshold', 'warning',
-          pg_catalog.format('hilo.min_threshold = %s is greater than hilo.max_block_size = %s: the next block is always '
-                            'requested before the current one is begun',
-                            t."hilo.min_threshold", t."hilo.max_block_size"),
-          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.'),
-         (s.sampled_once, 'setting hilo.sample_interval', 'warning',
-          'hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample',
-          'Lower hilo.sample_interval below hilo.window and reload.'),
-         (NOT t.fsync, 'setting fsync', 'error',
-          'with fsync = off, reserved values may be served again after a crash of the machine',
-          'Set fsync = on and reload.'),
-         (NOT t.full_page_writes, 'setting full_page_writes', 'error',
-          'with full_page_writes = off, reserved values may be served again after a crash of the machine',
-          'Set full_page_writes = on and reload.'),
-         (s.no_memory IS NOT NULL, 'setting shared_preload_libraries', 'error', s.no_memory,
-          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.'),
-         (s.slots_scarce, 'setting hilo.max_sequences', 'warning',
-          pg_catalog.format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
-          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.'),
-         (s.no_worker_for IS NOT NULL, 'setting max_worker_processes', 'error',
-          pg_catalog.format('%s s ago a session found no free background worker slot for the worker of its database',
-                            s.no_worker_for),
-          'Raise max_worker_processes and restart the server.'),
-         (s.background_workers >= t.max_worker_processes, 'setting max_worker_processes', 'warning',
-          pg_catalog.format('all %s background worker slots are taken: a database without a hilo worker cannot get one',
-                            t.max_worker_processes),
-          'Raise max_worker_processes and restart the server.'),
-         (s.twin_seen_for IS NOT NULL, pg_catalog.format('node %s', COALESCE(s.node, 0)), 'error',
-          pg_catalog.format('%s s ago a position of this node arrived by replication from another server, which serves '
-                            'the same values', s.twin_seen_for),
-          'Stop one of the two servers, or give it its own hilo.node_id.')
-     ) AS v (is_so, object, severity, what, what_to_do)
-     WHERE v.is_so
-
-     -- Sessions that do not load hilo.
-     UNION ALL
-    SELECT 'setting session_preload_libraries', r.severity,
-           pg_catalog.format('%s, %s', s.sessions, r.so), pg_catalog.format('%s%s.', s.sessions_hint, r.then)
-      FROM state s
-     CROSS JOIN LATERAL (
-         SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
-                         WHERE d.classid = 2604::oid AND d.refclassid = 1255::oid
-                           AND p.oid = 'hilo_nextval_always(hilo_sequence)'::pg_catalog.regprocedure::oid) AS always,
-                EXISTS (SELECT FROM hilo.sequence q WHERE q.owned_by IS NOT NULL AND q.owned_by::text <> '-') AS owned
-     ) a
-     CROSS JOIN LATERAL (
-         SELECT CASE WHEN NOT (a.always OR a.owned) THEN 'note'
-                     WHEN a.always AND NOT s.sessions_unknown THEN 'error' ELSE 'warning' END AS severity,
-                CASE WHEN NOT (a.always OR a.owned) THEN 'so columns cannot own sequences'
-                     WHEN s.sessions_unknown THEN 'on which columns depend'
-                     WHEN a.always THEN 'but columns are GENERATED ALWAYS by hilo, into which other sessions insert '
-                                        'values of their own'
-                     ELSE 'but columns own sequences, which stay behind when other sessions drop or truncate the table'
-                END AS so,
-                CASE WHEN a.always OR a.owned THEN ', and let all sessions connect again'
-                     ELSE ', or ignore this if no column owns a sequence' END AS "then"
-     ) r
-     WHERE s.sessions IS NOT NULL
-
-     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
-     UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', u.name), CASE WHEN u.used >= 9500 THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('%s.%s %% of its values are reserved, up to its %s %s%s',
-               u.used / 100, pg_catalog.lpad(pg_catalog.mod(u.used, 100::bigint)::text, 2, '0'),
-               CASE WHEN u.increment > 0 THEN 'maximum' ELSE 'minimum' END,
-               CASE WHEN u.increment > 0 THEN u.max_value ELSE u.min_value END,
-               CASE WHEN u.hours < 16800
-                    THEN pg_catalog.format('; at the current rate the rest lasts %s hours', u.hours) END),
-           'Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a '
-           'wider type.'
-      FROM (SELECT q.name, q.increment, q.min_value, q.max_value,
-                   (q.used_fraction * 10000::double precision)::bigint AS used,
-                   (d.days * 24::double precision)::bigint AS hours, q.used_fraction, d.days
-              FROM readable q
-              LEFT JOIN (SELECT t.sequence, t.rate,
-                                (t.in_slices + t.in_current + t.in_standby + t.in_returned)::double precision AS ready
-                           FROM hilo.stat_slots() t
-                          WHERE (SELECT s.no_memory IS NULL FROM state s)) t ON t.sequence = q.id
-             CROSS JOIN LATERAL (
-                 SELECT CASE WHEN t.rate > 0::double precision
-                             THEN LEAST((t.ready + COALESCE(
-                                      (CASE WHEN q.increment > 0 THEN q.max_value ELSE q.min_value END::double precision
-                                       - q.next_value) / q.increment::double precision / q.nodes::double precision,
-                                      0::double precision)) / t.rate / 86400::double precision, 1e9::double precision)
-                        END AS days) d
-             WHERE NOT q.cycle AND q.used_fraction >= 0.4::double precision) u
-     WHERE u.used_fraction >= 0.8::double precision OR u.days < 7::double precision
-     UNION ALL
-    -- A restore without roles, for example, leaves these.
-    SELECT pg_catalog.format('sequence "%s"', pg_catalog.min(q.name)), 'warning',
-           pg_catalog.format('%s sequences, such as this one, belong to no role that exists', pg_catalog.count(*)),
-           'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.'
-      FROM readable q
-     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_authid r WHERE r.oid = q.owner::oid)
-    HAVING pg_catalog.count(*) > 0
-     UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', q.name), 'error',
-           pg_catalog.format('reservations have failed %s times, last %s ago: %s', t.errors,
-               pg_catalog.date_trunc('second', pg_catalog.now() - t.last_error_at), t.last_error),
-           'Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.'
-      FROM state s
-     CROSS JOIN LATERAL pg_catalog.unnest(s.failing) AS f (sequence)
-      JOIN hilo.stat_slots() t ON t.sequence = f.sequence
-      JOIN readable q ON q.id = t.sequence
-     WHERE t.last_error_at > pg_catalog.now() - '1 hour'::interval
-       AND (SELECT s.no_memory IS NULL FROM state s)
-     UNION ALL
-    -- Default privileges, for example, let roles in.
-    SELECT pg_catalog.format('role %s', r.role), 'error',
-           pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
-                             pg_catalog.min(r.relation)),
-           pg_catalog.format('REVOKE ALL ON ALL TABLES IN SCHEMA hilo FROM %s', r.role)
-      FROM (SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(
-                       pg_catalog.pg_get_userbyid(a.grantee)::text) END AS role,
-                   pg_catalog.format('hilo.%I', c.relname) AS relation
-              FROM pg_catalog.pg_class c
-             CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
-             WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid
-               AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
-     GROUP BY r.role
-
-     -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
-     UNION ALL
-    SELECT pg_catalog.format('table hilo.%s', c.relname), 'error',
-           'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
-           pg_catalog.format('ALTER TABLE hilo.%s ENABLE REPLICA TRIGGER replicated', c.relname)
-      FROM pg_catalog.pg_class c
-      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
-       AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
-       AND t.tgenabled IS DISTINCT FROM 'R'
-     UNION ALL
-    -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
-    -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
-    SELECT pg_catalog.format('node %s', l.node), 'warning',
-           pg_catalog.format(
-               CASE l.cause
-                   WHEN 'replicated' THEN '%s arrived by replication from another server (%s)'
-                   WHEN 'restored' THEN '%s were restored from a dump of a server at which they had arrived by replication'
-                   WHEN 'promoted' THEN '%s were last written on timeline %s, before this server was promoted or copied'
-                   ELSE '%s were last written by the server %s, from which this server was made by pg_createsubscriber, '
-                        'or by pg_upgrade before it was promoted' END,
-               pg_catalog.format('%s positions of this node, such as that of "%s",', pg_catalog.count(*), pg_catalog.min(l.name)),
-               l.origin),
-           pg_catalog.format('%s, do nothing: the first use of each sequence skips hilo.failover_skip values. %s',
-               CASE l.cause
-                   WHEN 'replicated' THEN 'If this server is to take over when that server is lost'
-                   WHEN 'restored' THEN 'If the server that served them is stopped permanently'
-                   WHEN 'promoted' THEN 'Once the server that this one was copied from is stopped permanently'
-                   ELSE 'Once that server is stopped permanently' END,
-               CASE l.cause
-                   WHEN 'replicated' THEN 'If both are to serve, give each its own hilo.node_id.'
-                   WHEN 'promoted' THEN 'If that server still serves, give this server its own hilo.node_id.'
-                   ELSE 'If it still serves, give this server its own hilo.node_id.' END)
-      FROM (SELECT q.name, s.node,
-                   CASE WHEN p.timeline < 0 AND p.system_id = s.system_id AND p.incarnation = -1 THEN 'restored'
-                        WHEN p.timeline < 0 THEN 'replicated'
-                        WHEN p.system_id = s.system_id THEN 'promoted'
-                        ELSE 'converted' END AS cause,
-                   CASE WHEN p.timeline >= 0 AND p.system_id = s.system_id THEN p.timeline::numeric
-                        -- As core prints it: without a sign.
-                        ELSE pg_catalog.mod(p.system_id::numeric + 18446744073709551616, 18446744073709551616) END AS origin
-              FROM state s
-              JOIN hilo.position p ON p.node = s.node
-              JOIN readable q ON q.id = p.sequence
-             WHERE p.timeline < 0
-                OR p.system_id = s.system_id AND s.timeline NOT IN (0, p.timeline)
-                OR p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) l
-     GROUP BY l.node, l.cause, l.origin
-     UNION ALL
-    -- On Citus, rows that replication has not brought are those of groups that this server had before.
-    SELECT pg_catalog.format('sequence "%s"', d.name), CASE WHEN d.overlap THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
-               d.own_base, d.own_nodes, d.node, d.base, d.nodes,
-               CASE WHEN d.overlap THEN '; the values that the two have reserved may overlap' END),
-           pg_catalog.format('%s A node that is permanently gone can be left as it is.', d.restart)
-      FROM (SELECT q.name, p.node, p.base, p.nodes, o.base AS own_base, o.nodes AS own_nodes, p.timeline, s.restart, s.of_citus,
-                   p.next_index > 0 AND o.next_index > 0 AND NOT q.cycle
-                   AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
-                   AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last) AS overlap
-              FROM state s
-              JOIN hilo.position o ON o.node = s.node
-              JOIN hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
-              JOIN readable q ON q.id = p.sequence
-             CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index - 1, p.base, q.increment, q.min_value, q.max_value,
-                                                      q.cycle, p.node, p.nodes, p.stripe) AS last) pv
-             CROSS JOIN LATERAL (SELECT hilo.value_at(o.next_index - 1, o.base, q.increment, q.min_value, q.max_value,
-                                                      q.cycle, o.node, o.nodes, o.stripe) AS last) ov
-             WHERE (p.base, p.nodes, p.stripe) <> (o.base, o.nodes, o.stripe)) d
-     WHERE d.overlap OR d.timeline < 0 OR NOT d.of_citus
-     UNION ALL
-    SELECT 'setting hilo.node_count', 'warning',
-           pg_catalog.format('%s sequences, such as "%s", are numbered for hilo.node_count = %s, but the setting is %s',
-                             pg_catalog.count(*), pg_catalog.min(q.name), q.nodes, s.node_count),
-           s.restart
-      FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
-     GROUP BY q.nodes, s.node_count, s.restart
-
-     -- Any node of Citus may be asked to serve a sequence. Ranges of values of its own, as Citus gives those of core's
-     -- sequences to each node, are as good as stripes.
-     UNION ALL
-    SELECT CASE WHEN s.here = s."group" THEN pg_catalog.format('group %s of Citus', s."group") ELSE 'setting hilo.node_id' END,
-           CASE WHEN s.here = s."group" THEN 'warning' ELSE 'error' END,
-           pg_catalog.format(
-               CASE WHEN s.here = s."group"
-                    THEN '%s sequences, such as "%s", are served by this node alone: the other nodes refuse to serve them'
-                    ELSE '%s sequences, such as "%s", are not served here: hilo.node_id is %s, and not the group of this node '
-                         'in Citus, which is %s' END,
-               pg_catalog.count(*), pg_catalog.min(q.name), s.here, s."group"),
-           CASE WHEN s.here = s."group"
-                THEN 'If distributed tables use them, set hilo.node_id = ''citus'' and hilo.node_count above all groups on '
-                     'every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a '
-                     'value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.'
-                ELSE 'On every node of Citus, set hilo.node_id = ''citus'' and hilo.node_count to more than there will ever '
-                     'be groups, and reload.' END
-      FROM state s
-      JOIN readable q ON NOT (q.min_value > s."group"::bigint << 48 AND q.max_value <= (s."group" + 1)::bigint << 48)
-                          AND (s.here <> s."group" OR q.nodes = 1)
-     GROUP BY s.here, s."group"
-     UNION ALL
-    SELECT pg_catalog.format('group %s of Citus', s.here), 'warning',
-           pg_catalog.format('%s sequences, such as "%s", are not served here: this node has not been told how the others '
-                             'number them', pg_catalog.count(*), pg_catalog.min(q.name)),
-           'Run hilo_create_on_all_nodes(name) for each of them.'
-      FROM state s JOIN readable q ON q.nodes IS NULL AND NOT q.gapless
-     WHERE s.of_citus AND COALESCE(s."group", s.here) = s.here
-     GROUP BY s.here
-     UNION ALL
-    SELECT o.object, 'warning', o.failure,
-           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there. Until '
-           'then, what that node serves is not compared.'
-      FROM other_node o WHERE o.failure IS NOT NULL
-     UNION ALL
-    SELECT d.object, d.severity, d.what, d.what_to_do
-      FROM other_node o CROSS JOIN LATERAL hilo.differences(o.object, o.summary) d
-     WHERE o.summary IS NOT NULL;
--- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
-REVOKE ALL ON hilo.finding FROM PUBLIC;
-GRANT SELECT ON hilo.finding TO PUBLIC;
-COMMENT ON VIEW hilo.finding IS 'Findings of hilo_check that the current user may see';
-
-CREATE OR REPLACE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
-BEGIN ATOMIC
-    -- The worst come first.
-    SELECT f.object, f.severity, f.what, f.what_to_do
-      FROM hilo.finding f
-     ORDER BY pg_catalog.array_position(ARRAY['error', 'warning', 'note'], f.severity),
-              f.object COLLATE "C", f.what COLLATE "C";
-END;
-COMMENT ON FUNCTION hilo_check() IS
-    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
-    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
-    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
-
-CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT d.object, d.severity, d.what, d.what_to_do
-      FROM hilo.differences(pg_catalog.format('node %s', COALESCE(
-               pg_catalog.jsonb_extract_path_text(summary, 'node', 'id'), 'unknown')), summary) d;
-END;
-COMMENT ON FUNCTION hilo_compare(jsonb) IS
-    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
-    'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
-    'hilo_check does. Errors: 22023 if it is not such a summary.';

@@ -48,9 +48,14 @@ pub fn create() -> &'static str {
     }
 }
 
-/// The same for a column whose default uses it.
+/// Whether no other server can serve the same sequences, as far as the settings say.
+pub fn is_alone() -> bool {
+    gucs::node_count() == 1 && !citus::is_here()
+}
+
+/// How to create the sequence that a column's default uses.
 pub fn create_for_column() -> String {
-    let how = match gucs::node_count() == 1 && !citus::is_here() {
+    let how = match is_alone() {
         true => {
             "Create it with hilo_create_missing(), which lets it begin beyond what the column \
              holds."

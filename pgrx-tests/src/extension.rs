@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use postgres::Client;
 
@@ -22,11 +22,6 @@ pub fn assert_equal_objects(expected: &BTreeSet<String>, found: &BTreeSet<String
     let difference: String = lacks.chain(has).collect();
     assert!(difference.is_empty(), "- is missing, + is too much:\n{difference}");
     assert!(expected.len() > 100, "only {} properties were compared", expected.len());
-}
-
-/// A file of a release, as it was published.
-pub fn release(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("releases").join(file)
 }
 
 /// Puts a script into the test server's directory of extension scripts. The server must be a copy.

@@ -128,10 +128,10 @@ fn reserved_beyond_the_column() {
         client.one::<String>(finding),
         "error: its value 1000 is yet to be served by hilo sequence \"orders\": inserts will fail or repeat it"
     );
-    let advice: String =
-        client.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
-    assert_eq!(advice, "SELECT hilo_sync('orders', 'public.orders', 'id')");
-    assert_eq!(client.one::<i64>(&advice), 1001);
+    let fix: String =
+        client.one("SELECT fix FROM hilo_check() WHERE object = 'column public.orders.id'");
+    assert_eq!(fix, "SELECT public.hilo_sync('orders', 'public.orders', 'id');");
+    assert_eq!(client.one::<i64>(&fix), 1001);
     assert_eq!(found(&mut client), none());
     assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 1001);
 

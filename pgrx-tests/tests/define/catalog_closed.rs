@@ -42,8 +42,7 @@ fn the_catalog_is_closed() {
     );
     // Who was let in by name is; hilo_check says so.
     assert_eq!(let_in, ["mallory"]);
-    let revoke: String =
-        admin.one("SELECT what_to_do FROM hilo_check() WHERE object = 'role mallory'");
+    let revoke: String = admin.one("SELECT fix FROM hilo_check() WHERE object = 'role mallory'");
     admin.run(&revoke);
     admin.run("REVOKE ALL ON SCHEMA hilo, public FROM mallory");
     assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'role%'"), 0);
@@ -359,7 +358,7 @@ fn hostile_names() {
         let gaps: Vec<i64> = client.all(&format!("SELECT first FROM hilo_find_gaps({quoted}, '{relation_text}', '{column}') WHERE reason LIKE 'rolled back%'"));
         assert_eq!(gaps, [1], "{name}");
         client.run(&format!("INSERT INTO {relation} VALUES (1000000)"));
-        let found: i64 = client.one(&format!("SELECT count(*) FROM hilo_check() WHERE what_to_do = format('SELECT hilo_sync(%L, %L, %L)', {quoted}, 'public.{relation_text}', '{column}')"));
+        let found: i64 = client.one(&format!("SELECT count(*) FROM hilo_check() WHERE fix = format('SELECT public.hilo_sync(%L, %L, %L);', {quoted}, 'public.{relation_text}', '{column}')"));
         assert_eq!(found, 1, "{name}");
         client.run(&format!("SELECT hilo_rename({quoted}, {quoted} || '''x'); SELECT hilo_rename({quoted} || '''x', {quoted})"));
         client.run(&format!("SELECT hilo_grant({quoted}, 'PUBLIC', 'ALL'); INSERT INTO {relation} DEFAULT VALUES; SELECT hilo_nextkey({quoted}); DROP TABLE {relation}; SELECT hilo_drop({quoted})"));

@@ -4,21 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use hilo_tests::extension::{assert_equal_objects, install_script, objects, release};
+use hilo_tests::extension::{assert_equal_objects, install_script, objects};
 use hilo_tests::{Client, ClientExt, Cluster};
 
 const OLDEST: &str = "0.1.0";
 const CURRENT: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes the first release's script known to the server.
-fn install_oldest() {
-    let script = fs::read_to_string(release("hilo--0.1.0.sql")).expect("cannot read the release");
-    install_script("hilo--0.1.0.sql", &script);
-}
-
-/// A cluster with the roles of the database that release 0.1.0 dumped.
+/// A cluster with the roles of the shops, and a database for one.
 fn cluster() -> Cluster {
-    install_oldest();
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE ROLE shop_owner; CREATE ROLE shop_clerk; CREATE ROLE \"Shop Reader\"");
@@ -26,22 +19,29 @@ fn cluster() -> Cluster {
     cluster
 }
 
-/// That database: it had served 1 to 100, and some of 499 to 522, of orders.
-fn shop() -> String {
-    fs::read_to_string(release("shop-0.1.0.sql")).expect("cannot read the dump")
+/// A dump of a shop that a release has made. That of 0.1.0 had served 1 to 100, and some of 499 to 522, of orders.
+/// That of 0.3.0 has leases, a gapless sequence, one that a column owns, and one whose column was released.
+fn dump(release: &str) -> String {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/releases");
+    fs::read_to_string(format!("{place}/shop-{release}.sql")).expect("cannot read the dump")
 }
 
-/// The same with the extension of that release.
-fn old_shop(cluster: &Cluster) -> Client {
+/// The shop that a release has dumped, in the objects of a version; 0.2.0 has the shop of 0.1.0.
+fn shop_of(cluster: &Cluster, version: &str) -> Client {
     const CREATE: &str = "CREATE EXTENSION IF NOT EXISTS hilo WITH SCHEMA public";
-    let dump = shop().replace(CREATE, &format!("{CREATE} VERSION '{OLDEST}'"));
+    let release = if version == "0.2.0" { OLDEST } else { version };
+    let dump = dump(release).replace(CREATE, &format!("{CREATE} VERSION '{version}'"));
     cluster.restore("shop", &dump);
     let mut client = cluster.connect("shop");
-    assert_eq!(version(&mut client), OLDEST);
+    assert_eq!(installed(&mut client), version);
     client
 }
 
-fn version(client: &mut Client) -> String {
+fn old_shop(cluster: &Cluster) -> Client {
+    shop_of(cluster, OLDEST)
+}
+
+fn installed(client: &mut Client) -> String {
     client.one("SELECT extversion FROM pg_extension WHERE extname = 'hilo'")
 }
 
@@ -74,25 +74,88 @@ fn assert_serves_on(client: &mut Client) {
     assert!(key.as_str() > "T-000114", "{key}");
 }
 
-/// ALTER EXTENSION hilo UPDATE makes of the first release's objects what a new database has, and its sequences
+/// The shop of 0.3.0 continues too: with what was free, behind all that was reserved, and never with what is leased.
+fn assert_later_shop_serves_on(client: &mut Client) {
+    let mut drawn = client.draw("orders", 300);
+    drawn.sort_unstable();
+    assert_eq!(drawn[0], 6207);
+    assert!(drawn[1..21].iter().copied().eq(6308..=6327), "{drawn:?}");
+    assert!(drawn[21..].iter().all(|value| *value > 6347), "{drawn:?}");
+    for (name, next) in [("invoices", 1005), ("tickets", 85), ("falling", -364), ("goods", 83)] {
+        assert_eq!(client.draw(name, 1), [next], "{name}");
+    }
+    client.run("INSERT INTO orders (customer) VALUES ('Grace'); INSERT INTO goods DEFAULT VALUES");
+    let leases: Vec<String> =
+        client.all("SELECT holder || ' ' || first || ' ' || last FROM hilo_leases ORDER BY 1");
+    assert_eq!(leases, ["till 1 6208 6257", "till 2 6258 6297"]);
+    let gaps: Vec<String> = client.all(
+        "SELECT name || ' ' || first || ' ' || last || ' ' || reason FROM hilo_gaps
+          WHERE name IN ('orders', 'gone', 'falling') ORDER BY 1",
+    );
+    assert_eq!(
+        gaps,
+        [
+            "falling -4 -358 crash",
+            "gone 6 90 crash",
+            "orders 49 6200 crash",
+            "orders 6328 6347 revoked"
+        ]
+    );
+    assert_eq!(
+        client.all::<String>("SELECT grantee || ' ' || pattern FROM hilo_default_privileges"),
+        ["shop_clerk sho%"]
+    );
+    client.run("DROP TABLE goods");
+    client.refusal("SELECT hilo_nextval('goods')").is("42704");
+}
+
+/// ALTER EXTENSION hilo UPDATE makes of a release's objects what a new database has, and its sequences
 /// continue, whether it goes through the releases between one by one or at once.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
-    for steps in [vec![CURRENT], vec!["0.2.0", CURRENT]] {
+    let all = ["0.2.0", "0.3.0", CURRENT];
+    for (version, steps) in
+        [(OLDEST, &[CURRENT][..]), (OLDEST, &all), ("0.2.0", &[CURRENT]), ("0.3.0", &[CURRENT])]
+    {
         let cluster = cluster();
         let mut fresh = cluster.connect("postgres");
         fresh.run("CREATE EXTENSION hilo");
-        let mut upgraded = old_shop(&cluster);
-        for step in &steps {
+        let mut upgraded = shop_of(&cluster, version);
+        for step in steps {
             upgraded.run(&format!("ALTER EXTENSION hilo UPDATE TO '{step}'"));
-            assert_eq!(&version(&mut upgraded), step);
+            assert_eq!(&installed(&mut upgraded), step);
         }
         upgraded.run("ALTER EXTENSION hilo UPDATE");
-        assert_eq!(version(&mut upgraded), CURRENT);
+        assert_eq!(installed(&mut upgraded), CURRENT);
         assert_equal_objects(&objects(&mut fresh), &objects(&mut upgraded));
-        assert_serves_on(&mut upgraded);
+        match version {
+            "0.3.0" => assert_later_shop_serves_on(&mut upgraded),
+            _ => assert_serves_on(&mut upgraded),
+        }
         cluster.finish();
     }
+}
+
+/// A lease of 0.3.0 on this server is returned after the update, and what it did not use is served again.
+#[test]
+fn a_lease_survives_the_update() {
+    let cluster = cluster();
+    let mut client = shop_of(&cluster, "0.3.0");
+    // As the server that was dumped has it, rather than one to which it was restored.
+    client.run(
+        "UPDATE hilo.lease SET timeline = 1, system_id = (SELECT system_identifier FROM pg_control_system());
+         UPDATE hilo.position SET incarnation = 0",
+    );
+    client.run("ALTER EXTENSION hilo UPDATE");
+    let open = "FROM hilo_leases WHERE holder = 'till 1'";
+    let renewed = format!("SELECT hilo_lease_renew(lease, '1 hour') IS NOT NULL {open}");
+    assert!(client.one::<bool>(&renewed));
+    let returned = format!("SELECT hilo_lease_return(lease, first + 10) {open}");
+    assert_eq!(client.one::<i64>(&returned), 40);
+    let drawn = client.draw("orders", 300);
+    assert!((6218..=6257).all(|value| drawn.contains(&value)), "{drawn:?}");
+    assert!(!drawn.iter().any(|value| (6258..=6297).contains(value)), "{drawn:?}");
+    cluster.finish();
 }
 
 /// The same where the extension lives in a schema of its own.
@@ -114,23 +177,30 @@ fn an_upgraded_catalog_in_its_own_schema_equals_a_fresh_one() {
 /// extension's objects. Then nothing needs attention.
 #[test]
 fn rows_and_grants_survive_the_update() {
-    let cluster = cluster();
-    let mut client = old_shop(&cluster);
-    let tables = ["sequence", "position", "free_range", "gap", "privilege"];
-    let columns = tables.map(|table| -> String {
-        client.one(&format!(
-            "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-              WHERE attrelid = 'hilo.{table}'::regclass AND attnum > 0"
-        ))
-    });
+    for version in [OLDEST, "0.3.0"] {
+        let cluster = cluster();
+        let mut client = shop_of(&cluster, version);
+        update_rows_and_grants(&mut client);
+        match version {
+            OLDEST => assert_serves_on(&mut client),
+            _ => assert_later_shop_serves_on(&mut client),
+        }
+        assert!(!client.all::<String>("SELECT name FROM busy").is_empty());
+        cluster.finish();
+    }
+}
+
+fn update_rows_and_grants(client: &mut Client) {
+    let queries: Vec<String> = client.all(
+        "SELECT format('SELECT ROW(%s)::text FROM hilo.%I ORDER BY 1',
+                       string_agg(quote_ident(attname), ', ' ORDER BY attnum), relname)
+           FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0
+          WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r' GROUP BY relname",
+    );
     let rows = |client: &mut Client| -> Vec<String> {
-        let all = tables.iter().zip(&columns).flat_map(|(table, columns)| {
-            let rows = format!("SELECT ROW({columns})::text FROM hilo.{table} ORDER BY 1");
-            client.all::<String>(&rows)
-        });
-        all.collect()
+        queries.iter().flat_map(|rows| client.all::<String>(rows)).collect()
     };
-    let before = rows(&mut client);
+    let before = rows(client);
     assert!(before.len() > 20, "{before:?}");
     client.run(
         "REVOKE EXECUTE ON FUNCTION hilo_nextval FROM PUBLIC;
@@ -140,7 +210,7 @@ fn rows_and_grants_survive_the_update() {
          CREATE VIEW busy AS SELECT name, served FROM hilo_stat_sequences WHERE served > 0",
     );
     client.run("ALTER EXTENSION hilo UPDATE");
-    assert_eq!(rows(&mut client), before);
+    assert_eq!(rows(client), before);
     let granted: Vec<String> = client.all(
         "SELECT role FROM unnest(ARRAY['shop_clerk', 'shop_owner', 'Shop Reader']) role
           WHERE has_function_privilege(role, 'hilo_nextval(hilo_sequence)', 'EXECUTE')
@@ -156,9 +226,6 @@ fn rows_and_grants_survive_the_update() {
     // The settings that make tests fast are not safe, and hilo_check says so.
     let findings = "SELECT what FROM hilo_check() WHERE severity <> 'note' AND what NOT LIKE 'with % = off, %'";
     assert_eq!(client.all::<String>(findings), [""; 0]);
-    assert_serves_on(&mut client);
-    assert!(!client.all::<String>("SELECT name FROM busy").is_empty());
-    cluster.finish();
 }
 
 /// Views and functions that use the older hilo_nextvals continue to work after the update, and in a dump of it.
@@ -175,7 +242,7 @@ fn what_uses_older_functions_survives_the_update() {
     );
     let update = "ALTER EXTENSION hilo UPDATE";
     client.refusal(update).is("2BP01").says("hilo_create").details("function make()");
-    assert_eq!(version(&mut client), OLDEST);
+    assert_eq!(installed(&mut client), OLDEST);
     client.run(&format!("DROP FUNCTION make(); {update}"));
     let dump = cluster.pg_dump("shop", &[]);
     cluster.connect("postgres").run("CREATE DATABASE restored");
@@ -195,9 +262,9 @@ fn what_uses_older_functions_survives_the_update() {
 #[test]
 fn a_dump_of_the_first_release_is_restored() {
     let cluster = cluster();
-    cluster.restore("shop", &shop());
+    cluster.restore("shop", &dump(OLDEST));
     let mut client = cluster.connect("shop");
-    assert_eq!(version(&mut client), CURRENT);
+    assert_eq!(installed(&mut client), CURRENT);
     assert_serves_on(&mut client);
     cluster.finish();
 }
@@ -206,7 +273,6 @@ fn a_dump_of_the_first_release_is_restored() {
 /// between; once both are upgraded, it continues by itself, and nothing is left out.
 #[test]
 fn replication_continues_when_both_servers_are_upgraded() {
-    install_oldest();
     let older = || {
         let cluster = Cluster::builder().preload(true).logical().own_identity().start();
         let mut client = cluster.connect("postgres");
@@ -243,12 +309,24 @@ fn replication_continues_when_both_servers_are_upgraded() {
 /// works, in the sessions that were refused too.
 #[test]
 fn older_objects_are_refused_until_they_are_updated() {
-    let cluster = cluster();
-    let mut client = old_shop(&cluster);
-    assert_refused(&mut client, "ALTER EXTENSION hilo UPDATE");
-    cluster.connect("shop").run("ALTER EXTENSION hilo UPDATE");
-    assert_serves_on(&mut client);
-    cluster.finish();
+    let update = "ALTER EXTENSION hilo UPDATE";
+    for version in [OLDEST, "0.3.0"] {
+        let cluster = cluster();
+        let mut client = shop_of(&cluster, version);
+        assert_refused(&mut client, update);
+        if version != OLDEST {
+            for call in ["hilo_compare('{}')", "hilo_create_on_all_nodes('orders')"] {
+                let refusal = client.refusal(&format!("SELECT {call}"));
+                refusal.is("55000").details("same version").hints(update);
+            }
+        }
+        cluster.connect("shop").run(update);
+        match version {
+            OLDEST => assert_serves_on(&mut client),
+            _ => assert_later_shop_serves_on(&mut client),
+        }
+        cluster.finish();
+    }
 }
 
 /// Where the SQL objects are newer than the library, every call says so; and a running server, which
@@ -334,13 +412,18 @@ fn a_function_of_the_library_keeps_its_signature() {
     let mut fresh = cluster.connect("postgres");
     fresh.run("CREATE EXTENSION hilo");
     let new = signatures(&mut fresh);
-    let old = signatures(&mut old_shop(&cluster));
-    for (symbol, (arguments, result)) in &old {
-        if let Some((now, result_now)) = new.get(symbol) {
-            assert_eq!(result, result_now, "{symbol}");
-            assert!(now.starts_with(arguments), "{symbol}: {arguments:?}, now {now:?}");
+    let mut client = cluster.connect("shop");
+    for version in [OLDEST, "0.2.0", "0.3.0"] {
+        client.run(&format!("CREATE EXTENSION hilo VERSION '{version}'"));
+        let old = signatures(&mut client);
+        client.run("DROP EXTENSION hilo");
+        for (symbol, (arguments, result)) in &old {
+            if let Some((now, result_now)) = new.get(symbol) {
+                assert_eq!(result, result_now, "{symbol}");
+                assert!(now.starts_with(arguments), "{symbol}: {arguments:?}, now {now:?}");
+            }
         }
+        assert!(old.len() > 30, "{old:?}");
     }
-    assert!(old.len() > 30, "{old:?}");
     cluster.finish();
 }

@@ -328,10 +328,10 @@ fn restored_without_being_superuser() {
     let mut clerk = cluster.connect_as("clerk", "copy");
     clerk.refusal("INSERT INTO orders (customer) VALUES ('Ada')").is("42704").hints("hilo_create");
     clerk.run("SELECT hilo_create('orders')");
-    let advice: String =
-        clerk.one("SELECT what_to_do FROM hilo_check() WHERE object = 'column public.orders.id'");
-    assert_eq!(advice, "SELECT hilo_sync('orders', 'public.orders', 'id')");
-    clerk.run(&advice);
+    let fix: String =
+        clerk.one("SELECT fix FROM hilo_check() WHERE object = 'column public.orders.id'");
+    assert_eq!(fix, "SELECT public.hilo_sync('orders', 'public.orders', 'id');");
+    clerk.run(&fix);
     assert_eq!(clerk.one::<i64>("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id"), 101);
     cluster.finish();
 }

@@ -228,7 +228,7 @@ fn triggers_that_were_enabled_for_all_are_found() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("ALTER TABLE hilo.privilege DISABLE TRIGGER ALL; ALTER TABLE hilo.privilege ENABLE TRIGGER ALL");
-    let found = "SELECT what_to_do FROM hilo_check() WHERE object LIKE 'table %'";
+    let found = "SELECT fix FROM hilo_check() WHERE object LIKE 'table %'";
     let mend = client.all::<String>(found);
     assert_eq!(mend.len(), 1);
     let insert = "INSERT INTO hilo.privilege VALUES (7, 'public', 'USAGE', 'postgres')";

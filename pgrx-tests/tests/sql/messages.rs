@@ -7,9 +7,6 @@ use hilo_tests::{ClientExt, Cluster};
 /// once what to write and that a restart is needed; with it they say nothing.
 #[test]
 fn not_preloaded_is_a_warning_when_the_extension_is_created_or_updated() {
-    use hilo_tests::extension::{install_script, release};
-    let script = std::fs::read_to_string(release("hilo--0.1.0.sql")).expect("the release");
-    install_script("hilo--0.1.0.sql", &script);
     for preload in [false, true] {
         let cluster = Cluster::builder().preload(preload).start();
         let lacks = !preload && cluster.version() < 17;

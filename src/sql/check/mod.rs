@@ -35,15 +35,29 @@ use crate::sql::define::owners;
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
-sql_functions!(hilo_check, hilo_server_state, hilo_column_defaults);
+sql_functions!(
+    hilo_check,
+    hilo_compare,
+    hilo_create_on_all_nodes,
+    hilo_server_state,
+    hilo_column_defaults
+);
 
 const SECOND: i64 = 1_000_000;
 const HOUR: Micros = Micros(3600 * SECOND);
 
-/// What `hilo_check` was before 0.3.0. It only says that the library has another version.
+/// Functions that are SQL since 0.4.0. Older SQL objects, which name them, are of another version.
 fn hilo_check(args: Args) {
     catalog_oids().or_raise();
     StoredRows::begin(args);
+}
+
+fn hilo_compare(args: Args) {
+    hilo_check(args);
+}
+
+fn hilo_create_on_all_nodes(args: Args) {
+    hilo_check(args);
 }
 
 /// `hilo.column_defaults()`: the columns whose default names a sequence.
@@ -67,6 +81,7 @@ fn hilo_server_state(_: Args) -> pg_sys::Datum {
         "sampled_once": gucs::sample_interval() > gucs::window(),
         "background_workers": background_workers(),
         "create_for_column": advice::create_for_column(),
+        "alone": advice::is_alone(),
         "restart": advice::RESTART,
         "complete": advice::COMPLETE,
         "within_bounds": advice::WITHIN_BOUNDS,

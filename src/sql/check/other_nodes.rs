@@ -84,7 +84,11 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
             "name": sequence.name,
             "owner": sequence.owner,
             "privileges": sequence.privileges,
-            "options": definition.as_ref().map(all_options),
+            "options": definition.as_ref().map(|of| {
+                let mut options = all_options(of);
+                options.insert("owned_by".into(), json!(sequence.owned_by));
+                options
+            }),
             "low": definition.as_ref().map(|of| of.min_value),
             "high": definition.as_ref().map(|of| of.max_value),
             "numbering": sequence.numbering.map(|numbering| numbering.to_string()),

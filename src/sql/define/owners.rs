@@ -283,7 +283,8 @@ pub fn role_dropped(role: pg_sys::Oid) {
     }
 }
 
-/// Trigger that records the roles of rows that were copied into the catalog, as by a restore.
+/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. Those
+/// of SQL objects of an older version are recorded by the first worker after their update.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -293,7 +294,10 @@ unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) ->
         !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData
     };
     if triggered {
-        role_references::reconcile().or_raise();
+        match role_references::reconcile() {
+            Err(HiloError::Version { newer: false, .. }) => {}
+            done => done.or_raise(),
+        }
     }
     pg_sys::Datum::null()
 }

@@ -41,7 +41,9 @@ raw_functions!(
     hilo_replicated_sequence,
     hilo_replicated_position,
     hilo_replicated_privilege,
+    hilo_replicated_default_privilege,
     hilo_replicated_free_range,
+    hilo_replicated_lease,
 );
 
 /// Functions of triggers, all the same.
@@ -58,13 +60,15 @@ macro_rules! replicated {
 }
 
 // The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are
-// those of the tables in the SQL objects of 0.2.0.
+// those of the tables in the SQL objects of 0.2.0 and 0.3.0.
 replicated!(
     hilo_replicated,
     hilo_replicated_sequence,
     hilo_replicated_position,
     hilo_replicated_privilege,
+    hilo_replicated_default_privilege,
     hilo_replicated_free_range,
+    hilo_replicated_lease,
 );
 
 /// The tables, each with the judge of its rows.

@@ -7,12 +7,14 @@
 //! is in no server's memory until the first reservation takes it over; what the memory of the
 //! dumped server held is then recorded as a gap.
 
+use std::ffi::CStr;
+
 use pgrx::prelude::*;
 
-use hilo_core::numbers::SequenceId;
-
+use crate::catalog::columns;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
-use crate::catalog::{catalog_oids, definitions};
+use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::trigger::row_being_inserted;
@@ -62,10 +64,10 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres passes a live call to a trigger function. Both columns are passed by value,
     // and a NULL, which the NOT NULL constraints refuse only after this trigger, is read as 0.
-    let (row, sequence, node) = unsafe {
+    unsafe {
         let trigger = row_being_inserted(fcinfo, c"free_range");
         let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
-        let value = |name: &std::ffi::CStr| {
+        let value = |name: &CStr| {
             let mut null = false;
             pg_sys::SPI_getbinval(
                 row,
@@ -74,20 +76,34 @@ unsafe extern "C-unwind" fn hilo_restored_free_range(
                 &mut null,
             )
         };
-        (row, SequenceId(value(c"sequence").value() as i64), value(c"node").value() as i32)
-    };
-    refuse_in_use(sequence, node);
-    row.into()
+        let sequence = value(c"sequence").value() as i64;
+        refuse_in_use(trigger, sequence, value(c"node").value() as i32);
+        row.into()
+    }
 }
 
-/// Refuses a row of a sequence that has been used here since it was restored.
-fn refuse_in_use(sequence: SequenceId, node: i32) {
-    let ids = catalog_oids().or_raise();
-    let position = positions::find(&ids, sequence, node).or_raise();
-    if position.is_some_and(|position| position.incarnation != RESTORED) {
-        let known = definitions::by_id(&ids, sequence).or_raise();
-        let name = known.map_or(sequence.to_string(), |known| known.name.to_string());
-        HiloError::RestoreInUse(name).raise();
+/// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
+/// version is restored into SQL objects of that version, of which the library reads no more.
+///
+/// # Safety
+/// `trigger` must be that of a live call.
+unsafe fn refuse_in_use(trigger: *mut pg_sys::TriggerData, sequence: i64, node: i32) {
+    let see = Snapshot::Catalog;
+    // SAFETY: the relation of a trigger is open, so it has its row of pg_class.
+    let table = |name: &CStr| unsafe {
+        let schema = (*(*(*trigger).tg_relation).rd_rel).relnamespace;
+        Table::read(pg_sys::get_relname_relid(name.as_ptr(), schema)).or_raise()
+    };
+    let key = [
+        (columns::position::SEQUENCE, Match::Int8(sequence)),
+        (columns::position::NODE, Match::Int4(node)),
+    ];
+    let position = table(c"position").find(Index::Named(c"position_pkey"), &key, see);
+    if position.is_some_and(|row| row.int8(columns::position::INCARNATION) != RESTORED) {
+        let key = [(columns::sequence::ID, Match::Int8(sequence))];
+        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key, see);
+        let name = known.and_then(|row| row.text(columns::sequence::NAME));
+        HiloError::RestoreInUse(name.unwrap_or(sequence.to_string())).raise();
     }
 }
 
@@ -106,7 +122,7 @@ unsafe extern "C-unwind" fn hilo_restored_lease(fcinfo: pg_sys::FunctionCallInfo
         let mut null = false;
         let mut value =
             |name| pg_sys::SPI_getbinval(row, descriptor, number(name), &mut null).value();
-        refuse_in_use(SequenceId(value(c"sequence") as i64), value(c"node") as i32);
+        refuse_in_use(trigger, value(c"sequence") as i64, value(c"node") as i32);
         let (mut column, mut timeline) = (number(c"timeline"), pg_sys::Datum::from(REPLICATED));
         let mut null = false;
         pg_sys::heap_modify_tuple_by_cols(

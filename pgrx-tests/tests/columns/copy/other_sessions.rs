@@ -1,8 +1,5 @@
 //! COPY on other paths: replication, other servers' tables, and databases of another version.
 
-use std::fs;
-
-use hilo_tests::extension::{install_script, release};
 use hilo_tests::{LONG, wait_until};
 
 use super::*;
@@ -71,8 +68,6 @@ fn foreign_partitions() {
 /// session. After DROP EXTENSION and CREATE EXTENSION it is fast again.
 #[test]
 fn versions() {
-    let script = fs::read_to_string(release("hilo--0.1.0.sql")).expect("cannot read the release");
-    install_script("hilo--0.1.0.sql", &script);
     let builder = Cluster::builder().preload(true).config("track_functions", "all");
     let cluster = builder.start();
     let mut client = cluster.connect("postgres");

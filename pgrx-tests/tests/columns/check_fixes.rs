@@ -1,0 +1,147 @@
+//! The statements that hilo_check proposes mend what it has found, as psql's \gexec runs them, and break nothing.
+
+use hilo_tests::{Client, ClientExt, Cluster};
+
+/// Each finding of these objects: its severity, its object, and whether it has a fix.
+fn found(client: &mut Client) -> Vec<String> {
+    client.all(
+        "SELECT concat_ws(' ', severity, object, CASE WHEN fix IS NULL THEN '-' ELSE 'fix' END) FROM hilo_check()
+          WHERE object !~ '^setting (fsync|full_page_writes)' ORDER BY 1",
+    )
+}
+
+/// Runs what hilo_check proposes, as a user does whose search_path has nothing of hilo.
+fn mend(cluster: &Cluster) {
+    let script = "SELECT fix FROM public.hilo_check() WHERE fix IS NOT NULL \\gexec\n";
+    cluster.restore("postgres", &format!("SET search_path = pg_catalog;\n{script}"));
+}
+
+#[test]
+fn each_fix_mends_its_finding() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE gone; CREATE ROLE \"Odd Role\"; CREATE ROLE helper; CREATE SCHEMA \"Odd\";
+         SELECT hilo_create('it''s \"odd\"'), hilo_create('mine'), hilo_create('leased');
+         CREATE TABLE \"Odd\".\"T\" (\"Id\" bigint PRIMARY KEY DEFAULT hilo_nextval('it''s \"odd\"'), k integer DEFAULT hilo_nextval('lacking'));
+         INSERT INTO \"Odd\".\"T\" VALUES (4711, 815);
+         GRANT USAGE ON SCHEMA hilo TO helper; GRANT INSERT, SELECT ON hilo.lease TO helper WITH GRANT OPTION; GRANT ALL ON hilo.position TO \"Odd Role\";
+         SET ROLE helper; GRANT INSERT ON hilo.lease TO PUBLIC; RESET ROLE;
+         ALTER TABLE hilo.position ENABLE TRIGGER replicated; ALTER TABLE hilo.lease DISABLE TRIGGER replicated;
+         SELECT l.* FROM hilo_lease('leased', 10, 'a dead device') l; SELECT l.* FROM hilo_lease('leased', 10) l;
+         SELECT l.* FROM hilo_lease('leased', 10, 'it lives') l; SELECT l.* FROM hilo_lease('leased', 10, 'it lives', '1 hour') l;
+         UPDATE hilo.lease SET leased_at = leased_at - '31 days'::interval;
+         SELECT l.* FROM hilo_lease('leased', 10, 'young') l;
+         UPDATE hilo.sequence SET owner = '4711'::hilo.role WHERE name IN ('mine', 'leased')",
+    );
+    assert_eq!(
+        found(&mut client),
+        [
+            "error column \"Odd\".\"T\".\"Id\" fix",
+            "error column \"Odd\".\"T\".k fix",
+            "error role \"Odd Role\" fix",
+            "error role PUBLIC fix",
+            "error role helper fix",
+            "error table hilo.lease fix",
+            "error table hilo.position fix",
+            "note holder \"a dead device\" fix",
+            "note holder without a name fix",
+            "note sequences -",
+            "warning sequence \"leased\" fix",
+        ]
+    );
+    mend(&cluster);
+    assert_eq!(found(&mut client), ["note sequences -"]);
+
+    // Nothing else has changed: everyone still reads hilo_check, and what lives has its lease.
+    let next = "INSERT INTO \"Odd\".\"T\" DEFAULT VALUES RETURNING concat_ws(' ', \"Id\", k)";
+    assert_eq!(client.one::<String>(next), "4712 816");
+    let holders = "SELECT holder FROM hilo_leases ORDER BY leased_at";
+    assert_eq!(client.all::<String>(holders), ["it lives", "it lives", "young"]);
+    client.run("SET ROLE helper; SELECT * FROM hilo_check(); RESET ROLE");
+    assert_eq!(
+        client.one::<i64>("SELECT count(*) FROM hilo_sequences WHERE owner = 'postgres'"),
+        4
+    );
+    cluster.finish();
+}
+
+/// A sequence that continues beyond a row with almost the last number has hardly any left.
+#[test]
+fn a_fix_uses_no_sequence_up() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('up'), hilo_create('down', increment => -1);
+         CREATE TABLE up (id bigint PRIMARY KEY DEFAULT hilo_nextval('up'));
+         CREATE TABLE down (id bigint PRIMARY KEY DEFAULT hilo_nextval('down'));
+         INSERT INTO up VALUES (9223372036854775807); INSERT INTO down VALUES (-9223372036854775000)",
+    );
+    let columns = ["error column public.down.id -", "error column public.up.id -"];
+    assert_eq!(found(&mut client), columns);
+    mend(&cluster);
+    assert_eq!(found(&mut client), columns);
+    client.run("INSERT INTO up DEFAULT VALUES; DELETE FROM up WHERE id > 1; DELETE FROM down");
+    assert_eq!(found(&mut client), [""; 0]);
+    cluster.finish();
+}
+
+/// Where several nodes share sequences, no statement on this one alone is right.
+#[test]
+fn nothing_is_proposed_for_one_node_of_several() {
+    let cluster = Cluster::builder()
+        .config("hilo.node_id", "0")
+        .config("hilo.node_count", "2")
+        .config("hilo.on_every_node", "on")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('s');
+         CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'), k bigint DEFAULT hilo_nextval('lacking'));
+         INSERT INTO t VALUES (4711, 1)",
+    );
+    assert_eq!(found(&mut client), ["error column public.t.id -", "error column public.t.k -"]);
+    cluster.finish();
+}
+
+/// A sequence of which a block was read ahead, and no value was drawn, is not used.
+#[test]
+fn reading_ahead_is_no_use() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('many-' || to_char(n, 'FM000')) FROM generate_series(1, 300) n");
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE blocks_reserved > 0";
+    let mut used = 0;
+    while client.one::<i64>(ready) <= used {
+        used += 1;
+        client.run(&format!("SELECT hilo_nextval('many-{used:03}')"));
+    }
+    let note: String = client.one("SELECT what FROM hilo_check() WHERE object = 'sequences'");
+    assert!(note.starts_with(&format!("no column uses these {used} sequences: ")), "{note}");
+    cluster.finish();
+}
+
+/// hilo_compare says that a sequence has another owner column elsewhere.
+#[test]
+fn another_owner_column_is_a_difference() {
+    let cluster = Cluster::builder()
+        .config("hilo.node_id", "0")
+        .config("hilo.node_count", "2")
+        .config("hilo.on_every_node", "on")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE t (id bigint); SELECT hilo_create('s', owned_by => 't.id');
+         CREATE FUNCTION other(owner_column text) RETURNS jsonb LANGUAGE sql AS $$
+             SELECT jsonb_set(jsonb_set(jsonb_set(s, '{node,id}', '1'), '{node,server}', '\"1\"'),
+                              '{sequences,0,owned_by}', to_jsonb(owner_column))
+               FROM hilo_node_summary() AS s $$",
+    );
+    let compare = |owner: &str| format!("SELECT what FROM hilo_compare(other('{owner}'))");
+    assert_eq!(client.all::<String>(&compare("public.t.id")), [""; 0]);
+    assert_eq!(client.all::<String>(&compare("public.t.k")), ["owned_by differs on node 1"]);
+    cluster.finish();
+}
