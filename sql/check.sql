@@ -237,8 +237,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN state s
          -- Else the sequence would be reported in turn.
          CROSS JOIN LATERAL (
-             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value ELSE u.max_value::numeric - u.value END
-                    < (u.max_value::numeric - u.min_value) * 0.8 AS leaves_enough) f
+             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value::numeric
+                         ELSE u.max_value::numeric - u.value::numeric END
+                    < (u.max_value::numeric - u.min_value::numeric) * 0.8 AS leaves_enough) f
          WHERE u.node IS NULL AND u.failure IS NULL
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),

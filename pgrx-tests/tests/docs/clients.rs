@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hilo_tests::Cluster;
-use hilo_tests::example::{Example, LAYOUTS, prepare, while_others_draw};
+use hilo_tests::example::{Example, LAYOUTS, OWNER, prepare, while_others_draw};
 use hilo_tests::front::{Pooler, tcp_port};
 
 /// Runs an example by the commands that its reader would use, in each layout.
@@ -58,6 +58,24 @@ fn alembic() {
 #[test]
 fn django() {
     run("django", &[&["python3", "example.py"]]);
+}
+
+/// The migration creates the extension in databases that Django makes for its tests, or finds that of the template.
+#[test]
+fn django_test_databases() {
+    let Some(example) = Example::find("django") else { return };
+    let cluster = Cluster::builder().preload(true).start();
+    prepare(&cluster, "public");
+    cluster.connect("postgres").run(&format!("ALTER ROLE {OWNER} CREATEDB"));
+    let test = ["python3", "-m", "django", "test", "--settings", "settings", "--noinput"];
+    let parallel = [&test[..], &["--parallel", "2"]].concat();
+    example.run(&cluster, &[], &[&test, &parallel]);
+    example.run(&cluster, &[("PGUSER", "postgres")], &[&["sh", "-e", "template.sh"]]);
+    example.run(&cluster, &[], &[&test, &parallel]);
+    let mut left = cluster.connect("postgres");
+    let databases = "SELECT count(*) FROM pg_database WHERE datname LIKE 'test%'";
+    assert_eq!(left.one::<i64>(databases), 0);
+    cluster.finish();
 }
 
 #[test]

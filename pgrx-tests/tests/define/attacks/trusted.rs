@@ -1,9 +1,6 @@
 //! The extension is trusted: whoever may create objects in a database creates it there, and its script runs as the
 //! bootstrap superuser. That makes nobody a superuser, and opens nothing of the catalog.
 
-use std::fs;
-
-use hilo_tests::extension::{install_script, release};
 use hilo_tests::{Client, ClientExt, Cluster};
 
 use super::{lay_traps, stepped_into};
@@ -53,8 +50,6 @@ const TRAPS_ON_ITS_TYPES: &str = r"DO $do$
 /// Creating it, and each update from the first release on, calls nothing of hers, and adopts nothing.
 #[test]
 fn its_scripts_step_into_no_trap() {
-    let script = fs::read_to_string(release("hilo--0.1.0.sql")).expect("cannot read the release");
-    install_script("hilo--0.1.0.sql", &script);
     let cluster = Cluster::builder().preload(true).start();
     let (mut admin, mut mallory) = shop(&cluster);
     mallory

@@ -5,10 +5,11 @@ import warnings
 from alembic.autogenerate import produce_migrations, render_python_code
 from alembic.migration import MigrationContext
 from sqlalchemy import BigInteger, ForeignKey, MetaData, create_engine
+from sqlalchemy.exc import SAWarning
 from sqlalchemy.ext.automap import automap_base
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-warnings.simplefilter("error")
+warnings.simplefilter("error", SAWarning)
 
 
 class Base(DeclarativeBase):
@@ -37,6 +38,6 @@ automap = automap_base()
 automap.prepare(engine)
 print("classes:", *sorted(automap.classes.keys()))
 with engine.connect() as connection:
-    context = MigrationContext.configure(connection, opts={"compare_server_default": False})
-    for operations in [produce_migrations(context, Base.metadata).upgrade_ops]:
-        print(render_python_code(operations))
+    context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+    for line in render_python_code(produce_migrations(context, Base.metadata).upgrade_ops).splitlines():
+        print(line.strip())
