@@ -73,7 +73,7 @@ impl Args {
             Some(name) => name,
             // SAFETY: a hilo_sequence is a varlena, and the copy lives in a memory context that
             // outlives the call.
-            None => unsafe { detoasted(datum.cast_mut_ptr()) },
+            None => unsafe { bytes_of(datum) },
         }
     }
 
@@ -130,13 +130,6 @@ impl Args {
     pub fn raw(&self) -> pg_sys::FunctionCallInfo {
         self.0
     }
-}
-
-#[cold]
-unsafe fn detoasted(value: *mut pg_sys::varlena) -> &'static [u8] {
-    // SAFETY: the caller guarantees that `value` is a varlena. The copy is in the current memory
-    // context, which outlives the call.
-    unsafe { pgrx::varlena_to_byte_slice(pg_sys::pg_detoast_datum_packed(value)) }
 }
 
 /// What a function returns to Postgres.

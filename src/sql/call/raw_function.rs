@@ -2,6 +2,8 @@
 //! know. Nothing is converted or checked for null, because the SQL functions with arguments are
 //! STRICT.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 /// Lets Postgres call these functions by name: it asks the library for the calling convention of
@@ -17,7 +19,75 @@ macro_rules! raw_functions {
     )+ };
 }
 
-pub(crate) use raw_functions;
+/// The functions that make values of a type from text, `parse` makes one of a C string: from SQL,
+/// and from a message in the binary format, which has the same text.
+macro_rules! input_functions {
+    ($parse:path; $in:ident, $recv:ident) => {
+        $crate::sql::call::raw_function::raw_functions!($in, $recv);
+
+        #[pgrx::pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $in(
+            fcinfo: pgrx::pg_sys::FunctionCallInfo,
+        ) -> pgrx::pg_sys::Datum {
+            // SAFETY: the function is strict, so its one argument is a C string.
+            $parse(unsafe {
+                let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
+                std::ffi::CStr::from_ptr(text.cast_mut_ptr())
+            })
+        }
+
+        #[pgrx::pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $recv(
+            fcinfo: pgrx::pg_sys::FunctionCallInfo,
+        ) -> pgrx::pg_sys::Datum {
+            // SAFETY: the function is strict, and Postgres gives a receive function a message.
+            $parse(unsafe {
+                let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
+                $crate::sql::call::raw_function::received_text(message.cast_mut_ptr())
+            })
+        }
+    };
+}
+
+/// The inverse: `text` makes a `CString` of a value.
+macro_rules! output_functions {
+    ($text:path; $out:ident, $send:ident) => {
+        $crate::sql::call::raw_function::raw_functions!($out, $send);
+
+        #[pgrx::pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $out(
+            fcinfo: pgrx::pg_sys::FunctionCallInfo,
+        ) -> pgrx::pg_sys::Datum {
+            // SAFETY: the function is strict, so it has its argument. The result is a palloc'ed
+            // copy, which the caller may keep or free.
+            unsafe {
+                let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
+                pgrx::pg_sys::pstrdup(text.as_ptr()).into()
+            }
+        }
+
+        #[pgrx::pg_guard]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $send(
+            fcinfo: pgrx::pg_sys::FunctionCallInfo,
+        ) -> pgrx::pg_sys::Datum {
+            // SAFETY: as above. The buffer is initialised before it is written to.
+            unsafe {
+                let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
+                let mut buffer = pgrx::pg_sys::StringInfoData::default();
+                pgrx::pg_sys::pq_begintypsend(&mut buffer);
+                let length = text.count_bytes() as i32;
+                pgrx::pg_sys::pq_sendtext(&mut buffer, text.as_ptr(), length);
+                pgrx::pg_sys::pq_endtypsend(&mut buffer).into()
+            }
+        }
+    };
+}
+
+pub(crate) use {input_functions, output_functions, raw_functions};
 
 /// The value of a call's `nth` argument.
 ///
@@ -27,4 +97,20 @@ pub unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, nth: usize) -> pg_sys::
     // SAFETY: the caller guarantees that the call has this argument. `args` is a C flexible array
     // that Postgres has allocated for all arguments of the call.
     unsafe { (*(*fcinfo).args.as_ptr().add(nth)).value }
+}
+
+/// The rest of a message, converted from the client's encoding and checked to be valid in the
+/// server's.
+///
+/// # Safety
+/// `message` must be one that Postgres has given to a receive function.
+pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
+    // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive
+    // function. The result is a new C string in the current memory context; the check of the
+    // encoding refuses a zero byte inside it.
+    unsafe {
+        let mut length = 0;
+        let text = pg_sys::pq_getmsgtext(message, (*message).len - (*message).cursor, &mut length);
+        CStr::from_ptr(text)
+    }
 }

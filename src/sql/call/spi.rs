@@ -139,32 +139,6 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
     found
 }
 
-/// Runs a query of core's functions over an array of texts, its `$1`.
-pub fn of_texts(sql: &CStr, array: pg_sys::Datum, mut each: impl FnMut(Row)) {
-    memory::check().or_raise();
-    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
-    // The caller's value is an array of texts, and outlives the call.
-    unsafe {
-        pg_sys::SPI_connect();
-        let (mut types, mut values) = ([pg_sys::TEXTARRAYOID], [array]);
-        let none = std::ptr::null();
-        pg_sys::SPI_execute_with_args(
-            sql.as_ptr(),
-            1,
-            types.as_mut_ptr(),
-            values.as_mut_ptr(),
-            none,
-            true,
-            0,
-        );
-        let table = pg_sys::SPI_tuptable;
-        for at in 0..pg_sys::SPI_processed as usize {
-            each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
-        }
-        pg_sys::SPI_finish();
-    }
-}
-
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.
 pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
     with_rights_of(ffi::current_user(), || latest(sql.as_bytes(), each))
@@ -189,13 +163,30 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
     // SAFETY: the calls set statics of this process, as core does where a check runs as the owner
     // of a table.
-    let level = unsafe {
+    unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
         pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
+    }
+    // A query from which a policy hides rows is an error.
+    let settings = [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")];
+    let result = with_settings(&settings, work);
+    // SAFETY: as above; the user and the context are those that were saved there.
+    unsafe { pg_sys::SetUserIdAndSecContext(user, context) };
+    result
+}
+
+/// Runs `work` with other values of those of these settings that exist. After an error the
+/// transaction's end restores them.
+pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
+    // SAFETY: the calls set statics of this process; names and values are C strings, and the level
+    // that is opened is closed.
+    unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        // A query from which a policy hides rows is an error.
-        for (name, value) in [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")] {
+        for (name, value) in settings {
+            if pg_sys::GetConfigOption(name.as_ptr(), true, false).is_null() {
+                continue;
+            }
             pg_sys::set_config_option(
                 name.as_ptr(),
                 value.as_ptr(),
@@ -207,16 +198,10 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
                 false,
             );
         }
-        level
-    };
-    let result = work();
-    // SAFETY: as above; the level is the one that was opened above, and the user and the context
-    // are those that were saved there.
-    unsafe {
+        let result = work();
         pg_sys::AtEOXact_GUC(false, level);
-        pg_sys::SetUserIdAndSecContext(user, context);
+        result
     }
-    result
 }
 
 /// Text of the database, in whatever encoding, as an SQL expression.

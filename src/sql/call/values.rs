@@ -6,6 +6,8 @@
 //! belongs to the caller and to superusers, or the caller is no superuser and has asked for what
 //! SELECT shows.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
@@ -193,11 +195,18 @@ struct Query {
 impl Query {
     fn of(column: ColumnRef) -> Query {
         let names = column.names().unwrap_or_default();
-        let [schema, table, name] = names.each_ref().map(|name| quoted(name.to_bytes()));
-        // SAFETY: look-ups in system caches, inside a transaction.
-        let base = unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) };
-        let from = [&schema[..], b".", &table].concat();
-        Query { column: name, from, numeric: base == pg_sys::NUMERICOID }
+        let [schema, table, name] = names.each_ref().map(|name| name.as_ptr());
+        // SAFETY: look-ups in system caches, inside a transaction. What is quoted is a C string in
+        // the encoding of the database, and the result one in the current memory context.
+        unsafe {
+            let base = pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum));
+            let text = |quoted| CStr::from_ptr(quoted).to_bytes().to_vec();
+            Query {
+                column: text(pg_sys::quote_identifier(name)),
+                from: text(pg_sys::quote_qualified_identifier(schema, table)),
+                numeric: base == pg_sys::NUMERICOID,
+            }
+        }
     }
 
     /// The text, under whatever search_path. The column is compared without a cast, so that an
@@ -227,14 +236,4 @@ impl Query {
         ]
         .concat()
     }
-}
-
-/// An identifier in the encoding of the database, in quotes.
-fn quoted(identifier: &[u8]) -> Vec<u8> {
-    let mut text = vec![b'"'];
-    for &byte in identifier {
-        text.extend(std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 }));
-    }
-    text.push(b'"');
-    text
 }

@@ -110,22 +110,13 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call as it came from Postgres.
-    unsafe { row_of_series(Args::new(fcinfo), |args| args.int8(1).unwrap_or(0)) }
-}
-
-/// The next row of a series, or its end. `count` reads the number of values from the first call.
-///
-/// # Safety
-/// `args` must be those of a set-returning function.
-unsafe fn row_of_series(args: Args, count: impl Fn(Args) -> i64) -> pg_sys::Datum {
-    // SAFETY: the caller guarantees what kind of call it is; `begin_series` makes the series before
-    // it is used, in memory that the calls share.
+    // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres;
+    // `begin_series` makes the series before it is used, in memory that the calls share.
     unsafe {
-        let fcinfo = args.raw();
+        let args = Args::new(fcinfo);
         memory::check().or_raise();
         let context = if args.extra::<u8>().is_null() {
-            begin_series(args, count(args))
+            begin_series(args)
         } else {
             pg_sys::per_MultiFuncCall(fcinfo)
         };
@@ -145,7 +136,8 @@ unsafe fn row_of_series(args: Args, count: impl Fn(Args) -> i64) -> pg_sys::Datu
     }
 }
 
-unsafe fn begin_series(args: Args, count: i64) -> *mut pg_sys::FuncCallContext {
+unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
+    let count = args.int8(1).unwrap_or(0);
     if count < 0 {
         HiloError::Argument(
             format!("number of values must not be negative: {count}"),

@@ -23,7 +23,7 @@ use crate::advice::{FOLLOW_CITUS, RESTART};
 use crate::catalog::catalog_oids;
 use crate::catalog::name::Name;
 use crate::catalog::positions;
-use crate::catalog::table::text_datum;
+use crate::catalog::table::{bytes_of, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
 use crate::process::time_limit::{self, Unfinished};
@@ -100,7 +100,8 @@ fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
         let result = if row.bool(3) { Ok(result) } else { Err(result) };
         Answer { node: row.text(1), group: row.int4(2).unwrap_or(-1), result }
     };
-    time_limit::within(PATIENCE, || with_patience(|| spi::rows(&sql, answer)))
+    let settings = [(c"citus.node_connection_timeout", SHORTLY)];
+    time_limit::within(PATIENCE, || spi::with_settings(&settings, || spi::rows(&sql, answer)))
 }
 
 /// The schema of the extension's functions, which is the same on all nodes, quoted.
@@ -112,31 +113,6 @@ fn schema() -> String {
           WHERE e.oid OPERATOR(pg_catalog.=) {extension}::pg_catalog.oid"
     );
     spi::quoted(&spi::look_up(&sql, |row| row.text(1)).into_iter().next().unwrap_or_default())
-}
-
-/// Lets Citus wait for a connection only for a moment. After an error the transaction's end
-/// restores that.
-fn with_patience<T>(work: impl FnOnce() -> T) -> T {
-    let setting = c"citus.node_connection_timeout";
-    // SAFETY: the names and the value are C strings; the level that is opened is closed.
-    unsafe {
-        let level = pg_sys::NewGUCNestLevel();
-        if !pg_sys::GetConfigOption(setting.as_ptr(), true, false).is_null() {
-            pg_sys::set_config_option(
-                setting.as_ptr(),
-                SHORTLY.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
-        }
-        let result = work();
-        pg_sys::AtEOXact_GUC(false, level);
-        result
-    }
 }
 
 /// `hilo_create_on_all_nodes(names, options)`: a row for each sequence and node. The function for
@@ -168,18 +144,24 @@ fn begin() {
     }
 }
 
-/// The names in an array of texts, each once.
+/// The names in an array of texts, each once, in their order.
 fn names(array: pg_sys::Datum) -> Vec<Name> {
-    let sql = c"SELECT DISTINCT n FROM pg_catalog.unnest($1) n ORDER BY n";
+    let kind = pg_sys::TEXTARRAYOID;
+    // SAFETY: the function is declared to take an array of texts.
+    let texts = unsafe { Array::<pg_sys::Datum>::from_polymorphic_datum(array, false, kind) };
     let mut names = Vec::new();
-    spi::of_texts(sql, array, |row| {
-        let Some(bytes) = row.bytes(1) else {
+    for text in texts.into_iter().flatten() {
+        let Some(text) = text else {
             let what = "name of a hilo sequence must not be null".into();
             HiloError::Argument(what, "Specify a value that is not null.").raise()
         };
-        names::validate(&bytes).or_raise();
-        names.try_push(Name::from(&*bytes)).or_raise();
-    });
+        // SAFETY: as above.
+        let name = unsafe { bytes_of(text) };
+        names::validate(name).or_raise();
+        names.try_push(Name::from(name)).or_raise();
+    }
+    names.sort_unstable();
+    names.dedup();
     names
 }
 
@@ -363,8 +345,10 @@ fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result
          OPERATOR(pg_catalog.#>>) '{{node,id}}'
                           OPERATOR(pg_catalog.=) ANY ('{{{list}}}')
                      THEN (SELECT pg_catalog.count(*) FROM \
-                     {schema}.hilo_apply({}::pg_catalog.jsonb, dry_run => {try_it})) END",
-        spi::literal(&json::in_encoding(document))
+                     {schema}.hilo_apply({}::pg_catalog.jsonb, dry_run => {try_it})) END
+           FROM {}",
+        spi::literal(&json::in_encoding(document)),
+        shortly()
     )))?;
     match done.iter().filter(|(_, count)| !count.is_empty()).count() == ids.len() {
         true => Ok(()),

@@ -9,7 +9,6 @@
 //! the numbers are replaced by rows from elsewhere.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -32,11 +31,13 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
-use crate::sql::call::raw_function::raw_functions;
-use crate::sql::call::trigger::before_row;
+use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 use crate::sql::define::ddl_checks::forget_numbers;
 
-raw_functions!(
+// The function of `hilo.replicated() RETURNS trigger`. The others are those of the tables in the
+// SQL objects of 0.2.0 and 0.3.0.
+trigger_functions!(
+    replicated;
     hilo_replicated,
     hilo_replicated_sequence,
     hilo_replicated_position,
@@ -45,53 +46,9 @@ raw_functions!(
     hilo_replicated_free_range,
     hilo_replicated_lease,
 );
-
-/// Functions of triggers, all the same.
-macro_rules! replicated {
-    ($($name:ident),+ $(,)?) => { $(
-
-        #[pg_guard]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-            // SAFETY: Postgres passes a live call to a trigger function.
-            unsafe { Fired::new(fcinfo) }.answer()
-        }
-    )+ };
-}
-
-// The function of `hilo.replicated() RETURNS trigger`, which looks at the table. The others are
-// those of the tables in the SQL objects of 0.2.0 and 0.3.0.
-replicated!(
-    hilo_replicated,
-    hilo_replicated_sequence,
-    hilo_replicated_position,
-    hilo_replicated_privilege,
-    hilo_replicated_default_privilege,
-    hilo_replicated_free_range,
-    hilo_replicated_lease,
-);
-
-/// The tables, each with the judge of its rows.
-const JUDGES: [(&CStr, Judge); 6] = [
-    (c"sequence", sequence),
-    (c"position", position),
-    (c"privilege", privilege),
-    (c"default_privilege", default_privilege),
-    (c"free_range", keep_out),
-    (c"lease", keep_out),
-];
-
-type Judge = fn(&Fired) -> Result<Verdict, HiloError>;
 
 /// SESSION_REPLICATION_ROLE_REPLICA of core's trigger.h.
 const REPLICA: std::ffi::c_int = 1;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
-    Insert,
-    Update,
-    Delete,
-}
 
 /// The verdict on a row that has arrived.
 enum Verdict {
@@ -101,84 +58,26 @@ enum Verdict {
     With(Vec<(i16, Option<pg_sys::Datum>)>),
 }
 
-/// The call of a row trigger before the change of a row.
-struct Fired {
-    trigger: *mut pg_sys::TriggerData,
-    event: Event,
-    judge: Judge,
-}
-
-impl Fired {
-    /// # Safety
-    /// `fcinfo` must be a live call.
-    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Fired {
-        // SAFETY: the caller guarantees a live call; `before_row` refuses any that is not one of a
-        // row trigger of these tables, and returns the place of the table.
-        unsafe {
-            let (trigger, table) = before_row(fcinfo, &JUDGES.map(|(table, _)| table));
-            let event = match (*trigger).tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
-                pg_sys::TRIGGER_EVENT_INSERT => Event::Insert,
-                pg_sys::TRIGGER_EVENT_UPDATE => Event::Update,
-                _ => Event::Delete,
-            };
-            Fired { trigger, event, judge: JUDGES[table].1 }
-        }
-    }
-
-    /// The existing row, if one is changed or deleted.
-    fn old(&self) -> Row {
-        // SAFETY: the tuple is one of the trigger's relation, and both live as long as the call.
-        unsafe { Row::of((*self.trigger).tg_trigtuple, (*(*self.trigger).tg_relation).rd_att) }
-    }
-
-    fn new_tuple(&self) -> pg_sys::HeapTuple {
-        // SAFETY: the data of the trigger lives as long as the call.
-        unsafe {
-            match self.event {
-                Event::Update => (*self.trigger).tg_newtuple,
-                _ => (*self.trigger).tg_trigtuple,
-            }
-        }
-    }
-
-    /// The new row, if one is inserted or changed.
-    fn new_row(&self) -> Row {
-        // SAFETY: as in `old`.
-        unsafe { Row::of(self.new_tuple(), (*(*self.trigger).tg_relation).rd_att) }
-    }
-
-    fn answer(self) -> pg_sys::Datum {
-        // The triggers may have been enabled for all sessions: `hilo_check` reports that.
-        // SAFETY: reads the variable behind the setting session_replication_role.
-        let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
-        let verdict = if replica { (self.judge)(&self).or_raise() } else { Verdict::Accept };
-        match verdict {
-            Verdict::KeepOut => pg_sys::Datum::null(),
-            Verdict::Accept => self.new_tuple().into(),
-            Verdict::With(columns) if columns.is_empty() => self.new_tuple().into(),
-            Verdict::With(columns) => {
-                let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| i32::from(*at)).collect();
-                let mut values: Vec<pg_sys::Datum> = columns
-                    .iter()
-                    .map(|(_, value)| value.unwrap_or(pg_sys::Datum::null()))
-                    .collect();
-                let mut nulls: Vec<bool> =
-                    columns.iter().map(|(_, value)| value.is_none()).collect();
-                // SAFETY: each column gets a value of its own type, taken from a row of this table,
-                // and each array has an element for every column replaced.
-                unsafe {
-                    pg_sys::heap_modify_tuple_by_cols(
-                        self.new_tuple(),
-                        (*(*self.trigger).tg_relation).rd_att,
-                        columns.len() as i32,
-                        numbers.as_mut_ptr(),
-                        values.as_mut_ptr(),
-                        nulls.as_mut_ptr(),
-                    )
-                    .into()
-                }
-            }
-        }
+fn replicated(fired: Fired) -> pg_sys::Datum {
+    let judge = match fired.table() {
+        b"sequence" => sequence,
+        b"position" => position,
+        b"privilege" => privilege,
+        b"default_privilege" => default_privilege,
+        // A range that another server returned is for that server to serve, and a lease is ended at
+        // the server that made it.
+        b"free_range" | b"lease" => |_: &Fired| Ok(Verdict::KeepOut),
+        _ => refuse(),
+    };
+    // The triggers may have been enabled for all sessions: `hilo_check` reports that.
+    // SAFETY: reads the variable behind the setting session_replication_role.
+    let replica = unsafe { pg_sys::SessionReplicationRole } == REPLICA;
+    let verdict = if replica { judge(&fired).or_raise() } else { Verdict::Accept };
+    match verdict {
+        Verdict::KeepOut => pg_sys::Datum::null(),
+        Verdict::Accept => fired.accept(),
+        // SAFETY: each column gets a value of its own type, a constant or from a row of this table.
+        Verdict::With(columns) => unsafe { fired.replacing(&columns) },
     }
 }
 
@@ -445,10 +344,4 @@ fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
         roles::depend_on(row.oid(column))?;
     }
     Ok(Verdict::Accept)
-}
-
-/// A row of `hilo.free_range` or `hilo.lease`. A range that another server returned is for that
-/// server to serve, and a lease is ended at the server that made it.
-fn keep_out(_: &Fired) -> Result<Verdict, HiloError> {
-    Ok(Verdict::KeepOut)
 }

@@ -7,132 +7,76 @@
 //! is in no server's memory until the first reservation takes it over; what the memory of the
 //! dumped server held is then recorded as a gap.
 
-use std::ffi::CStr;
+use pgrx::pg_sys;
 
-use pgrx::prelude::*;
-
-use crate::catalog::columns;
+use crate::catalog::columns::{free_range, lease, position, sequence};
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
-use crate::sql::call::raw_function::raw_functions;
-use crate::sql::call::trigger::row_being_inserted;
+use crate::process::ffi;
+use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 
-raw_functions!(hilo_restored_position, hilo_restored_free_range, hilo_restored_lease);
+trigger_functions!(
+    restored;
+    hilo_restored_position,
+    hilo_restored_free_range,
+    hilo_restored_lease,
+    hilo_role_own_row,
+    hilo_role_skip_row,
+    hilo_role_skip_default,
+);
 
-/// `hilo.restored_position() RETURNS trigger`: makes the position this server's, in no server's
-/// memory.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_restored_position(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. The columns are replaced by values
-    // of their own types, and each array has an element for every column replaced.
-    unsafe {
-        let trigger = row_being_inserted(fcinfo, c"position");
-        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
-        let mut columns = [c"incarnation", c"system_id", c"timeline"]
-            .map(|name| pg_sys::SPI_fnumber(descriptor, name.as_ptr()));
-        let mut null = false;
-        let timeline = pg_sys::SPI_getbinval(row, descriptor, columns[2], &mut null).value() as i32;
-        let (here, now) = positions::server();
-        // A row that came to the dumped server by replication may lack reservations here too. Any
-        // other lacks none until this server is promoted.
-        let timeline = if timeline == REPLICATED { timeline } else { now };
-        let mut values = [RESTORED.into(), here.into(), timeline.into()];
-        let mut nulls = [false; 3];
-        pg_sys::heap_modify_tuple_by_cols(
-            row,
-            descriptor,
-            columns.len() as i32,
-            columns.as_mut_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        )
-        .into()
+fn restored(fired: Fired) -> pg_sys::Datum {
+    if fired.event != Event::Insert {
+        refuse();
     }
-}
-
-/// `hilo.restored_free_range() RETURNS trigger`: refuses a free range of a sequence that is in use
-/// here, because it may have been served since the dump.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_restored_free_range(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. Both columns are passed by value,
-    // and a NULL, which the NOT NULL constraints refuse only after this trigger, is read as 0.
-    unsafe {
-        let trigger = row_being_inserted(fcinfo, c"free_range");
-        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
-        let value = |name: &CStr| {
-            let mut null = false;
-            pg_sys::SPI_getbinval(
-                row,
-                descriptor,
-                pg_sys::SPI_fnumber(descriptor, name.as_ptr()),
-                &mut null,
-            )
-        };
-        let sequence = value(c"sequence").value() as i64;
-        refuse_in_use(trigger, sequence, value(c"node").value() as i32);
-        row.into()
-    }
+    let row = fired.new_row();
+    let replaced = match fired.table() {
+        // Its owner does not exist. The current user becomes that, as happens to any object whose
+        // ALTER … OWNER failed in a restore.
+        b"sequence" => vec![(sequence::OWNER, Some(ffi::current_user().into()))],
+        // A role that does not exist. A second such row would collide with the first.
+        b"privilege" | b"default_privilege" => return pg_sys::Datum::null(),
+        b"position" => {
+            let (here, now) = positions::server();
+            // A row that came to the dumped server by replication may lack reservations here too.
+            // Any other lacks none until this server is promoted.
+            let replicated = row.int4(position::TIMELINE) == REPLICATED;
+            let timeline = if replicated { REPLICATED } else { now };
+            vec![
+                (position::INCARNATION, Some(RESTORED.into())),
+                (position::SYSTEM_ID, Some(here.into())),
+                (position::TIMELINE, Some(timeline.into())),
+            ]
+        }
+        // It may have been served since the dump, if the sequence is in use here.
+        b"free_range" => {
+            refuse_in_use(&fired, row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
+            return fired.accept();
+        }
+        // Another server may have taken it back since the dump, and served its rest.
+        b"lease" => {
+            refuse_in_use(&fired, row.int8(lease::SEQUENCE), row.int4(lease::NODE));
+            vec![(lease::TIMELINE, Some(REPLICATED.into()))]
+        }
+        _ => refuse(),
+    };
+    // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
+    unsafe { fired.replacing(&replaced) }
 }
 
 /// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
 /// version is restored into SQL objects of that version, of which the library reads no more.
-///
-/// # Safety
-/// `trigger` must be that of a live call.
-unsafe fn refuse_in_use(trigger: *mut pg_sys::TriggerData, sequence: i64, node: i32) {
+fn refuse_in_use(fired: &Fired, id: i64, node: i32) {
     let see = Snapshot::Catalog;
-    // SAFETY: the relation of a trigger is open, so it has its row of pg_class.
-    let table = |name: &CStr| unsafe {
-        let schema = (*(*(*trigger).tg_relation).rd_rel).relnamespace;
-        Table::read(pg_sys::get_relname_relid(name.as_ptr(), schema)).or_raise()
-    };
-    let key = [
-        (columns::position::SEQUENCE, Match::Int8(sequence)),
-        (columns::position::NODE, Match::Int4(node)),
-    ];
+    let table = |name| Table::read(fired.neighbour(name)).or_raise();
+    let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
     let position = table(c"position").find(Index::Named(c"position_pkey"), &key, see);
-    if position.is_some_and(|row| row.int8(columns::position::INCARNATION) != RESTORED) {
-        let key = [(columns::sequence::ID, Match::Int8(sequence))];
+    if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
+        let key = [(sequence::ID, Match::Int8(id))];
         let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key, see);
-        let name = known.and_then(|row| row.text(columns::sequence::NAME));
-        HiloError::RestoreInUse(name.unwrap_or(sequence.to_string())).raise();
-    }
-}
-
-/// `hilo.restored_lease() RETURNS trigger`: marks the lease as another server's, which may have
-/// taken it back since the dump and served its rest. Refuses one of a sequence that is in use here.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_restored_lease(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call to a trigger function. The columns read are passed by
-    // value, and a NULL, which the NOT NULL constraints refuse only after this trigger, is read as
-    // 0. The column replaced is an integer.
-    unsafe {
-        let trigger = row_being_inserted(fcinfo, c"lease");
-        let (row, descriptor) = ((*trigger).tg_trigtuple, (*(*trigger).tg_relation).rd_att);
-        let number = |name: &std::ffi::CStr| pg_sys::SPI_fnumber(descriptor, name.as_ptr());
-        let mut null = false;
-        let mut value =
-            |name| pg_sys::SPI_getbinval(row, descriptor, number(name), &mut null).value();
-        refuse_in_use(trigger, value(c"sequence") as i64, value(c"node") as i32);
-        let (mut column, mut timeline) = (number(c"timeline"), pg_sys::Datum::from(REPLICATED));
-        let mut null = false;
-        pg_sys::heap_modify_tuple_by_cols(
-            row,
-            descriptor,
-            1,
-            &raw mut column,
-            &raw mut timeline,
-            &raw mut null,
-        )
-        .into()
+        let name = known.and_then(|row| row.text(sequence::NAME));
+        HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
     }
 }

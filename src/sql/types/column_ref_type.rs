@@ -5,72 +5,27 @@
 //! no column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored
 //! without an owner column.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
 use pgrx::prelude::*;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::sql::call::raw_function::{argument, raw_functions};
-use crate::sql::types::sequence_type::received_text;
+use crate::sql::call::raw_function::{input_functions, output_functions};
 
-raw_functions!(hilo_column_ref_in, hilo_column_ref_recv, hilo_column_ref_out, hilo_column_ref_send);
+// A client knows no OIDs, so the binary format has names too.
+input_functions!(read; hilo_column_ref_in, hilo_column_ref_recv);
+output_functions!(text; hilo_column_ref_out, hilo_column_ref_send);
 
 const NOWHERE_TEXT: &CStr = c"-";
 
-/// `hilo.column_ref_in(cstring) RETURNS hilo.column_ref`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_column_ref_in(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its one argument is a C string.
-    parse(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) }).packed().into()
-}
-
-/// `hilo.column_ref_recv(internal) RETURNS hilo.column_ref`: takes names, as in the text format.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_column_ref_recv(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: the function is strict, and Postgres gives a receive function a message.
-    parse(unsafe { received_text(argument(fcinfo, 0).cast_mut_ptr()) }).packed().into()
-}
-
-/// `hilo.column_ref_out(hilo.column_ref) RETURNS cstring`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_column_ref_out(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a column_ref. The result is a palloc'ed
-    // copy.
-    unsafe { pg_sys::pstrdup(text(column_argument(fcinfo)).as_ptr()) }.into()
-}
-
-/// `hilo.column_ref_send(hilo.column_ref) RETURNS bytea`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_column_ref_send(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a column_ref. The buffer is initialised
-    // before it is written to.
-    unsafe {
-        let text = text(column_argument(fcinfo));
-        let mut buffer = pg_sys::StringInfoData::default();
-        pg_sys::pq_begintypsend(&mut buffer);
-        pg_sys::pq_sendtext(&mut buffer, text.as_ptr(), text.count_bytes() as i32);
-        pg_sys::pq_endtypsend(&mut buffer).into()
-    }
-}
-
-fn text(column: ColumnRef) -> std::ffi::CString {
+fn text(column: pg_sys::Datum) -> CString {
+    let column = ColumnRef::unpacked(column.value() as i64);
     column.text().unwrap_or_else(|| NOWHERE_TEXT.to_owned())
 }
 
-/// # Safety
-/// `fcinfo` must be a live call whose first argument is a `hilo.column_ref`.
-unsafe fn column_argument(fcinfo: pg_sys::FunctionCallInfo) -> ColumnRef {
-    // SAFETY: the caller guarantees that the argument is one, which is passed by value.
-    ColumnRef::unpacked(unsafe { argument(fcinfo, 0) }.value() as i64)
+fn read(input: &CStr) -> pg_sys::Datum {
+    parse(input).packed().into()
 }
 
 fn parse(input: &CStr) -> ColumnRef {

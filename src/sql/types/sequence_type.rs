@@ -7,37 +7,17 @@
 use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
-use pgrx::varlena;
 
 use hilo_core::name;
 
+use crate::catalog::table::text_datum;
 use crate::errors::OrRaise;
-use crate::sql::call::raw_function::{argument, raw_functions};
+use crate::sql::call::args::Args;
+use crate::sql::call::raw_function::{argument, input_functions, raw_functions};
 
-raw_functions!(
-    hilo_sequence_in,
-    hilo_sequence_recv,
-    hilo_sequence_from_text,
-    hilo_sequence_from_name,
-);
+input_functions!(checked; hilo_sequence_in, hilo_sequence_recv);
 
-/// `hilo_sequence_in(cstring) RETURNS hilo_sequence`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_in(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its one argument is a C string.
-    let input = unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr()) };
-    checked(input.to_bytes())
-}
-
-/// `hilo_sequence_recv(internal) RETURNS hilo_sequence`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_recv(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the function is strict, and Postgres gives a receive function a message.
-    let input = unsafe { received_text(argument(fcinfo, 0).cast_mut_ptr()) };
-    checked(input.to_bytes())
-}
+raw_functions!(hilo_sequence_from_text, hilo_sequence_from_name);
 
 /// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
 /// that is a valid name is already the result.
@@ -46,14 +26,10 @@ unsafe extern "C-unwind" fn hilo_sequence_recv(fcinfo: pg_sys::FunctionCallInfo)
 unsafe extern "C-unwind" fn hilo_sequence_from_text(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: the function is strict, so its argument is a text. The bytes of one that is neither
-    // compressed nor stored out of line follow its header.
-    unsafe {
-        let text: *mut pg_sys::varlena = argument(fcinfo, 0).cast_mut_ptr();
-        let text = if is_plain(text) { text } else { pg_sys::pg_detoast_datum_packed(text) };
-        name::validate(varlena::varlena_to_byte_slice(text)).or_raise();
-        pg_sys::Datum::from(text)
-    }
+    // SAFETY: the function is strict, so its argument is a text, which has the same layout.
+    let (text, bytes) = unsafe { (argument(fcinfo, 0), Args::new(fcinfo).name(0)) };
+    name::validate(bytes).or_raise();
+    text
 }
 
 /// `hilo_sequence(name) RETURNS hilo_sequence`
@@ -63,42 +39,12 @@ unsafe extern "C-unwind" fn hilo_sequence_from_name(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
-    let input = unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) };
-    checked(input.to_bytes())
+    checked(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
 
-/// `bytes` as a new value of the type.
-fn checked(bytes: &[u8]) -> pg_sys::Datum {
+/// The text as a new value of the type.
+fn checked(text: &CStr) -> pg_sys::Datum {
+    let bytes = text.to_bytes();
     name::validate(bytes).or_raise();
-    // SAFETY: copies the bytes of a slice, as many as it has, at most 255.
-    unsafe { pg_sys::cstring_to_text_with_len(bytes.as_ptr().cast(), bytes.len() as i32) }.into()
-}
-
-/// The rest of a message, converted from the client's encoding and checked to be valid in the
-/// server's.
-///
-/// # Safety
-/// `message` must be one that Postgres has given to a receive function.
-pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
-    // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive
-    // function. The result is a new C string in the current memory context; the check of the
-    // encoding refuses a zero byte inside it.
-    unsafe {
-        let mut length = 0;
-        let text = pg_sys::pq_getmsgtext(message, (*message).len - (*message).cursor, &mut length);
-        CStr::from_ptr(text)
-    }
-}
-
-/// Whether the bytes of `text` directly follow its header, as they nearly always do. Asking that
-/// costs less than a guarded call that finds nothing to do.
-///
-/// # Safety
-/// `text` must point to a varlena.
-unsafe fn is_plain(text: *const pg_sys::varlena) -> bool {
-    // SAFETY: the caller guarantees that it is a varlena; only its header is read.
-    unsafe {
-        varlena::varatt_is_4b_u(text)
-            || (varlena::varatt_is_1b(text) && !varlena::varatt_is_1b_e(text))
-    }
+    text_datum(bytes)
 }

@@ -95,6 +95,23 @@ fn a_node_that_cannot() {
     finish(nodes);
 }
 
+/// A node that could read, and then waits for a lock, is named too.
+#[test]
+fn a_node_that_cannot_write() {
+    let mut nodes = three();
+    nodes[1].1.run("BEGIN; LOCK TABLE hilo.sequence IN SHARE MODE");
+    let host = nodes[1].0.socket_directory().display().to_string();
+    nodes[0]
+        .1
+        .refusal("SELECT * FROM hilo_create_on_all_nodes('s')")
+        .is("55000")
+        .details(&host)
+        .details("lock timeout");
+    nodes[1].1.run("ROLLBACK");
+    assert_eq!(create(&mut nodes[0].1, "'s'").len(), 3);
+    finish(nodes);
+}
+
 /// Bad input: a clear error, and nothing is created.
 #[test]
 fn bad_calls() {

@@ -15,7 +15,7 @@ use hilo_tests::{Client, ClientExt, Cluster, SERVER, assert_unique};
 
 type Nodes = Vec<(Cluster, Client)>;
 
-/// As Citus does, a change of the group makes all processes forget what they know of its table.
+/// As Citus does, a command's result has one column only, and a change of the group makes all processes forget what they know of its table.
 const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
@@ -38,13 +38,17 @@ const STAND_IN: &str = r#"
         FOR node IN SELECT * FROM pg_catalog.pg_dist_node n ORDER BY n.nodeid LOOP
             TRUNCATE citus_answer;
             EXECUTE pg_catalog.format('COPY citus_answer (line) FROM PROGRAM %L WITH (FORMAT csv, DELIMITER E''\x01'', QUOTE E''\x02'')',
-                pg_catalog.format('echo %s | base64 -d | PGCONNECT_TIMEOUT=2 %s/psql -XAtq -v ON_ERROR_STOP=1 -h %s -p %s -U postgres -d postgres 2>&1; echo $?',
+                pg_catalog.format('echo %s | base64 -d | PGCONNECT_TIMEOUT=2 %s/psql -XAtq -F "$(printf ''\003'')" -v ON_ERROR_STOP=1 -h %s -p %s -U postgres -d postgres 2>&1; echo $?',
                     pg_catalog.translate(pg_catalog.encode(pg_catalog.convert_to(command, 'UTF8'), 'base64'), E'\n', ''),
                     'BINDIR', node.nodename, node.nodeport));
             lines := ARRAY(SELECT a.line FROM citus_answer a ORDER BY a.at);
             nodeid := node.nodeid;
             success := lines[pg_catalog.cardinality(lines)] = '0';
             result := pg_catalog.array_to_string(lines[1:pg_catalog.cardinality(lines) - 1], E'\n');
+            IF pg_catalog.strpos(result, E'\x03') > 0 THEN
+                success := false;
+                result := 'expected a single column in query target';
+            END IF;
             RETURN NEXT;
         END LOOP;
         DROP TABLE citus_answer;
