@@ -799,9 +799,3 @@ COMMENT ON FUNCTION hilo_compare(jsonb) IS
     'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';
-
--- Where the extension lives in schema hilo, the owner of the database creates sequences, and says who else may.
-CREATE FUNCTION hilo_open_schema() RETURNS void LANGUAGE sql AS
-    'GRANT USAGE, CREATE ON SCHEMA hilo TO pg_database_owner WITH GRANT OPTION';
-SELECT hilo_open_schema() WHERE pg_catalog.current_schema() = 'hilo';
-DROP FUNCTION hilo_open_schema();

@@ -12,7 +12,8 @@ CREATE FUNCTION hilo_create_schema() RETURNS void LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS $$
     ALTER SCHEMA hilo OWNER TO CURRENT_USER;
-    -- As in schema public: who owns the database creates sequences, and says who else may.
+    -- As in schema public: all roles call the functions; who owns the database creates sequences, and says who else may.
+    GRANT USAGE ON SCHEMA hilo TO PUBLIC;
     GRANT USAGE, CREATE ON SCHEMA hilo TO pg_database_owner WITH GRANT OPTION;
 $$;
 SELECT hilo_create_schema() WHERE pg_catalog.current_schema() <> 'hilo';

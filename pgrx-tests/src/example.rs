@@ -135,8 +135,6 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
     cluster.connect(DATABASE).run(&format!(
         "CREATE SCHEMA {schema};
          CREATE EXTENSION hilo SCHEMA {schema};
-         GRANT USAGE ON SCHEMA {schema} TO PUBLIC;
-         GRANT CREATE ON SCHEMA {schema} TO {OWNER};
          ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, {schema}"
     ));
 }

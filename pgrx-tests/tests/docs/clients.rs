@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hilo_tests::Cluster;
 use hilo_tests::example::{Example, LAYOUTS, OWNER, prepare, while_others_draw};
 use hilo_tests::front::{Pooler, tcp_port};
+use hilo_tests::{ClientExt, Cluster};
 
 /// Runs an example by the commands that its reader would use, in each layout.
 #[track_caller]

@@ -119,7 +119,6 @@ fn the_owner_of_a_database_needs_no_superuser() {
     mallory.run(
         "CREATE SCHEMA hilo;
          CREATE EXTENSION hilo SCHEMA hilo;
-         GRANT USAGE ON SCHEMA hilo TO PUBLIC;
          SELECT hilo.hilo_create('orders'), hilo.hilo_grant('orders', 'clerk', 'USAGE')",
     );
     assert_eq!(clerk.one::<i64>("SELECT hilo.hilo_nextval('orders')"), 1);

@@ -1,6 +1,6 @@
 """Django's backend for PostgreSQL, which resets sequences of hilo too: copy this package beside your settings.
 
-``"ENGINE": "hilo_postgresql"`` makes ``reset_sequences`` of a ``TransactionTestCase``, ``loaddata`` and
+``"ENGINE": "postgresql_hilo"`` makes ``reset_sequences`` of a ``TransactionTestCase``, ``loaddata`` and
 ``sqlsequencereset`` find the sequences of columns that hilo numbers. Databases that ``test --parallel`` clones have
 the search_path of their original. All else is Django's own.
 """
