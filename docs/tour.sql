@@ -38,7 +38,7 @@ CREATE TABLE billing.invoices (no bigint PRIMARY KEY DEFAULT nextval('billing.do
 CREATE TABLE billing.credit_notes (no bigint PRIMARY KEY DEFAULT nextval('billing.document_no'), invoice bigint REFERENCES billing.invoices);
 CREATE TABLE billing.reminders (no bigint PRIMARY KEY DEFAULT nextval('billing.document_no'), invoice bigint REFERENCES billing.invoices);
 CREATE FUNCTION billing.next_document_no() RETURNS bigint LANGUAGE sql AS 'SELECT nextval(''billing.document_no'')';
-CREATE TABLE billing.accounts (id smallserial PRIMARY KEY, name text NOT NULL);
+CREATE TABLE billing.addresses (id serial PRIMARY KEY, vat_number text);
 CREATE VIEW billing.documents AS SELECT no, 'invoice' AS kind FROM billing.invoices UNION ALL SELECT no, 'credit note' FROM billing.credit_notes;
 
 -- Partitions: 27 to 33.
@@ -100,7 +100,7 @@ INSERT INTO reviews (product, stars) SELECT id, 5 FROM products;
 INSERT INTO billing.invoices ("order") SELECT id FROM orders;
 INSERT INTO billing.credit_notes (invoice) SELECT no FROM billing.invoices LIMIT 10;
 INSERT INTO billing.reminders (invoice) SELECT no FROM billing.invoices LIMIT 20;
-INSERT INTO billing.accounts (name) VALUES ('sales'), ('taxes');
+INSERT INTO billing.addresses (vat_number) SELECT 'CHE ' || n FROM generate_series(1, 40) n;
 INSERT INTO log.page_views (at, url) SELECT date '2025-06-01' + n, '/' FROM generate_series(1, 600) n;
 INSERT INTO log.changes (shard) SELECT n FROM generate_series(1, 100) n;
 INSERT INTO log.files (name) VALUES ('a'), ('b');
