@@ -60,7 +60,7 @@ CREATE TABLE log.traces (no log.trace PRIMARY KEY, at timestamptz DEFAULT now())
 
 -- Row level security, a key of text, and a trigger that draws: 38 to 40.
 CREATE TABLE crm.tickets (id bigserial PRIMARY KEY, agent name NOT NULL DEFAULT current_user, text text);
-ALTER TABLE crm.tickets ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE crm.tickets ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON crm.tickets USING (agent = current_user);
 CREATE SEQUENCE crm.campaign_no;
 CREATE TABLE crm.campaigns (key text PRIMARY KEY DEFAULT 'C-' || nextval('crm.campaign_no'), name text);

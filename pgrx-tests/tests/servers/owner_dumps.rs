@@ -21,7 +21,7 @@ fn shop(cluster: &Cluster, schema: &str) -> BTreeSet<i64> {
     admin.run(&format!("ALTER DATABASE shop SET search_path = public, {schema}"));
     let mut owner = cluster.connect_as("shop_owner", "shop");
     owner.run(&format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema}; CREATE EXTENSION hilo SCHEMA {schema}; GRANT USAGE, CREATE ON SCHEMA {schema} TO clerk;
+        "CREATE SCHEMA IF NOT EXISTS {schema}; CREATE EXTENSION hilo SCHEMA {schema};
          SELECT hilo_create('orders'), hilo_create('steps', increment => 7, start_value => 3, key_format => 'S-{{value}}');
          SELECT hilo_grant('steps', 'clerk', 'USAGE');
          CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text);
@@ -30,7 +30,7 @@ fn shop(cluster: &Cluster, schema: &str) -> BTreeSet<i64> {
          INSERT INTO orders (customer) SELECT 'Ada' FROM generate_series(1, 100);
          INSERT INTO invoices SELECT FROM generate_series(1, 30);"
     ));
-    cluster.connect_as("clerk", "shop").run("SELECT hilo_create('secret')");
+    cluster.connect("shop").run("SELECT hilo_create('secret'), hilo_set_owner('secret', 'clerk')");
     owner.draw("steps", 40).into_iter().collect()
 }
 
@@ -101,7 +101,8 @@ fn the_grant_is_the_owners_and_to_read() {
             owner.refusal(&format!("{change} {table}")).is("42501");
         }
         owner.refusal(&format!("INSERT INTO {table} SELECT * FROM {table}")).is("42501");
-        owner.refusal(&format!("LOCK TABLE {table}")).is("42501");
+        owner.refusal(&format!("BEGIN; LOCK TABLE {table}")).is("42501");
+        owner.run("ROLLBACK");
     }
     cluster.connect("postgres").run("ALTER DATABASE shop OWNER TO clerk");
     owner.refusal(&format!("SELECT * FROM {}", tables[0])).is("42501");

@@ -83,6 +83,7 @@ fn its_creator_owns_nothing_in_it() {
                        LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
                       WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
                         AND 'mallory'::regrole IN (p.proowner, c.relowner, t.typowner, n.nspowner)";
+        admin.run("SET search_path = pg_catalog");
         assert_eq!(admin.all::<String>(owned), NONE);
         mallory.run(&format!("SET search_path = {schema}"));
         for change in [
