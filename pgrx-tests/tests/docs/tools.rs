@@ -73,7 +73,9 @@ fn inspectdb_of_django_models_the_tables_of_the_application() {
         |cluster, role| {
             let printed = script(&example, cluster, role, &inspect);
             let models = printed.lines().filter(|line| {
-                line.starts_with("class ") || line.contains("db_table") || line.contains("Unable")
+                line.starts_with("class ")
+                    || line.contains("db_table = ")
+                    || line.contains("Unable")
             });
             models.map(|line| line.trim().to_owned() + "\n").collect()
         },
