@@ -9,4 +9,3 @@ mod install;
 mod migrating;
 mod pages;
 mod tools;
-mod tour;
