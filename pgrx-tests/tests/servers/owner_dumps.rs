@@ -97,9 +97,29 @@ fn the_grant_is_the_owners_and_to_read() {
     for table in &tables {
         owner.run(&format!("SELECT * FROM {table}"));
         clerk.refusal(&format!("SELECT * FROM {table}")).is("42501");
-        for change in ["DELETE FROM", "TRUNCATE", "DROP TABLE"] {
-            owner.refusal(&format!("{change} {table}")).is("42501");
+        for change in [
+            "SELECT * FROM {t} FOR UPDATE",
+            "DELETE FROM {t}",
+            "TRUNCATE {t}",
+            "COPY {t} FROM STDIN",
+            "ALTER TABLE {t} ADD x int",
+            "ALTER TABLE {t} OWNER TO shop_owner",
+            "ALTER TABLE {t} DISABLE TRIGGER ALL",
+            "ALTER TABLE {t} ENABLE ROW LEVEL SECURITY",
+            "CREATE TRIGGER t BEFORE UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "CREATE RULE r AS ON UPDATE TO {t} DO INSTEAD NOTHING",
+            "CREATE POLICY p ON {t}",
+            "CREATE TABLE heir () INHERITS ({t})",
+            "COMMENT ON TABLE {t} IS ''",
+            "REINDEX TABLE {t}",
+            "CLUSTER {t}",
+            "DROP TABLE {t}",
+        ] {
+            owner.refusal(&change.replace("{t}", table)).is("42501");
         }
+        let updates =
+            format!("SELECT has_any_column_privilege('{table}', 'UPDATE, INSERT, REFERENCES')");
+        assert!(!owner.one::<bool>(&updates), "{table}");
         owner.refusal(&format!("INSERT INTO {table} SELECT * FROM {table}")).is("42501");
         owner.refusal(&format!("BEGIN; LOCK TABLE {table}")).is("42501");
         owner.run("ROLLBACK");
