@@ -105,7 +105,7 @@ COMMENT ON COLUMN _hilo.position.timeline IS
 COMMENT ON COLUMN _hilo.position.skip IS
     'Number of values that a server skips by default if it takes over from a copy of this row, according to '
     'the rate at which values were reserved';
-COMMENT ON COLUMN hilo.position.served IS
+COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.

@@ -91,6 +91,6 @@ fn rails_dumps_loads_and_empties_the_tables_of_the_application() {
     let Some(example) = Example::find("rails") else { return };
     prints(
         |cluster, role| script(&example, cluster, role, &["ruby", "rails.rb"]),
-        include_str!("tools/rails.out"),
+        include_str!("rails.out"),
     );
 }
