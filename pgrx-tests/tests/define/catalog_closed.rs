@@ -95,7 +95,6 @@ fn the_catalog_is_closed() {
         "CREATE FUNCTION hilo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "DROP SCHEMA hilo CASCADE",
         "DROP SCHEMA _hilo CASCADE",
-        "GRANT USAGE ON SCHEMA _hilo TO mallory",
         "ALTER SCHEMA hilo RENAME TO other",
         "ALTER SCHEMA hilo OWNER TO mallory",
         "GRANT USAGE ON SCHEMA hilo TO mallory",
@@ -123,6 +122,9 @@ fn the_catalog_is_closed() {
             "{sql}: {refused:?}"
         );
     }
+    // A warning: the owner of the database has nothing to give away.
+    mallory.run("GRANT USAGE ON SCHEMA _hilo TO clerk; GRANT SELECT ON _hilo.sequence TO clerk");
+    clerk.refusal("SELECT * FROM _hilo.sequence").is("42501").says("schema _hilo");
     assert_eq!(admin.one::<i64>("SELECT hilo_nextval('orders')"), 2);
     cluster.finish();
 }
