@@ -270,8 +270,8 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'does not exist, 42501.';
 
 -- How much each sequence has served is kept with its position, and shown in hilo_sequences too.
-ALTER TABLE hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
-COMMENT ON COLUMN hilo.position.served IS
+ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
 CREATE OR REPLACE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
@@ -288,7 +288,7 @@ CREATE OR REPLACE VIEW hilo.reserved AS
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
       -- One pass over all leases, however many sequences there are.
       LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
                    FROM hilo.lease o
