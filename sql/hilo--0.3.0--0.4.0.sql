@@ -291,7 +291,7 @@ CREATE OR REPLACE VIEW hilo.reserved AS
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
       -- One pass over all leases, however many sequences there are.
       LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
-                   FROM hilo.lease o
+                   FROM _hilo.lease o
                   WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
                   GROUP BY o.sequence) l ON l.sequence = s.id
      -- The value that would be reserved next; null beyond the last value, and without a position.
