@@ -10,7 +10,13 @@ CREATE FUNCTION hilo_create_schema() RETURNS void LANGUAGE sql AS $$
     COMMENT ON SCHEMA hilo IS
         'Internals of the extension hilo. Use the functions and views named hilo_* instead.';
 $$;
-CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS 'ALTER SCHEMA hilo OWNER TO CURRENT_USER';
+CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS $$
+    ALTER SCHEMA hilo OWNER TO CURRENT_USER;
+    -- As in schema public: all roles call the functions; who owns the database creates sequences,
+    -- and says who else may.
+    GRANT USAGE ON SCHEMA hilo TO PUBLIC;
+    GRANT USAGE, CREATE ON SCHEMA hilo TO pg_database_owner WITH GRANT OPTION;
+$$;
 SELECT hilo_create_schema() WHERE pg_catalog.current_schema() <> 'hilo';
 SELECT hilo_take_schema() WHERE pg_catalog.current_schema() = 'hilo';
 DROP FUNCTION hilo_create_schema();
@@ -34,7 +40,7 @@ CREATE FUNCTION hilo.sequence_out(hilo_sequence) RETURNS cstring
 CREATE FUNCTION hilo.sequence_send(hilo_sequence) RETURNS bytea
     LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'textsend';
 
--- The type is in the string category, but is not its preferred type: with a literal or a text beside it,
+-- The type is in the string category, but is not its preferred type. With a literal or a text beside it,
 -- Postgres compares and concatenates it as text.
 CREATE TYPE hilo_sequence (
     INPUT = hilo.sequence_in,
@@ -173,8 +179,8 @@ CREATE TYPE hilo.role (
     LIKE = pg_catalog.oid
 );
 COMMENT ON TYPE hilo.role IS
-    'Role that owns or may use a hilo sequence: the name of the role as an identifier, public for all roles, '
-    'or - for no role (a role that does not exist)';
+    'Role that owns or may use a hilo sequence: its name as an identifier, public for all '
+    'roles, or - for one that does not exist';
 
 COMMENT ON FUNCTION hilo.role_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION hilo.role_out(hilo.role) IS 'I/O';
