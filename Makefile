@@ -6,7 +6,7 @@
 export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall clean
+.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall test-lite install-lite clean
 
 all: build
 
@@ -57,6 +57,12 @@ dist: ## make the distribution for PGXN, target/hilo-….zip, of the last commit
 
 install: ## build the extension and install it into the server of PG_CONFIG
 	@scripts/install
+
+test-lite: ## run the tests of both clients against hilo_lite
+	@scripts/test-lite
+
+install-lite: ## install hilo_lite, which needs no library, into the server of PG_CONFIG
+	@scripts/install-lite
 
 uninstall: ## remove it from the server of PG_CONFIG
 	@scripts/uninstall

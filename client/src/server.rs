@@ -209,12 +209,18 @@ fn granted(row: &Row, place: i64) -> Result<Granted, tokio_postgres::Error> {
     })
 }
 
-/// Where the extension is, quoted.
-const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
-     JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
-     WHERE e.extname = 'hilo' AND EXISTS \
-         (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_lease' AND p.pronamespace = \
-         n.oid)";
+/// Where hilo's functions are, quoted: the schema of the extension, or of hilo_lite, whose type for
+/// names is that of a column.
+const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_namespace n \
+     WHERE EXISTS (SELECT FROM pg_catalog.pg_proc p \
+                    WHERE p.proname = 'hilo_lease' AND p.pronamespace = n.oid) \
+       AND n.oid IN (SELECT e.extnamespace FROM pg_catalog.pg_extension e WHERE e.extname = 'hilo' \
+         UNION ALL SELECT t.typnamespace FROM pg_catalog.pg_namespace i \
+           JOIN pg_catalog.pg_class c ON c.relnamespace = i.oid \
+           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
+           JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+          WHERE i.nspname = '_hilo' AND c.relname = 'sequence' AND a.attname = 'name' \
+            AND t.typname = 'hilo_sequence')";
 
 /// Ends before leases: if the server refuses one, no lease was taken whose values would then be
 /// lost. A lease or a sequence that somebody holds must not hold up the others for long.

@@ -14,6 +14,7 @@ use std::thread;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
+use crate::extension::create_extension;
 use crate::server::run;
 use crate::wait::{LONG, wait_until};
 
@@ -127,7 +128,7 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
     let mut client = cluster.connect(DATABASE);
     client.run(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
     client.run(&format!("GRANT USAGE, CREATE ON SCHEMA {schema} TO {OWNER}"));
-    client.run(&format!("CREATE EXTENSION hilo SCHEMA {schema}"));
+    create_extension(&mut client, schema);
 }
 
 /// Does `work` while others draw from sequence `orders`, and then checks that neither they nor the table `orders`,
