@@ -314,12 +314,12 @@ COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
 -- Leases: ranges of values that leave the server. Transactional too.
 
 CREATE FUNCTION hilo_lease(
-    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
+    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
-COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) IS
+COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
     'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
     'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
     'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
@@ -327,7 +327,9 @@ COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) IS
     'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
     'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
     'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
-    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions.';
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is open; '
+    '42710 if it has ended or is another one.';
 
 CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
@@ -352,6 +354,88 @@ COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
     'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
     'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
     'for hilo_lease_return, 22023 if both arguments are null.';
+
+-- PL/pgSQL, so that what is refused fails by itself. What somebody has locked must not hold up the rest: each such call
+-- halves how long the next one may wait, so that all of them together take no longer than twice the first.
+CREATE FUNCTION hilo_refill(
+    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
+    sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
+) RETURNS TABLE (
+    kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
+    expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
+    sqlstate text, message text, detail text, hint text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
+AS $refill$
+DECLARE
+    call record;
+    patience CONSTANT text := current_setting('hilo.reserve_timeout', true);
+    reserve_ms double precision := least(250, 1000 * extract(epoch FROM patience::interval));
+    lock_ms double precision := 100;
+BEGIN
+    IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
+       OR array_position(returns || renewals || leases, NULL) IS NOT NULL
+       OR array_position(nexts || sizes, NULL) IS NOT NULL OR array_position(names, NULL) IS NOT NULL
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays must neither be null nor contain null',
+            HINT = 'Only leases may be null as a whole: then the server names the leases.';
+    ELSIF cardinality(returns) <> cardinality(nexts) OR cardinality(names) <> cardinality(sizes)
+       OR cardinality(leases) <> cardinality(names)
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays that belong together must be of one length',
+            DETAIL = format('returns %s, nexts %s; names %s, sizes %s, leases %s.', cardinality(returns),
+                            cardinality(nexts), cardinality(names), cardinality(sizes), cardinality(leases)),
+            HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
+    END IF;
+    PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true);
+    FOR call IN
+        SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
+          FROM ROWS FROM (unnest(returns), unnest(nexts)) AS r (lease, next)
+        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM unnest(renewals) AS r (lease)
+        UNION ALL SELECT 'leased', a.name, a.lease, a.n
+          FROM ROWS FROM (unnest(names), unnest(sizes), unnest(leases)) AS a (name, n, lease)
+    LOOP
+        SELECT call.kind, call.name, call.lease INTO kind, name, lease, first, last, increment, count, expires_at,
+               key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
+        BEGIN
+            CASE call.kind
+            WHEN 'returned' THEN count := @extschema@.hilo_lease_return(call.lease, call.n);
+            WHEN 'renewed' THEN expires_at := @extschema@.hilo_lease_renew(call.lease, ttl);
+            ELSE
+                SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+                  FROM @extschema@.hilo_lease(call.name::@extschema@.hilo_sequence, call.n, holder, ttl, call.lease) AS l;
+            END CASE;
+        EXCEPTION
+            WHEN read_only_sql_transaction THEN
+                RAISE;
+            WHEN OTHERS THEN
+                hilo_refill.sqlstate := SQLSTATE;
+                GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+                                        hint = PG_EXCEPTION_HINT;
+                detail := nullif(detail, '');
+                hint := nullif(hint, '');
+        END;
+        IF hilo_refill.sqlstate = '55P03' THEN
+            reserve_ms := reserve_ms / 2;
+            lock_ms := lock_ms / 2;
+            PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true),
+                    set_config('lock_timeout', ceil(lock_ms) || 'ms', true);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM set_config('hilo.reserve_timeout', patience, true);
+END;
+$refill$;
+COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
+    'Does in one call what a client needs that serves leases from its memory: returns leases, each with the first value '
+    'that was not used (nexts), renews others for ttl, and takes leases of sequences (names), each of up to so many '
+    'values (sizes), with these names (leases; null: the server chooses them), for a holder and a ttl. Returns a row for '
+    'each: kind (returned, renewed, leased) with what hilo_lease_return, hilo_lease_renew or hilo_lease returns, or '
+    'sqlstate, message, detail and hint of one that was refused, which changes nothing and fails no other. Waits for '
+    'half a second in all, or twice hilo.reserve_timeout, for sequences that others have locked, and 0.2 s for leases. '
+    'Errors: 22023 for arrays that are null, contain null, or are not of one length; 25006; the commit may fail as for '
+    'the functions of each row.';
 
 -- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
 -- of them by this name.
@@ -405,7 +489,7 @@ ALTER FUNCTION hilo_nextvals(hilo_sequence, bigint) SUPPORT hilo.planner_support
 ALTER FUNCTION hilo.nextvals(hilo_sequence, integer) SUPPORT hilo.planner_support;
 ALTER FUNCTION hilo_nextrange(hilo_sequence, bigint) SUPPORT hilo.planner_support;
 ALTER FUNCTION hilo_next_hi(hilo_sequence) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval) SUPPORT hilo.planner_support;
+ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
 
 -- Inspection.
 

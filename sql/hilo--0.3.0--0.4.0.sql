@@ -346,14 +346,15 @@ COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong betw
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*
+        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema
           FROM hilo.server_state() r
+          JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(r) AS s (
                    node integer, node_count integer, no_node text, no_node_hint text, unset text, unset_hint text,
                    here integer, "group" integer, of_citus boolean, system_id bigint, timeline integer,
                    no_memory text, slots integer, slots_taken integer, slots_scarce boolean, failing bigint[],
                    no_worker_for bigint, twin_seen_for bigint, background_workers bigint, sampled_once boolean,
-                   sessions text, sessions_unknown boolean, sessions_hint text, restart text, create_for_column text)
+                   sessions text, sessions_unknown boolean, sessions_hint text, restart text, create_for_column text, alone boolean)
     ), setting AS MATERIALIZED (
         SELECT s.*
           FROM (SELECT pg_catalog.jsonb_object_agg(g.name, g.setting) AS settings FROM pg_catalog.pg_settings g
@@ -366,6 +367,10 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
                q.nodes, q.next_value, q.used_fraction
           FROM hilo.reserved q
+    ), slot AS MATERIALIZED (
+        SELECT t.sequence, t.rate, t.errors, t.last_error, t.last_error_at,
+               t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
+          FROM hilo.stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
     ), named AS MATERIALIZED (
         SELECT DISTINCT f.relation, f.number, f.name FROM hilo.column_defaults() f
     ), in_use AS MATERIALIZED (
@@ -379,7 +384,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                WHEN 20::oid THEN -9223372036854775808 END::bigint AS low,
                CASE a.atttypid WHEN 21::oid THEN 32767 WHEN 23::oid THEN 2147483647
                                WHEN 20::oid THEN 9223372036854775807 END::bigint AS high,
-               c.relkind IN ('r', 'p', 'f') AS in_table,
+               c.relkind IN ('r', 'p', 'f') AS in_table, c.relkind IN ('r', 'p') AS is_stored,
                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR w.all_readable) AS checked,
                v.known, v.readable
           FROM named d
@@ -402,10 +407,11 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM in_use c
          CROSS JOIN LATERAL hilo.unserved_values(c.relation, c.number, c.id, NULL::jsonb) v
          WHERE c.checked AND c.id IS NOT NULL AND c.low IS NOT NULL AND (v.node IS NULL OR c.readable)
-    ), of_column (shown, object, severity, what, what_to_do) AS (
+    ), of_column (shown, object, severity, what, what_to_do, fix) AS (
         SELECT c.known, c.object, 'error',
                pg_catalog.format('its default uses hilo sequence "%s", which does not exist', c.name),
-               s.create_for_column
+               s.create_for_column,
+               CASE WHEN s.alone AND c.is_stored THEN pg_catalog.format('SELECT * FROM %s.hilo_create_missing();', s.schema) END
           FROM in_use c CROSS JOIN state s
          WHERE c.id IS NULL
          UNION ALL
@@ -413,26 +419,37 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                pg_catalog.format('hilo sequence "%s" continues to %s, which the column''s type cannot hold', c.name,
                                  CASE WHEN c.max_value > c.high THEN c.max_value ELSE c.min_value END),
                'Change the column''s type to bigint, or give the sequence the column''s data type with hilo_alter, so '
-               'that a clear error is raised in time.'
+               'that a clear error is raised in time.', NULL
           FROM in_use c
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
         SELECT u.readable, u.object, 'error',
                pg_catalog.format('its value %s is yet to be served by hilo sequence "%s": inserts will fail or repeat it',
                                  u.value, u.name),
-               COALESCE(u.advice, pg_catalog.format('SELECT hilo_sync(%L, %L, %L)', u.name, u.table_name, u.column_name))
+               CASE WHEN u.advice IS NOT NULL THEN u.advice
+                    WHEN f.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
+                    ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. If it '
+                         'is, give the column another sequence, or call hilo_sync.' END,
+               CASE WHEN u.advice IS NULL AND f.leaves_enough
+                    THEN pg_catalog.format('SELECT %s.hilo_sync(%L, %L, %L);', s.schema, u.name, u.table_name, u.column_name)
+               END
           FROM unserved u
+         CROSS JOIN state s
+         -- Else the sequence would be reported in turn.
+         CROSS JOIN LATERAL (
+             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value ELSE u.max_value::numeric - u.value END
+                    < (u.max_value::numeric - u.min_value) * 0.8 AS leaves_enough) f
          WHERE u.node IS NULL AND u.failure IS NULL
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
-               'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.'
+               'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.', NULL
           FROM unserved u
          WHERE u.failure IS NOT NULL
          UNION ALL
         SELECT true, u.object, 'warning',
                pg_catalog.format('its value %s is yet to be served by node %s of hilo sequence "%s": inserts will fail or repeat it',
                                  u.value, u.node, u.name),
-               pg_catalog.format('If that row was not just replicated: %s', u.advice)
+               pg_catalog.format('If that row was not just replicated: %s', u.advice), NULL
           FROM (SELECT a.object, a.name, a.node, a.value, a.advice FROM unserved a WHERE a.node IS NOT NULL
                  UNION ALL
                 (SELECT DISTINCT ON (c.object, c.name) c.object, c.name, v.node, v.value, v.advice
@@ -475,12 +492,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          GROUP BY r.name, r.object, r.rank
         HAVING pg_catalog.min(r.first) = r.rank
     ), idle AS (
-        -- A sequence whose owner column is gone need not have been used.
+        -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
         SELECT s.name, pg_catalog.count(*) OVER () AS count
           FROM readable s
+          LEFT JOIN slot t ON t.sequence = s.id
          WHERE CASE WHEN s.owned_by IS NULL
                     THEN EXISTS (SELECT FROM hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > 0 OR p.epoch > 1))
+                                  WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
@@ -490,15 +508,16 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            CASE WHEN c.shown THEN c.what
                 ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
            CASE WHEN c.shown THEN c.what_to_do
-                ELSE 'Run hilo_check as a superuser, or grant the role pg_read_all_data.' END AS what_to_do
-      FROM (SELECT f.shown, pg_catalog.format('column %s', f.object) AS object, f.severity, f.what, f.what_to_do
+                ELSE 'Run hilo_check as a superuser, or grant the role pg_read_all_data.' END AS what_to_do,
+           CASE WHEN c.shown THEN c.fix END AS fix
+      FROM (SELECT f.shown, pg_catalog.format('column %s', f.object) AS object, f.severity, f.what, f.what_to_do, f.fix
               FROM of_column f) c
      UNION ALL
     SELECT pg_catalog.format('sequence "%s"', h.name), 'note',
            pg_catalog.format('it feeds the columns %s', hilo.listed(
                (pg_catalog.array_agg(h.object ORDER BY h.rank))[1:10], pg_catalog.count(*))),
            'Nothing, if the columns are meant to share it; CREATE TABLE ... (LIKE ... INCLUDING ALL) lets them. Otherwise '
-           'give each its own with hilo_create and ALTER TABLE ... SET DEFAULT.'
+           'give each its own with hilo_create and ALTER TABLE ... SET DEFAULT.', NULL
       FROM head h
      GROUP BY h.name
     HAVING pg_catalog.count(*) > 1
@@ -507,13 +526,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('no column uses %s: %s',
                CASE i.count WHEN 1 THEN 'this sequence' ELSE pg_catalog.format('these %s sequences', i.count) END,
                hilo.listed(pg_catalog.array_agg(pg_catalog.format('"%s"', i.name) ORDER BY i.name), i.count)),
-           'Drop those that nothing else draws from: no application, no function, and no default that computes the name.'
+           'Drop those that nothing else draws from: no application, no function, and no default that computes the name.', NULL
       FROM idle i
      GROUP BY i.count
 
      -- Settings, and what shared memory knows.
      UNION ALL
-    SELECT v.object, v.severity, v.what, v.what_to_do
+    SELECT v.object, v.severity, v.what, v.what_to_do, NULL
       FROM state s
      CROSS JOIN setting t
      CROSS JOIN LATERAL (VALUES
@@ -569,7 +588,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      -- Sessions that do not load hilo.
      UNION ALL
     SELECT 'setting session_preload_libraries', r.severity,
-           pg_catalog.format('%s, %s', s.sessions, r.so), pg_catalog.format('%s%s.', s.sessions_hint, r.then)
+           pg_catalog.format('%s, %s', s.sessions, r.so), pg_catalog.format('%s%s.', s.sessions_hint, r.then), NULL
       FROM state s
      CROSS JOIN LATERAL (
          SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
@@ -601,18 +620,15 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                CASE WHEN u.hours < 16800
                     THEN pg_catalog.format('; at the current rate the rest lasts %s hours', u.hours) END),
            'Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a '
-           'wider type.'
+           'wider type.', NULL
       FROM (SELECT q.name, q.increment, q.min_value, q.max_value,
                    (q.used_fraction * 10000::double precision)::bigint AS used,
                    (d.days * 24::double precision)::bigint AS hours, q.used_fraction, d.days
               FROM readable q
-              LEFT JOIN (SELECT t.sequence, t.rate,
-                                (t.in_slices + t.in_current + t.in_standby + t.in_returned)::double precision AS ready
-                           FROM hilo.stat_slots() t
-                          WHERE (SELECT s.no_memory IS NULL FROM state s)) t ON t.sequence = q.id
+              LEFT JOIN slot t ON t.sequence = q.id
              CROSS JOIN LATERAL (
                  SELECT CASE WHEN t.rate > 0::double precision
-                             THEN LEAST((t.ready + COALESCE(
+                             THEN LEAST((t.ready::double precision + COALESCE(
                                       (CASE WHEN q.increment > 0 THEN q.max_value ELSE q.min_value END::double precision
                                        - q.next_value) / q.increment::double precision / q.nodes::double precision,
                                       0::double precision)) / t.rate / 86400::double precision, 1e9::double precision)
@@ -623,30 +639,50 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     -- A restore without roles, for example, leaves these.
     SELECT pg_catalog.format('sequence "%s"', pg_catalog.min(q.name)), 'warning',
            pg_catalog.format('%s sequences, such as this one, belong to no role that exists', pg_catalog.count(*)),
-           'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.'
-      FROM readable q
+           'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.',
+           -- Whoever restores them would own them too; a table and what it owns belong to one role.
+           CASE WHEN pg_catalog.bool_and(q.owned_by IS NULL)
+                THEN pg_catalog.format(
+                    'SELECT %s.hilo_set_owner(name, current_user) FROM %1$s.hilo_sequences WHERE owned_by IS NULL AND owner '
+                    'NOT IN (SELECT rolname FROM pg_catalog.pg_roles);', pg_catalog.min(s.schema::text)) END
+      FROM readable q CROSS JOIN state s
      WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_authid r WHERE r.oid = q.owner::oid)
     HAVING pg_catalog.count(*) > 0
      UNION ALL
     SELECT pg_catalog.format('sequence "%s"', q.name), 'error',
            pg_catalog.format('reservations have failed %s times, last %s ago: %s', t.errors,
                pg_catalog.date_trunc('second', pg_catalog.now() - t.last_error_at), t.last_error),
-           'Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.'
+           'Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.', NULL
       FROM state s
      CROSS JOIN LATERAL pg_catalog.unnest(s.failing) AS f (sequence)
-      JOIN hilo.stat_slots() t ON t.sequence = f.sequence
+      JOIN slot t ON t.sequence = f.sequence
       JOIN readable q ON q.id = t.sequence
      WHERE t.last_error_at > pg_catalog.now() - '1 hour'::interval
-       AND (SELECT s.no_memory IS NULL FROM state s)
+     UNION ALL
+    -- Whoever leases has last been heard of then, or holds a lease that it would have to renew.
+    SELECT pg_catalog.format('holder %s', COALESCE(pg_catalog.quote_ident(l.holder), 'without a name')), 'note',
+           pg_catalog.format('it has %s leases without an end, such as one of "%s", and has taken none since %s',
+                             pg_catalog.count(*), pg_catalog.min(l.name),
+                             pg_catalog.date_trunc('second', pg_catalog.max(l.leased_at))),
+           'If it no longer exists, revoke its leases: what it may have left unused becomes a gap.',
+           pg_catalog.format('SELECT %s.hilo_lease_revoke(lease) FROM %1$s.hilo_leases WHERE holder IS NOT DISTINCT FROM %L '
+                             'AND expires_at IS NULL AND leased_at <= %L;',
+                             s.schema, l.holder, pg_catalog.max(l.leased_at))
+      FROM hilo_leases l CROSS JOIN state s
+     GROUP BY l.holder, s.schema
+    HAVING pg_catalog.bool_and(l.expires_at IS NULL)
+       AND pg_catalog.max(l.leased_at) < pg_catalog.now() - '30 days'::interval
      UNION ALL
     -- Default privileges, for example, let roles in.
     SELECT pg_catalog.format('role %s', r.role), 'error',
            pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
                              pg_catalog.min(r.relation)),
-           pg_catalog.format('REVOKE ALL ON ALL TABLES IN SCHEMA hilo FROM %s', r.role)
+           'Take these privileges from the role, and find out how it got them.',
+           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA hilo FROM %s CASCADE;',
+                             pg_catalog.string_agg(DISTINCT r.privilege, ', '), r.role)
       FROM (SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(
                        pg_catalog.pg_get_userbyid(a.grantee)::text) END AS role,
-                   pg_catalog.format('hilo.%I', c.relname) AS relation
+                   a.privilege_type AS privilege, pg_catalog.format('hilo.%I', c.relname) AS relation
               FROM pg_catalog.pg_class c
              CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
              WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid
@@ -657,7 +693,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      UNION ALL
     SELECT pg_catalog.format('table hilo.%s', c.relname), 'error',
            'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
-           pg_catalog.format('ALTER TABLE hilo.%s ENABLE REPLICA TRIGGER replicated', c.relname)
+           'Let the trigger fire for them again.',
+           CASE WHEN t.oid IS NOT NULL
+                THEN pg_catalog.format('ALTER TABLE hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
       FROM pg_catalog.pg_class c
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
      WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
@@ -685,7 +723,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                CASE l.cause
                    WHEN 'replicated' THEN 'If both are to serve, give each its own hilo.node_id.'
                    WHEN 'promoted' THEN 'If that server still serves, give this server its own hilo.node_id.'
-                   ELSE 'If it still serves, give this server its own hilo.node_id.' END)
+                   ELSE 'If it still serves, give this server its own hilo.node_id.' END), NULL
       FROM (SELECT q.name, s.node,
                    CASE WHEN p.timeline < 0 AND p.system_id = s.system_id AND p.incarnation = -1 THEN 'restored'
                         WHEN p.timeline < 0 THEN 'replicated'
@@ -707,7 +745,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
                d.own_base, d.own_nodes, d.node, d.base, d.nodes,
                CASE WHEN d.overlap THEN '; the values that the two have reserved may overlap' END),
-           pg_catalog.format('%s A node that is permanently gone can be left as it is.', d.restart)
+           pg_catalog.format('%s A node that is permanently gone can be left as it is.', d.restart), NULL
       FROM (SELECT q.name, p.node, p.base, p.nodes, o.base AS own_base, o.nodes AS own_nodes, p.timeline, s.restart, s.of_citus,
                    p.next_index > 0 AND o.next_index > 0 AND NOT q.cycle
                    AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
@@ -726,7 +764,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     SELECT 'setting hilo.node_count', 'warning',
            pg_catalog.format('%s sequences, such as "%s", are numbered for hilo.node_count = %s, but the setting is %s',
                              pg_catalog.count(*), pg_catalog.min(q.name), q.nodes, s.node_count),
-           s.restart
+           s.restart, NULL
       FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
      GROUP BY q.nodes, s.node_count, s.restart
 
@@ -746,7 +784,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                      'every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a '
                      'value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.'
                 ELSE 'On every node of Citus, set hilo.node_id = ''citus'' and hilo.node_count to more than there will ever '
-                     'be groups, and reload.' END
+                     'be groups, and reload.' END, NULL
       FROM state s
       JOIN readable q ON NOT (q.min_value > s."group"::bigint << 48 AND q.max_value <= (s."group" + 1)::bigint << 48)
                           AND (s.here <> s."group" OR q.nodes = 1)
@@ -755,17 +793,17 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     SELECT pg_catalog.format('group %s of Citus', s.here), 'warning',
            pg_catalog.format('%s sequences, such as "%s", are not served here: this node has not been told how the others '
                              'number them', pg_catalog.count(*), pg_catalog.min(q.name)),
-           'Run hilo_create_on_all_nodes(name) for each of them.'
+           'Run hilo_create_on_all_nodes(name) for each of them.', NULL
       FROM state s JOIN readable q ON q.nodes IS NULL AND NOT q.gapless
      WHERE s.of_citus AND COALESCE(s."group", s.here) = s.here
      GROUP BY s.here
      UNION ALL
     SELECT o.object, 'warning', o.failure,
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there. Until '
-           'then, what that node serves is not compared.'
+           'then, what that node serves is not compared.', NULL
       FROM other_node o WHERE o.failure IS NOT NULL
      UNION ALL
-    SELECT d.object, d.severity, d.what, d.what_to_do
+    SELECT d.object, d.severity, d.what, d.what_to_do, NULL
       FROM other_node o CROSS JOIN LATERAL hilo.differences(o.object, o.summary) d
      WHERE o.summary IS NOT NULL;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
@@ -773,11 +811,12 @@ REVOKE ALL ON hilo.finding FROM PUBLIC;
 GRANT SELECT ON hilo.finding TO PUBLIC;
 COMMENT ON VIEW hilo.finding IS 'Findings of hilo_check that the current user may see';
 
-CREATE OR REPLACE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text)
+DROP FUNCTION hilo_check();
+CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text, fix text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
     -- The worst come first.
-    SELECT f.object, f.severity, f.what, f.what_to_do
+    SELECT f.object, f.severity, f.what, f.what_to_do, f.fix
       FROM hilo.finding f
      ORDER BY pg_catalog.array_position(ARRAY['error', 'warning', 'note'], f.severity),
               f.object COLLATE "C", f.what COLLATE "C";
@@ -785,7 +824,8 @@ END;
 COMMENT ON FUNCTION hilo_check() IS
     'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
     'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. Roles that may read every sequence, such as members of pg_monitor, also get a row '
+    'may be meant to be so. fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right '
+    'for everyone. Roles that may read every sequence, such as members of pg_monitor, also get a row '
     'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
 
 CREATE OR REPLACE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
@@ -799,3 +839,107 @@ COMMENT ON FUNCTION hilo_compare(jsonb) IS
     'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';
+
+-- Leases that the caller names, and many in one call.
+
+DROP FUNCTION hilo_lease(hilo_sequence, bigint, text, interval);
+CREATE FUNCTION hilo_lease(
+    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
+COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
+    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
+    'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
+    'after this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate '
+    'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
+    'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
+    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is open; '
+    '42710 if it has ended or is another one.';
+ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
+
+-- PL/pgSQL, so that what is refused fails by itself. What somebody has locked must not hold up the rest: each such call
+-- halves how long the next one may wait, so that all of them together take no longer than twice the first.
+CREATE FUNCTION hilo_refill(
+    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
+    sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
+) RETURNS TABLE (
+    kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
+    expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
+    sqlstate text, message text, detail text, hint text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
+AS $refill$
+DECLARE
+    call record;
+    patience CONSTANT text := current_setting('hilo.reserve_timeout', true);
+    reserve_ms double precision := least(250, 1000 * extract(epoch FROM patience::interval));
+    lock_ms double precision := 100;
+BEGIN
+    IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
+       OR array_position(returns || renewals || leases, NULL) IS NOT NULL
+       OR array_position(nexts || sizes, NULL) IS NOT NULL OR array_position(names, NULL) IS NOT NULL
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays must neither be null nor contain null',
+            HINT = 'Only leases may be null as a whole: then the server names the leases.';
+    ELSIF cardinality(returns) <> cardinality(nexts) OR cardinality(names) <> cardinality(sizes)
+       OR cardinality(leases) <> cardinality(names)
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays that belong together must be of one length',
+            DETAIL = format('returns %s, nexts %s; names %s, sizes %s, leases %s.', cardinality(returns),
+                            cardinality(nexts), cardinality(names), cardinality(sizes), cardinality(leases)),
+            HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
+    END IF;
+    PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true);
+    FOR call IN
+        SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
+          FROM ROWS FROM (unnest(returns), unnest(nexts)) AS r (lease, next)
+        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM unnest(renewals) AS r (lease)
+        UNION ALL SELECT 'leased', a.name, a.lease, a.n
+          FROM ROWS FROM (unnest(names), unnest(sizes), unnest(leases)) AS a (name, n, lease)
+    LOOP
+        SELECT call.kind, call.name, call.lease INTO kind, name, lease, first, last, increment, count, expires_at,
+               key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
+        BEGIN
+            CASE call.kind
+            WHEN 'returned' THEN count := @extschema@.hilo_lease_return(call.lease, call.n);
+            WHEN 'renewed' THEN expires_at := @extschema@.hilo_lease_renew(call.lease, ttl);
+            ELSE
+                SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+                  FROM @extschema@.hilo_lease(call.name::@extschema@.hilo_sequence, call.n, holder, ttl, call.lease) AS l;
+            END CASE;
+        EXCEPTION
+            WHEN read_only_sql_transaction THEN
+                RAISE;
+            WHEN OTHERS THEN
+                hilo_refill.sqlstate := SQLSTATE;
+                GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+                                        hint = PG_EXCEPTION_HINT;
+                detail := nullif(detail, '');
+                hint := nullif(hint, '');
+        END;
+        IF hilo_refill.sqlstate = '55P03' THEN
+            reserve_ms := reserve_ms / 2;
+            lock_ms := lock_ms / 2;
+            PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true),
+                    set_config('lock_timeout', ceil(lock_ms) || 'ms', true);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM set_config('hilo.reserve_timeout', patience, true);
+END;
+$refill$;
+COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
+    'Does in one call what a client needs that serves leases from its memory: returns leases, each with the first value '
+    'that was not used (nexts), renews others for ttl, and takes leases of sequences (names), each of up to so many '
+    'values (sizes), with these names (leases; null: the server chooses them), for a holder and a ttl. Returns a row for '
+    'each: kind (returned, renewed, leased) with what hilo_lease_return, hilo_lease_renew or hilo_lease returns, or '
+    'sqlstate, message, detail and hint of one that was refused, which changes nothing and fails no other. Waits for '
+    'half a second in all, or twice hilo.reserve_timeout, for sequences that others have locked, and 0.2 s for leases. '
+    'Errors: 22023 for arrays that are null, contain null, or are not of one length; 25006; the commit may fail as for '
+    'the functions of each row.';

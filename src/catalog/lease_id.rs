@@ -17,6 +17,14 @@ pub fn random() -> LeaseId {
     id
 }
 
+/// The name in a uuid datum.
+pub fn id_of(datum: pg_sys::Datum) -> LeaseId {
+    let mut id = [0; 16];
+    // SAFETY: the callers pass a uuid: 16 bytes, passed by reference.
+    unsafe { std::ptr::copy_nonoverlapping(datum.cast_mut_ptr::<u8>(), id.as_mut_ptr(), 16) };
+    id
+}
+
 /// A uuid datum in the current memory context.
 pub fn uuid_datum(id: &LeaseId) -> pg_sys::Datum {
     // SAFETY: the copy has as many bytes as a uuid.

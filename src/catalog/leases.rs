@@ -14,7 +14,7 @@ use crate::catalog::CatalogOids;
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
-use crate::catalog::lease_id::{LeaseId, display, random, uuid_datum};
+use crate::catalog::lease_id::{LeaseId, display, id_of, uuid_datum};
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::scan::{self, Match, Snapshot};
 use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
@@ -58,6 +58,7 @@ pub struct Lease {
 
 /// What a new row says besides its range.
 pub struct New<'a> {
+    pub id: LeaseId,
     pub sequence: SequenceId,
     pub node: i32,
     pub epoch: Epoch,
@@ -77,19 +78,10 @@ fn timestamp(row: &Row, column: i16) -> Option<Timestamp> {
     row.datum(column).map(|datum| Timestamp(datum.value() as i64))
 }
 
-fn id_of(row: &Row) -> LeaseId {
-    let mut id = [0; 16];
-    if let Some(datum) = row.datum(column::LEASE) {
-        // SAFETY: a uuid is 16 bytes, passed by reference, and lives as long as the row.
-        unsafe { std::ptr::copy_nonoverlapping(datum.cast_mut_ptr::<u8>(), id.as_mut_ptr(), 16) }
-    }
-    id
-}
-
 impl Lease {
     fn from_row(row: &Row) -> Lease {
         Lease {
-            id: id_of(row),
+            id: row.datum(column::LEASE).map_or([0; 16], id_of),
             sequence: SequenceId(row.int8(column::SEQUENCE)),
             node: row.int4(column::NODE),
             epoch: Epoch(row.int8(column::EPOCH)),
@@ -201,11 +193,10 @@ impl Lease {
 }
 
 /// Adds the row of a new lease.
-pub fn insert(ids: &CatalogOids, new: &New) -> Result<LeaseId, HiloError> {
-    let id = random();
+pub fn insert(ids: &CatalogOids, new: &New) -> Result<(), HiloError> {
     let (system_id, timeline) = positions::server();
     let mut values: [Option<pg_sys::Datum>; column::COUNT] = [
-        Some(uuid_datum(&id)),
+        Some(uuid_datum(&new.id)),
         Some(new.sequence.0.into()),
         Some(new.node.into()),
         Some(new.epoch.0.into()),
@@ -229,7 +220,7 @@ pub fn insert(ids: &CatalogOids, new: &New) -> Result<LeaseId, HiloError> {
     ];
     Table::write(ids.lease)?.insert(&mut values);
     next_command();
-    Ok(id)
+    Ok(())
 }
 
 /// A lease whose row is locked.

@@ -106,6 +106,8 @@ pub enum Snapshot {
     /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
     /// replaced may be missed.
     SelfSnapshot,
+    /// Core's `SnapshotAny`: every version, whoever has written it and whatever became of it.
+    Any,
 }
 
 /// What a scan is given, and what its tuples are then compared with.
@@ -121,8 +123,12 @@ struct Sight {
 
 impl Sight {
     fn new(table: &Table, see: Snapshot) -> Sight {
-        if see == Snapshot::SelfSnapshot {
-            let given = &raw mut pg_sys::SnapshotSelfData;
+        let fixed = match see {
+            Snapshot::Catalog => None,
+            Snapshot::SelfSnapshot => Some(&raw mut pg_sys::SnapshotSelfData),
+            Snapshot::Any => Some(&raw mut pg_sys::SnapshotAnyData),
+        };
+        if let Some(given) = fixed {
             return Sight { given, registered: std::ptr::null_mut() };
         }
         // SAFETY: inside a transaction. What is registered is released by `drop`, or by the

@@ -425,6 +425,10 @@ errors! {
         "lease \"{lease}\" is not open"
         => detail { since.detail() }
         => hint "hilo_leases shows the leases that are open. Take another one with hilo_lease.";
+    LeaseTaken { lease: String, why: String } = DUPLICATE_OBJECT,
+        "lease \"{lease}\" was taken before"
+        => detail { why.clone() }
+        => hint "Name each lease by a random uuid of its own, and repeat a call only as it was.";
     LeaseDenied(lease: String) = INSUFFICIENT_PRIVILEGE,
         "permission denied for lease \"{lease}\""
         => detail "Only the role that took a lease, the owner of its sequence, and superusers may \

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 18] = [
+const EXTREMES: [(&str, &[&str]); 20] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -17,6 +17,8 @@ const EXTREMES: [(&str, &[&str]); 18] = [
     ("boolean", &["true", "NULL", "false"]),
     ("text", &["'USAGE'", "NULL", "''", "repeat('x', 100000)", "E'\\x01\\n'", "'{value}{value}'"]),
     ("text[]", &["'{tried}'", "NULL", "'{}'", "'{NULL}'", "'{{a,b},{c,d}}'"]),
+    ("uuid[]", &["'{}'", "NULL", "'{NULL}'", "'{c95a9e3e-06b0-4f65-8a6e-2daf37c98211}'"]),
+    ("bigint[]", &["'{}'", "NULL", "'{NULL}'", "'{1}'", "'{-9223372036854775808}'"]),
     ("regtype", &["'integer'", "NULL", "0", "4294967295"]),
     ("regclass", &["'filled'", "NULL", "0", "4294967295", "'pg_class'"]),
     ("name", &["'id'", "NULL", "''", "'nothing'"]),

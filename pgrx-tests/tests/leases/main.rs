@@ -14,6 +14,7 @@ mod expiry;
 mod filing;
 mod leased;
 mod privileges;
+mod refill;
 mod revocation;
 mod rollback;
 mod thick_clients;

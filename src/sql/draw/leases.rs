@@ -5,13 +5,14 @@
 use pgrx::pg_sys;
 
 use hilo_core::key_format;
-use hilo_core::numbers::Timestamp;
+use hilo_core::numbers::{SequenceId, Timestamp};
 
 use crate::catalog::lease_changes::{self, Change};
-use crate::catalog::lease_id::{self, LeaseId, uuid_datum};
+use crate::catalog::lease_id::{self, LeaseId, id_of, uuid_datum};
+use crate::catalog::lease_name;
 use crate::catalog::leases::{self, Ended, Lease, New};
 use crate::catalog::table::text_datum;
-use crate::catalog::{CatalogOids, catalog_oids, definitions, positions, privileges};
+use crate::catalog::{CatalogOids, catalog_oids, definitions, missing, positions, privileges};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -27,7 +28,8 @@ const MOST: i64 = 1_000_000_000;
 /// The longest name of a holder, in bytes.
 const LONGEST_HOLDER: usize = 255;
 
-/// `hilo_lease(name, n, holder, ttl)`: up to n values that step evenly, which nobody else gets.
+/// `hilo_lease(name, n, holder, ttl, lease)`: up to n values that step evenly, which nobody else
+/// gets.
 fn hilo_lease(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_lease()");
     let name = required_name(args);
@@ -49,44 +51,121 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         .raise();
     }
     expiry(args, 3, ffi::now()); // refused before anything is taken
+    let ids = catalog_oids().or_raise();
+    let Some(id) = args.optional(4).map(id_of) else {
+        return take(args, &ids, (name, count, holder), lease_id::random()).row(args, &ids);
+    };
+    let locked = lease_name::lock(&ids, &id).or_raise();
+    let granted = match repeated(&ids, &id, name, count).or_raise() {
+        Some(granted) => granted,
+        None => take(args, &ids, (name, count, holder), id),
+    };
+    drop(locked);
+    granted.row(args, &ids)
+}
+
+/// What `hilo_lease` returns.
+struct Granted {
+    id: LeaseId,
+    sequence: SequenceId,
+    first: i64,
+    last: i64,
+    increment: i64,
+    count: i64,
+    expires_at: Option<Timestamp>,
+    suggested: i64,
+}
+
+/// Takes up to so many values of the sequence of a name for a holder, and writes the lease's row.
+fn take(
+    args: Args,
+    ids: &CatalogOids,
+    (name, count, holder): (&[u8], i64, Option<&[u8]>),
+    id: LeaseId,
+) -> Granted {
     let taken = lease::take(name, count).or_raise();
     // The holder has all of its time, however long it waited.
     let leased_at = ffi::now();
     let expires_at = expiry(args, 3, leased_at);
-    let ids = catalog_oids().or_raise();
-    let last = taken.run.last(taken.increment);
+    let (first, increment) = (taken.run.first, taken.increment);
+    let last = taken.run.last(increment);
     let new = New {
+        id,
         sequence: taken.id,
         node: taken.node,
         epoch: taken.epoch,
         range: taken.range,
-        first_value: taken.run.first,
+        first_value: first,
         last_value: last,
-        increment: taken.increment,
+        increment,
         holder,
         role: ffi::current_user(),
         client_addr: client_addr(),
         leased_at,
         expires_at,
     };
-    let id = leases::insert(&ids, &new).or_raise();
+    leases::insert(ids, &new).or_raise();
     lease_news::expires(expires_at).or_raise();
-    let definition = definitions::by_id(&ids, taken.id).or_raise().map(|found| found.definition);
-    let format = definition.and_then(|definition| definition.key_format);
-    let format = format.as_deref().unwrap_or(key_format::DEFAULT);
-    let values = [
-        Some(uuid_datum(&id)),
-        Some(taken.run.first.into()),
-        Some(last.into()),
-        Some(taken.increment.into()),
-        Some(taken.run.count.into()),
-        expires_at.map(|at| at.0.into()),
-        Some(text_datum(format.as_bytes())),
-        Some(text_datum(gucs::server_prefix_bytes())),
-        Some(taken.suggested.into()),
-    ];
-    // SAFETY: the function is declared to return a record of these types.
-    unsafe { record(args.raw(), &values) }
+    let (sequence, count, suggested) = (taken.id, taken.run.count, taken.suggested);
+    Granted { id, sequence, first, last, increment, count, expires_at, suggested }
+}
+
+/// The lease of this name, if the same call has taken it before.
+///
+/// # Errors
+/// `LeaseTaken` if it is another one or has ended, `NoSuchSequence`.
+fn repeated(
+    ids: &CatalogOids,
+    id: &LeaseId,
+    name: &[u8],
+    count: i64,
+) -> Result<Option<Granted>, HiloError> {
+    let Some((lease, _)) = leases::find(ids, id)? else { return Ok(None) };
+    let sequence = missing::required(name)?;
+    let epoch = || positions::find(ids, sequence.id, lease.node).map(|at| at.map(|at| at.epoch));
+    let why = if lease.role != ffi::current_user() {
+        "Another role took it.".into()
+    } else if let Some(closed) = closed(&lease) {
+        closed.detail()
+    } else if lease.sequence != sequence.id || lease.range.len() > count {
+        "It is a lease of another sequence, or of more values.".into()
+    } else if epoch()? != Some(lease.epoch) {
+        "The sequence has been renumbered since.".into()
+    } else {
+        let (first, last) = lease.ends(lease.range);
+        return Ok(Some(Granted {
+            id: *id,
+            sequence: lease.sequence,
+            first,
+            last,
+            increment: lease.increment,
+            count: lease.range.len(),
+            expires_at: lease.expires_at,
+            suggested: count,
+        }));
+    };
+    Err(HiloError::LeaseTaken { lease: lease_id::display(id), why })
+}
+
+impl Granted {
+    fn row(&self, args: Args, ids: &CatalogOids) -> pg_sys::Datum {
+        let sequence = definitions::by_id(ids, self.sequence).or_raise();
+        let format = sequence.and_then(|sequence| sequence.definition.key_format);
+        let format = format.as_deref().unwrap_or(key_format::DEFAULT);
+        let values = [
+            Some(uuid_datum(&self.id)),
+            Some(self.first.into()),
+            Some(self.last.into()),
+            Some(self.increment.into()),
+            Some(self.count.into()),
+            self.expires_at.map(|at| at.0.into()),
+            Some(text_datum(format.as_bytes())),
+            Some(text_datum(gucs::server_prefix_bytes())),
+            Some(self.suggested.into()),
+        ];
+        // SAFETY: the function is declared to return a record of these types.
+        unsafe { record(args.raw(), &values) }
+    }
 }
 
 /// The address of the client, as core's function of the same name reports it.
@@ -118,11 +197,17 @@ fn expiry(args: Args, at: usize, now: Timestamp) -> Option<Timestamp> {
 
 /// The lease that argument 0 names.
 fn lease_id(args: Args) -> LeaseId {
-    let datum = required(args, 0, "lease");
-    let mut id = [0; 16];
-    // SAFETY: the argument is a uuid: 16 bytes, passed by reference.
-    unsafe { std::ptr::copy_nonoverlapping(datum.cast_mut_ptr::<u8>(), id.as_mut_ptr(), 16) };
-    id
+    id_of(required(args, 0, "lease"))
+}
+
+/// Why a lease is not open, if it is not. What this transaction does to it counts.
+fn closed(lease: &Lease) -> Option<Closed> {
+    let now = ffi::now();
+    let own = lease_news::ended(&lease.id).map(|how| match how {
+        Ended::Returned => Closed::Returned(leases::printed(now)),
+        Ended::Revoked => Closed::Revoked(leases::printed(now)),
+    });
+    own.or_else(|| lease.closed(now))
 }
 
 /// An open lease that the current user may end, and whether nobody has locked it, for sure.
@@ -136,12 +221,7 @@ fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
     if !may_end(ids, &lease)? {
         return Err(HiloError::LeaseDenied(lease_id::display(id)));
     }
-    let now = ffi::now();
-    let own = lease_news::ended(id).map(|how| match how {
-        Ended::Returned => Closed::Returned(leases::printed(now)),
-        Ended::Revoked => Closed::Revoked(leases::printed(now)),
-    });
-    match own.or_else(|| lease.closed(now)) {
+    match closed(&lease) {
         Some(since) => Err(leases::not_open(id, since)),
         None => Ok((lease, is_untouched)),
     }

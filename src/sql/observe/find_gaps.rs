@@ -1,9 +1,8 @@
 //! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
 //!
-//! All ranges are of *places*: the values of a sequence counted from its first one, in the order of
-//! serving, without those of other nodes. First the function reads what the catalog and the pool
-//! know, with the extension's own rights. Then it reads the column in order, as SELECT would show
-//! it. The places between neighbours are split by the reasons and go to the result at once.
+//! First the function reads what the catalog and the pool know, with the extension's own rights.
+//! Then it reads the column in order, as SELECT would show it. The places between neighbours are
+//! split by the reasons and go to the result at once.
 
 use std::ffi::CStr;
 
@@ -15,20 +14,19 @@ use hilo_core::range::Range;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::gaps::GapRow;
+use crate::catalog::gaps::{self, GapRow};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::stored::Numbers;
 use crate::catalog::{catalog_oids, missing, node};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::{self, TryGrow};
+use crate::process::memory::TryGrow;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::adopt::column_name;
-use crate::sql::observe::gap_reason::{Known, Why, gaps, in_catalog, in_memory};
-use crate::sql::observe::gaps_off_grid::{self, Series};
+use crate::sql::observe::gap_reason::{Known, Reason, gap_rows, indexes};
 use crate::sql::observe::grid::{Gaps, Grid};
 
 sql_functions!(hilo_find_gaps);
@@ -41,11 +39,11 @@ fn hilo_find_gaps(args: Args) {
     }
     let column = column(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args, 2));
     let values = Values::as_selected(column).or_raise();
-    let (grid, known, off_grid) = gather(&sequence).or_raise();
-    let known = make_disjoint(known).or_raise();
+    let grids = gather(&sequence).or_raise();
     let mut gaps = Gaps::begin(args);
-    grid.missing(&values, &known, &mut gaps).or_raise();
-    gaps_off_grid::missing(&values, &grid, &off_grid, &mut gaps).or_raise();
+    for (at, grid) in grids.iter().enumerate() {
+        grid.missing(&values, &grids[..at], &mut gaps).or_raise();
+    }
 }
 
 fn readable(name: &[u8]) -> Sequence {
@@ -77,165 +75,72 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
     found
 }
 
-/// All that is known without reading the column: the grid, the places with a known reason, and the
-/// recorded gaps that do not lie on the grid.
-fn gather(sequence: &Sequence) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
+/// All that is known without reading the column: the present numbering, and then the recorded gaps
+/// that are of others.
+fn gather(sequence: &Sequence) -> Result<Vec<Grid>, HiloError> {
     let ids = catalog_oids()?;
     let node = node::id()?;
-    // A range may move between memory and the catalog meanwhile. Memory is read before and after,
-    // so that one of the readings sees it.
-    let before = positions::find(&ids, sequence.id, node)?;
-    let mut indexes = Vec::new();
-    if let Some(position) = &before {
-        in_memory(sequence.id, position.epoch, &mut indexes)?;
-        in_catalog(&ids, sequence, position, &mut indexes)?;
-        in_memory(sequence.id, position.epoch, &mut indexes)?;
-    }
-    let gaps = gaps(&ids, sequence, before.as_ref(), node)?;
-    lay_out(sequence, before.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
+    let found = positions::find(&ids, sequence.id, node)?;
+    let indexes = match &found {
+        Some(position) => indexes(&ids, sequence, position)?,
+        None => Vec::new(),
+    };
+    let gaps = gap_rows(&ids, sequence, found.as_ref(), node)?;
+    lay_out(sequence, found.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
 }
 
-/// Chooses the grid so that it covers the sequence from its start to its position, and those gaps
-/// recorded earlier that lie on it.
 fn lay_out(
     sequence: &Sequence,
     position: Position,
     indexes: Vec<Known>,
     gaps: Vec<GapRow>,
-) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
-    let definition = &sequence.definition;
-    let unbounded = Mapping {
-        min_value: i64::MIN,
-        max_value: i64::MAX,
-        cycle: false,
-        ..position.mapping(definition)
-    };
-    let limit = position.mapping(definition).limit();
-    let next = position.next_index.min(limit);
-    if unbounded.stripes.nodes > 1 {
-        return on_stripes(unbounded, next, indexes, gaps);
-    }
-    let increment = definition.increment as i128;
-    let place = |value: i64| {
-        let distance = value as i128 - position.base as i128;
-        (distance % increment == 0).then(|| distance / increment)
-    };
-    let (mut low, mut high) = (0, next.0 as i128);
-    let mut stretch = |first: i128, end: i128| {
-        let (wider_low, wider_high) = (low.min(first), high.max(end));
-        let fits = wider_high - wider_low < i64::MAX as i128;
-        if fits {
-            (low, high) = (wider_low, wider_high);
-        }
-        fits
-    };
-    let start = place(definition.start_value)
-        .filter(|start| *start <= 0 && stretch(*start, 0))
-        .unwrap_or(0);
-    let mut known = vec![(Why::Unknown.rank(), start, next.0 as i128)];
-    let mut off_grid = Vec::new();
+) -> Result<Vec<Grid>, HiloError> {
+    let start = sequence.definition.start_value;
+    let bounded = position.mapping(&sequence.definition);
+    let next = position.next_index.min(bounded.limit());
+    let earlier = gaps.iter().flat_map(|gap| [gap.first, gap.last]).chain([start]);
+    let (mapping, base) = back_to(bounded.unbounded(), next, earlier);
+    let place = |index: Index| index.min(next).saturating_add(base.0);
+    let first = mapping.index_of(start).map_or(base, |start| start.min(base));
+    let mut known = vec![(Reason::Unknown, Range::new(first, place(next)))];
+    let indexes = indexes
+        .into_iter()
+        .map(|(reason, range)| (reason, Range::new(place(range.start), place(range.end))));
+    known.try_extend(indexes)?;
+    let mut others = Vec::new();
     for gap in gaps {
-        let why = Why::recorded(&gap.reason);
-        let whole = match (place(gap.first), place(gap.last)) {
+        let whole = match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
             // If it is more than the gap's, gaps became one row, and lie anywhere between its ends.
-            (Some(first), Some(last)) if last - first >= (gap.count - 1) as i128 => {
-                Some((first, last + 1))
+            (Some(first), Some(last)) if last - first >= gap.count - 1 => {
+                Some(Range::new(first, last.next()))
             }
             _ => None,
         };
-        let on_grid =
-            whole.or_else(|| Series::of(&gap)?.on_grid(position.base, definition.increment));
+        let apart = Grid::of(&gap).filter(|_| whole.is_none());
+        let part = apart.as_ref().filter(|apart| apart.includes(&mapping));
+        let range = whole.or_else(|| Some(part?.span_on(&mapping))).unwrap_or(Range::EMPTY);
         // The sequence has gone back since: what comes next is yet to be served.
-        let comes = matches!(why, Why::Gap(_)) && position.next_index < limit;
-        let most = if comes { next.0 as i128 } else { i128::MAX };
-        let on_grid = on_grid.map(|(first, end)| (first, end.min(most)));
-        let fits = on_grid.filter(|(first, end)| first >= end || stretch(*first, *end));
-        if let Some((first, end)) = fits.filter(|(first, end)| first < end) {
-            known.try_push((why.rank(), first, end))?;
-        }
-        if whole.is_none() || fits.is_none() {
-            off_grid.try_push(gap)?;
-        }
+        let comes = gaps::Reason::by_name(&gap.reason).is_some() && next < bounded.limit();
+        let end = if comes { place(next) } else { Index::MAX };
+        known.try_push((Reason::named(&gap.reason), range.until(end)))?;
+        others.try_extend(apart)?;
     }
-    for (rank, range) in indexes {
-        let end = range.end.min(next).max(range.start);
-        known.try_push((rank, range.start.0 as i128, end.0 as i128))?;
-    }
-    let base = (position.base as i128 + increment * low) as i64;
-    let end = Index((high - low) as i64);
-    Ok((Grid { mapping: Mapping { base, ..unbounded }, end }, shifted(known, low)?, off_grid))
+    let mut grids = vec![Grid::new(mapping, known)?];
+    grids.try_extend(others)?;
+    Ok(grids)
 }
 
-/// Places counted from `low`.
-fn shifted(known: Vec<(usize, i128, i128)>, low: i128) -> Result<Vec<Known>, HiloError> {
-    let at = |place: i128| Index((place - low) as i64);
-    let of = |(rank, first, end)| (rank, Range::new(at(first), at(end)));
-    memory::try_collect(known.into_iter().map(of))
-}
-
-/// The same with stripes, but only from the current base on, because an earlier base had other
-/// stripes.
-fn on_stripes(
-    mapping: Mapping,
-    next: Index,
-    indexes: Vec<Known>,
-    gaps: Vec<GapRow>,
-) -> Result<(Grid, Vec<Known>, Vec<GapRow>), HiloError> {
-    let mut known = vec![(Why::Unknown.rank(), Range::below(next))];
-    for (rank, range) in indexes {
-        known.try_push((rank, range.until(next)))?;
-    }
-    let mut end = next;
-    let mut off_grid = Vec::new();
-    for gap in gaps {
-        match (mapping.index_of(gap.first), mapping.index_of(gap.last)) {
-            (Some(first), Some(last)) if last - first >= gap.count - 1 => {
-                known.try_push((
-                    Why::recorded(&gap.reason).rank(),
-                    Range::new(first, last.next()),
-                ))?;
-                end = end.max(last.next());
-            }
-            _ => off_grid.try_push(gap)?,
+/// The same numbering with the earliest of these values as its base, if it has it, and the place of
+/// the old base in it. `next`: how many places there must be from there on.
+fn back_to(mapping: Mapping, next: Index, earlier: impl Iterator<Item = i64>) -> (Mapping, Index) {
+    let mut found = (mapping, Index::ZERO);
+    // With stripes, an earlier base had others.
+    for base in earlier.filter(|_| mapping.stripes.nodes <= 1) {
+        let wider = Mapping { base, ..mapping };
+        let fits = |place: &Index| place.saturating_add(next.0) < Index::MAX && *place > found.1;
+        if let Some(place) = wider.index_of(mapping.base).filter(fits) {
+            found = (wider, place);
         }
     }
-    Ok((Grid { mapping, end }, known, off_grid))
-}
-
-/// What a reason does at a place. In this order, one ends before the next begins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Edge {
-    Ends,
-    Begins,
-}
-
-/// Splits the ranges so that they are disjoint and in order, each with the first reason that knows
-/// it. Neighbours with the same reason become one range.
-fn make_disjoint(known: Vec<Known>) -> Result<Vec<Known>, HiloError> {
-    // The places at which a reason begins and ends to apply.
-    let mut edges: Vec<(Index, usize, Edge)> = Vec::new();
-    for (rank, range) in known.into_iter().filter(|(_, range)| !range.is_empty()) {
-        edges.try_push((range.start, rank, Edge::Begins))?;
-        edges.try_push((range.end, rank, Edge::Ends))?;
-    }
-    edges.sort_unstable();
-    let mut open = [0usize; Why::UNKNOWN + 1];
-    let mut all: Vec<Known> = Vec::new();
-    let mut from = Index::ZERO;
-    for (place, rank, edge) in edges {
-        if place > from
-            && let Some(first) = open.iter().position(|count| *count > 0)
-        {
-            match all.last_mut() {
-                Some((rank, range)) if *rank == first && range.end == from => range.end = place,
-                _ => all.try_push((first, Range::new(from, place)))?,
-            }
-        }
-        from = place;
-        match edge {
-            Edge::Begins => open[rank] += 1,
-            Edge::Ends => open[rank] -= 1,
-        }
-    }
-    Ok(all)
+    found
 }

@@ -1,66 +1,87 @@
-//! Why a column may lack a value of a sequence: what memory and the catalog say of its indexes.
+//! Why a column may lack a value of a sequence: what memory and the catalog say.
 
-use hilo_core::numbers::{Epoch, SequenceId};
 use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::gaps::{self, GapRow, Reason};
+use crate::catalog::gaps::{self, GapRow};
 use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::{CatalogOids, takeover};
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
+use crate::process::memory::{self, TryGrow};
 use crate::shared;
-use crate::shared::content::Tier;
 use crate::sql::observe::stat;
 
-/// Why a column lacks a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    Memory(Tier),
-    Free,
-    Gap(Reason),
-    Unknown,
+hilo_core::named! {
+    /// Why a column lacks a value; if there are several reasons, the first of these. Memory has a
+    /// tier, and the catalog a reason, of the same name.
+    pub enum Reason {
+        Slice = "slice",
+        Current = "current",
+        Standby = "standby",
+        Returned = "returned",
+        Leased = "leased",
+        Free = "free",
+        Crash = "crash",
+        Discarded = "discarded",
+        Altered = "altered",
+        Expired = "expired",
+        Revoked = "revoked",
+        Unknown = "rolled back, deleted or unknown",
+    }
 }
 
-/// What the catalog keeps to serve it.
-const FREE: &str = "free";
-
-impl Why {
-    const FREE: usize = Tier::ALL.len();
-    pub const UNKNOWN: usize = Self::FREE + 1 + Reason::ALL.len();
-
-    /// The order of precedence: a value gets the first reason that knows it.
-    pub fn rank(self) -> usize {
-        match self {
-            Why::Memory(tier) => tier as usize,
-            Why::Free => Self::FREE,
-            Why::Gap(reason) => Self::FREE + 1 + reason as usize,
-            Why::Unknown => Self::UNKNOWN,
-        }
+impl Reason {
+    pub fn named(name: &str) -> Reason {
+        Reason::by_name(name).unwrap_or(Reason::Unknown)
     }
+}
 
-    /// The names of all reasons, by rank.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        let tiers = Tier::ALL.iter().map(|tier| tier.name());
-        let reasons = Reason::ALL.iter().map(|reason| reason.name());
-        tiers.chain([FREE]).chain(reasons).chain(["rolled back, deleted or unknown"])
-    }
+/// A range, with why a column may lack its values.
+pub type Known = (Reason, Range);
 
-    /// The reason of a row that [`gaps`] returns.
-    pub fn recorded(reason: &str) -> Why {
-        match reason {
-            FREE => Why::Free,
-            _ if reason == Tier::Leased.name() => Why::Memory(Tier::Leased),
-            _ => Reason::by_name(reason).map_or(Why::Unknown, Why::Gap),
-        }
+/// What is known of the indexes of a position.
+pub fn indexes(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    position: &Position,
+) -> Result<Vec<Known>, HiloError> {
+    let tiers = || {
+        let held = stat::in_memory(sequence.id, position.epoch)?.into_iter();
+        memory::try_collect(held.map(|(tier, range)| (Reason::named(tier.name()), range)))
+    };
+    // A range may move between memory and the catalog meanwhile. Memory is read before and after,
+    // so that one of the readings sees it.
+    let mut known: Vec<Known> = tiers()?;
+    known.try_extend(ranges::free_of(ids, position)?.into_iter().map(|r| (Reason::Free, r)))?;
+    known.try_extend(lost(ids, sequence, position)?)?;
+    known.try_extend(tiers()?)?;
+    Ok(known)
+}
+
+/// What was in memory when the server last went down and is not written off yet.
+fn lost(
+    ids: &CatalogOids,
+    sequence: &Sequence,
+    position: &Position,
+) -> Result<Vec<Known>, HiloError> {
+    let (_, timeline) = positions::server();
+    let life = shared::get().map_or(0, |shared| shared.life());
+    if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
+        return Ok(Vec::new());
     }
+    let reason = Reason::named(takeover::reason(position).name());
+    let limit = position.mapping(&sequence.definition).limit();
+    let unsettled = position.unsettled().until(limit);
+    let leased = Range::union(leases::leased(ids, position)?);
+    let lost = ranges::lent(ids, position)?.into_iter().chain([unsettled]);
+    memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 
 /// The recorded gaps of a node, and what is leased or comes back from a lease.
-pub fn gaps(
+pub fn gap_rows(
     ids: &CatalogOids,
     sequence: &Sequence,
     position: Option<&Position>,
@@ -72,8 +93,8 @@ pub fn gaps(
         let numbered = position.map(|position| (sequence, position));
         let (part, lost, _) = lease.outcome(now, numbered);
         let reason = match lease.is_open(now) {
-            true => Tier::Leased.name(),
-            false => lost.map_or(FREE, Reason::name),
+            true => Reason::Leased.name(),
+            false => lost.map_or(Reason::Free.name(), gaps::Reason::name),
         };
         if !part.is_empty() {
             let ((first, last), reason) = (lease.ends(part), reason.to_owned());
@@ -81,39 +102,4 @@ pub fn gaps(
         }
     }
     Ok(gaps)
-}
-
-/// A range of places, with the rank of its reason first.
-pub type Known = (usize, Range);
-
-/// The ranges of indexes that memory holds.
-pub fn in_memory(id: SequenceId, epoch: Epoch, known: &mut Vec<Known>) -> Result<(), HiloError> {
-    let held = stat::in_memory(id, epoch)?.into_iter();
-    held.map(|(tier, range)| (Why::Memory(tier).rank(), range))
-        .try_for_each(|item| known.try_push(item))
-}
-
-/// The free ranges, and what was in memory when the server last went down and is not written off
-/// yet.
-pub fn in_catalog(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &Position,
-    known: &mut Vec<Known>,
-) -> Result<(), HiloError> {
-    for range in ranges::free_of(ids, position)? {
-        known.try_push((Why::Free.rank(), range))?;
-    }
-    let (_, timeline) = positions::server();
-    let life = shared::get().map_or(0, |shared| shared.life());
-    if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
-        return Ok(());
-    }
-    let reason = Why::Gap(takeover::reason(position));
-    let limit = position.mapping(&sequence.definition).limit();
-    let unsettled = position.unsettled().until(limit);
-    let lent = ranges::lent(ids, position)?;
-    let leased = Range::union(leases::leased(ids, position)?);
-    let lost = lent.into_iter().chain([unsettled]).flat_map(|lost| lost.without(&leased));
-    known.try_extend(lost.map(|range| (reason.rank(), range)))
 }

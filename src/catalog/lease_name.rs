@@ -1,0 +1,63 @@
+//! A lease that its caller has named: the same call again finds it. Whoever takes it has the lock
+//! of its name until the row is there, and whoever comes later waits for the transaction that has
+//! written the row. So two calls at once get one lease, and no lock is kept for each of thousands.
+
+use pgrx::pg_sys;
+
+use crate::catalog::CatalogOids;
+use crate::catalog::columns::lease as column;
+use crate::catalog::lease_id::LeaseId;
+use crate::catalog::object_lock::ObjectLock;
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{Table, is_own_transaction};
+use crate::errors::HiloError;
+
+/// The lock of a name. Nobody else takes a lease of this name as long as it lives.
+pub struct LockedName(ObjectLock);
+
+impl Drop for LockedName {
+    fn drop(&mut self) {
+        // After an error the transaction's abort releases it.
+        if !std::thread::panicking() {
+            self.0.release(pg_sys::ExclusiveLock);
+        }
+    }
+}
+
+/// Locks a name, when no open transaction but this one has a lease of it.
+pub fn lock(ids: &CatalogOids, id: &LeaseId) -> Result<LockedName, HiloError> {
+    let bits = u128::from_ne_bytes(*id);
+    loop {
+        let name = LockedName(ObjectLock::new(ids.lease, (bits ^ (bits >> 64)) as u64));
+        name.0.acquire(pg_sys::ExclusiveLock, false);
+        let Some(writer) = writer_at_work(ids, id)? else { return Ok(name) };
+        drop(name);
+        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
+        unsafe {
+            pg_sys::XactLockTableWait(
+                writer,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                pg_sys::XLTW_Oper::XLTW_None,
+            )
+        };
+    }
+}
+
+/// The transaction that is writing the row of a lease, if it is not this one.
+fn writer_at_work(
+    ids: &CatalogOids,
+    id: &LeaseId,
+) -> Result<Option<pg_sys::TransactionId>, HiloError> {
+    let mut found = None;
+    let keys = [(column::LEASE, Match::Uuid(id))];
+    Table::read(ids.lease)?.scan(ids.lease_pkey, &keys, Snapshot::Any, |row| {
+        let writer = row.writer();
+        // SAFETY: only compares a number with the transactions that run; any number will do.
+        let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };
+        found = Some(writer).filter(|writer| at_work && !is_own_transaction(*writer));
+        row.free();
+        found.is_none()
+    });
+    Ok(found)
+}

@@ -1,0 +1,37 @@
+//! Locks on what a row of hilo's tables stands for, as core locks its own objects. Two of them may
+//! have one tag: then one waits for the other.
+
+use pgrx::pg_sys;
+
+/// A lock of this kind, which a transaction releases at its end unless it has done so before.
+pub struct ObjectLock(pg_sys::LOCKTAG);
+
+impl ObjectLock {
+    /// The one of a row of `table`.
+    pub fn new(table: pg_sys::Oid, number: u64) -> ObjectLock {
+        // SAFETY: this static is set when the backend connects.
+        let database = unsafe { pg_sys::MyDatabaseId };
+        ObjectLock(pg_sys::LOCKTAG {
+            locktag_field1: database.to_u32(),
+            locktag_field2: table.to_u32(),
+            locktag_field3: number as u32,
+            locktag_field4: (number >> 32) as u16,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        })
+    }
+
+    /// `false`: another transaction has it, and `at_once` forbids to wait.
+    pub fn acquire(&self, mode: u32, at_once: bool) -> bool {
+        // SAFETY: the tag is that of an object, of which any can be locked inside a transaction,
+        // whose end releases the lock.
+        let result = unsafe { pg_sys::LockAcquire(&self.0, mode as _, false, at_once) };
+        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+
+    /// Releases what was acquired.
+    pub fn release(&self, mode: u32) {
+        // SAFETY: the caller has acquired the lock in this mode.
+        unsafe { pg_sys::LockRelease(&self.0, mode as _, false) };
+    }
+}
