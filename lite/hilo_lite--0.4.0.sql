@@ -16,14 +16,12 @@ CREATE DOMAIN hilo_sequence AS text;
 
 CREATE SEQUENCE _hilo.sequence_id;
 CREATE TABLE _hilo.sequence (
-    id bigint PRIMARY KEY DEFAULT pg_catalog.nextval('_hilo.sequence_id'),
+    id bigint PRIMARY KEY,
     name hilo_sequence COLLATE "C" NOT NULL UNIQUE,
-    data_type regtype NOT NULL,
-    start_value bigint NOT NULL, increment bigint NOT NULL,
+    data_type regtype NOT NULL, start_value bigint NOT NULL, increment bigint NOT NULL,
     min_value bigint NOT NULL, max_value bigint NOT NULL,
     cycle boolean NOT NULL, ordered boolean NOT NULL, gapless boolean NOT NULL,
-    block_size bigint, slice_size integer, key_format text,
-    owner regrole NOT NULL,
+    block_size bigint, slice_size integer, key_format text, owner regrole NOT NULL,
     next_value numeric(20) NOT NULL,      -- out of bounds: none is left
     epoch bigint NOT NULL                 -- raised when older leases become no part of it
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
@@ -35,8 +33,7 @@ CREATE TABLE _hilo.privilege (
 );
 CREATE TABLE _hilo.lease (
     lease uuid PRIMARY KEY,
-    sequence bigint NOT NULL REFERENCES _hilo.sequence ON DELETE CASCADE,
-    epoch bigint NOT NULL,
+    sequence bigint NOT NULL REFERENCES _hilo.sequence ON DELETE CASCADE, epoch bigint NOT NULL,
     first_value bigint NOT NULL, last_value bigint NOT NULL,
     increment bigint NOT NULL, count bigint NOT NULL,
     holder text, role regrole NOT NULL, client_addr inet,
@@ -196,9 +193,10 @@ BEGIN
         PERFORM _hilo.keep(s.id, 'expired', l.first_value, l.count, l.increment);
     END LOOP;
     SELECT * INTO l FROM _hilo.lease q WHERE q.lease = wanted;
-    IF FOUND AND (l.sequence <> s.id OR NOT pg_has_role(caller, l.role::oid, 'USAGE')) THEN
+    IF FOUND AND ((l.sequence, l.epoch) <> (s.id, s.epoch) OR l.count > n
+                  OR NOT pg_has_role(caller, l.role::oid, 'USAGE')) THEN
         PERFORM _hilo.refuse('42710', format('lease "%s" already exists', wanted),
-            'It is of another sequence or role. Name each lease by a random UUID.');
+            'It is of another sequence, size, numbering or role. Name it by a random UUID.');
     ELSIF NOT FOUND THEN
         DELETE FROM _hilo.unused WHERE ctid = (SELECT q.ctid FROM _hilo.unused q
             WHERE q.sequence = s.id AND q.reason = 'free' ORDER BY q.first_value LIMIT 1)
@@ -256,9 +254,7 @@ BEGIN
             format('It has the values %s to %s in steps of %s. Pass the first that was not used.',
                    l.first_value, l.last_value, l.increment));
     END IF;
-    o.kind := what;
-    o.name := s.name;
-    o.lease := wanted;
+    SELECT what, s.name, wanted INTO o.kind, o.name, o.lease;
     IF what = 'renewed' THEN
         o.expires_at := _hilo.expiry(ttl);
         UPDATE _hilo.lease q SET expires_at = o.expires_at WHERE q.lease = wanted;
@@ -324,9 +320,7 @@ BEGIN
             o := NULL;
             GET STACKED DIAGNOSTICS o.sqlstate = RETURNED_SQLSTATE, o.message = MESSAGE_TEXT,
                 o.hint = PG_EXCEPTION_HINT;
-            o.kind := a.kind;
-            o.name := a.name;
-            o.lease := a.lease;
+            SELECT a.kind, a.name, a.lease INTO o.kind, o.name, o.lease;
         END;
         RETURN NEXT o;
     END LOOP;
@@ -360,10 +354,6 @@ BEGIN
         + CASE WHEN old.next_value <> old.start_value AND next IS NULL THEN s.increment - old.increment
                WHEN (r.options ->> 'is_called')::boolean THEN s.increment ELSE 0 END;
     s.epoch := coalesce(old.epoch + (next IS NOT NULL OR s.increment <> old.increment)::integer, 0);
-    IF (old.next_value - s.next_value) * s.increment > 0 THEN
-        RAISE NOTICE 'values of hilo sequence "%" may be served again: % to %', s.name,
-            s.next_value, old.next_value - old.increment;
-    END IF;
     UPDATE _hilo.unused u SET reason = 'altered'
      WHERE u.sequence = s.id AND u.reason = 'free'
        AND (s.epoch > old.epoch OR s.cycle OR s.ordered OR s.gapless
@@ -379,43 +369,43 @@ EXCEPTION WHEN unique_violation THEN
     PERFORM _hilo.refuse('42710', format('hilo sequence "%s" already exists', s.name),
                          'Choose another name, or keep it with if_not_exists => true.');
 END $$;
+-- Whether a role may create sequences: the schema of the functions is that of the domain.
+CREATE FUNCTION _hilo.may_create(caller name) RETURNS boolean LANGUAGE sql STABLE BEGIN ATOMIC
+    SELECT has_schema_privilege(caller, t.typnamespace, 'CREATE')
+      FROM pg_type t JOIN pg_attribute a ON a.atttypid = t.oid
+     WHERE a.attrelid = '_hilo.sequence'::regclass AND a.attname = 'name';
+END;
 CREATE FUNCTION _hilo.create(r _hilo.request) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    -- The schema of the functions is that of the domain.
-    home regnamespace := (SELECT t.typnamespace FROM pg_type t JOIN pg_attribute a ON a.atttypid = t.oid
-                           WHERE a.attrelid = '_hilo.sequence'::regclass AND a.attname = 'name');
 BEGIN
-    IF NOT has_schema_privilege(r.caller, home::oid, 'CREATE') THEN
-        PERFORM _hilo.refuse('42501', format('permission denied for schema %s', home),
-            format('To own a hilo sequence, role "%s" needs CREATE on it.', r.caller));
+    IF NOT _hilo.may_create(r.caller) THEN
+        PERFORM _hilo.refuse('42501', 'permission denied to create a hilo sequence',
+            format('Role "%s" needs CREATE on the schema of hilo''s functions.', r.caller));
     ELSIF r.options ->> 'owned_by' IS NOT NULL THEN
         PERFORM _hilo.refuse('0A000', 'hilo_lite has no owned_by', 'Drop it with its table.');
     END IF;
-    r.options := r.options || jsonb_build_object('name', r.names[1],
-        'id', nextval('_hilo.sequence_id'),
-        'owner', (SELECT oid FROM pg_roles WHERE rolname = r.caller)::text);
+    r.options := r.options || jsonb_build_object('name', r.names[1], 'owner',
+        (SELECT oid FROM pg_roles WHERE rolname = r.caller)::text, 'id', nextval('_hilo.sequence_id'));
     PERFORM _hilo.define(r, NULL, NULL)
       WHERE NOT (r.options ->> 'if_not_exists')::boolean
          OR NOT EXISTS (SELECT FROM _hilo.sequence q WHERE q.name = r.names[1]);
 END $$;
 CREATE FUNCTION _hilo.grant(r _hilo.request, s _hilo.sequence) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    whom oid := CASE WHEN lower(r.holder) = 'public' THEN 0
-                     ELSE (SELECT oid FROM pg_roles WHERE rolname = r.holder) END;
-    known text[] := '{USAGE,SELECT,UPDATE}';
+    whom oid := (SELECT oid FROM pg_roles WHERE rolname = r.holder
+                 UNION ALL SELECT 0 WHERE lower(r.holder) = 'public' LIMIT 1);
     wanted text[] := regexp_split_to_array(
         replace(upper(r.options ->> 'privilege'), 'ALL', 'USAGE,SELECT,UPDATE'), '\s*,\s*');
 BEGIN
     IF whom IS NULL THEN
         PERFORM _hilo.refuse('42704', format('role "%s" does not exist', r.holder), 'Create it.');
-    ELSIF wanted IS NULL OR NOT wanted <@ known THEN
+    ELSIF (wanted <@ '{USAGE,SELECT,UPDATE}') IS NOT TRUE THEN
         PERFORM _hilo.refuse('22023', format('unknown privilege: %s', r.options ->> 'privilege'),
                              'Privileges are USAGE, SELECT, UPDATE and ALL.');
     END IF;
     DELETE FROM _hilo.privilege p
      WHERE p.sequence = s.id AND p.grantee::oid = whom AND p.privilege = ANY (wanted);
-    INSERT INTO _hilo.privilege SELECT s.id, whom, unnest(wanted)
-     WHERE (r.options ->> 'granted')::boolean;
+    INSERT INTO _hilo.privilege
+    SELECT s.id, whom, unnest(wanted) WHERE (r.options ->> 'granted')::boolean;
 END $$;
 
 -- Does what a request asks for, with the rights of hilo_lite's owner.
@@ -442,19 +432,20 @@ BEGIN
         WHEN 'draw', 'range' THEN
             PERFORM _hilo.refuse('22023', 'number of values must be positive', 'Pass 1 or more.')
               WHERE n < 1;
-            o.first := _hilo.cut(s, n);
-            o.last := o.first + (n - 1) * s.increment;
-            o.increment := s.increment;
-            o.count := n;
+            SELECT v, v + (n - 1) * s.increment, s.increment, n
+              INTO o.first, o.last, o.increment, o.count FROM _hilo.cut(s, n) AS v;
         WHEN 'refill' THEN NEW.result := ARRAY(SELECT q FROM _hilo.refill(NEW) AS q);
         WHEN 'lease' THEN
             o := _hilo.take(NEW.caller, s, n, NEW.leases[1], NEW.holder, NEW.ttl);
-        WHEN 'returned', 'revoked', 'renewed' THEN
-            NEW.result := ARRAY(
-                SELECT _hilo.change(NEW.caller, NEW.op, lease, NEW.nexts[1], NEW.ttl)
-                  FROM unnest(whose) AS lease);
+        WHEN 'returned', 'renewed' THEN
+            o := _hilo.change(NEW.caller, NEW.op, NEW.returns[1], NEW.nexts[1], NEW.ttl);
+        WHEN 'revoked' THEN
+            SELECT count(_hilo.change(NEW.caller, 'revoked', lease, NULL, NULL)) INTO o.count
+              FROM unnest(whose) AS lease;
         WHEN 'create' THEN PERFORM _hilo.create(NEW);
-        WHEN 'alter', 'set' THEN PERFORM _hilo.define(NEW, s, n);
+        WHEN 'alter', 'set' THEN
+            o.first := n;
+            PERFORM _hilo.define(NEW, s, n);
         WHEN 'drop' THEN DELETE FROM _hilo.sequence q WHERE q.id = s.id;
         WHEN 'grant' THEN PERFORM _hilo.grant(NEW, s);
     END CASE;
@@ -492,16 +483,24 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
 GRANT SELECT ON hilo_sequences, hilo_leases, hilo_gaps TO PUBLIC;
 
 -- The functions that users call, with the names, arguments and results that they have in hilo.
+CREATE FUNCTION _hilo.ask(op text, name text DEFAULT NULL, n bigint DEFAULT NULL,
+    lease uuid DEFAULT NULL, next bigint DEFAULT NULL, holder text DEFAULT NULL,
+    ttl interval DEFAULT NULL, options jsonb DEFAULT '{}', returns uuid[] DEFAULT NULL)
+RETURNS _hilo.outcome LANGUAGE sql BEGIN ATOMIC
+    INSERT INTO _hilo.request (op, names, sizes, leases, returns, nexts, holder, ttl, options)
+    VALUES ($1, ARRAY[$2], ARRAY[$3], ARRAY[$4], $9, ARRAY[$5], $6, $7, $8)
+    RETURNING (result[1]).*;
+END;
 CREATE FUNCTION hilo_create(name hilo_sequence, start_value bigint DEFAULT NULL,
     increment bigint DEFAULT 1, min_value bigint DEFAULT NULL, max_value bigint DEFAULT NULL,
     data_type regtype DEFAULT 'bigint', cycle boolean DEFAULT false, ordered boolean DEFAULT false,
     block_size bigint DEFAULT NULL, slice_size bigint DEFAULT NULL, key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false, gapless boolean DEFAULT false, owned_by text DEFAULT NULL)
 RETURNS hilo_sequence LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, options) VALUES ('create', ARRAY[$1], jsonb_build_object(
+    SELECT $1 FROM _hilo.ask('create', $1, options => jsonb_build_object(
         'start_value', $2, 'increment', $3, 'min_value', $4, 'max_value', $5, 'data_type', $6::text,
         'cycle', $7, 'ordered', $8, 'block_size', $9, 'slice_size', $10, 'key_format', $11,
-        'if_not_exists', $12, 'gapless', $13, 'owned_by', $14)) RETURNING $1;
+        'if_not_exists', $12, 'gapless', $13, 'owned_by', $14));
 END;
 CREATE FUNCTION hilo_alter(name hilo_sequence, start_value bigint DEFAULT NULL,
     increment bigint DEFAULT NULL, min_value bigint DEFAULT NULL, max_value bigint DEFAULT NULL,
@@ -509,84 +508,59 @@ CREATE FUNCTION hilo_alter(name hilo_sequence, start_value bigint DEFAULT NULL,
     block_size bigint DEFAULT NULL, slice_size bigint DEFAULT NULL, key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL, gapless boolean DEFAULT NULL)
 RETURNS void LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, sizes, options)
-    VALUES ('alter', ARRAY[$1], ARRAY[$12], jsonb_build_object(
+    SELECT FROM _hilo.ask('alter', $1, $12, options => jsonb_build_object(
         'start_value', $2, 'increment', $3, 'min_value', $4, 'max_value', $5, 'data_type', $6::text,
         'cycle', $7, 'ordered', $8, 'block_size', $9, 'slice_size', $10, 'key_format', $11,
         'gapless', $13));
 END;
-CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, options)
-    VALUES ('alter', ARRAY[$1], jsonb_build_object('name', $2));
-END;
+CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void LANGUAGE sql
+    RETURN _hilo.ask('alter', $1, options => jsonb_build_object('name', $2));
 CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false) RETURNS void
 LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names) SELECT 'drop', ARRAY[$1]
+    SELECT _hilo.ask('drop', $1)
      WHERE NOT $2 OR EXISTS (SELECT FROM hilo_sequences s WHERE s.name = $1);
 END;
-CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true)
-RETURNS bigint LANGUAGE sql STRICT BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, sizes, options)
-    VALUES ('set', ARRAY[$1], ARRAY[$2], jsonb_build_object('is_called', $3)) RETURNING $2;
-END;
 CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, holder, options)
-    VALUES ('grant', ARRAY[$1], $2, jsonb_build_object('privilege', $3, 'granted', true));
-END;
+LANGUAGE sql RETURN _hilo.ask('grant', $1, holder => $2,
+    options => jsonb_build_object('privilege', $3, 'granted', true));
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, holder, options)
-    VALUES ('grant', ARRAY[$1], $2, jsonb_build_object('privilege', $3, 'granted', false));
-END;
+LANGUAGE sql RETURN _hilo.ask('grant', $1, holder => $2,
+    options => jsonb_build_object('privilege', $3, 'granted', false));
 CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%')
 RETURNS bigint LANGUAGE sql BEGIN ATOMIC
     SELECT count(*) FILTER (WHERE hilo_grant(s.name, $1, $2) IS NULL) FROM hilo_sequences s
      WHERE s.name LIKE $3 AND s.owner = current_user;
 END;
+CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true)
+RETURNS bigint LANGUAGE sql STRICT
+    RETURN (_hilo.ask('set', $1, $2, options => jsonb_build_object('is_called', $3))).first;
+CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint LANGUAGE sql STRICT
+    RETURN (_hilo.ask('draw', $1, 1)).first;
+CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
+LANGUAGE sql STRICT BEGIN ATOMIC
+    SELECT o.first + i * o.increment FROM _hilo.ask('draw', $1, $2) AS o, generate_series(0, $2 - 1) i;
+END;
 CREATE FUNCTION hilo_nextrange(name hilo_sequence, n bigint,
     OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint)
 LANGUAGE sql STRICT BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, sizes) VALUES ('range', ARRAY[$1], ARRAY[$2])
-    RETURNING (result[1]).first, (result[1]).last, (result[1]).increment, (result[1]).count;
-END;
-CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
-LANGUAGE sql STRICT BEGIN ATOMIC
-    WITH drawn AS (INSERT INTO _hilo.request (op, names, sizes)
-                   SELECT 'draw', ARRAY[$1], ARRAY[$2] WHERE $2 <> 0 RETURNING result)
-    SELECT (result[1]).first + i * (result[1]).increment FROM drawn, generate_series(0, $2 - 1) i;
-END;
-CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint LANGUAGE sql STRICT BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, names, sizes) VALUES ('draw', ARRAY[$1], '{1}')
-    RETURNING (result[1]).first;
+    SELECT o.first, o.last, o.increment, o.count FROM _hilo.ask('range', $1, $2) AS o;
 END;
 CREATE FUNCTION hilo_lease(name hilo_sequence, n bigint, holder text DEFAULT NULL,
     ttl interval DEFAULT NULL, lease uuid DEFAULT NULL, OUT lease uuid, OUT first bigint,
     OUT last bigint, OUT increment bigint, OUT count bigint, OUT expires_at timestamptz,
     OUT key_format text, OUT server_prefix text, OUT suggested bigint)
 LANGUAGE sql BEGIN ATOMIC
-    WITH taken AS (INSERT INTO _hilo.request (op, names, sizes, holder, ttl, leases)
-                   VALUES ('lease', ARRAY[$1], ARRAY[$2], $3, $4, ARRAY[$5]) RETURNING result)
     SELECT o.lease, o.first, o.last, o.increment, o.count, o.expires_at, o.key_format,
-           o.server_prefix, o.suggested FROM taken, unnest(result) AS o;
+           o.server_prefix, o.suggested
+      FROM _hilo.ask('lease', $1, $2, $5, holder => $3, ttl => $4) AS o;
 END;
-CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, returns, nexts) VALUES ('returned', ARRAY[$1], ARRAY[$2])
-    RETURNING (result[1]).count;
-END;
-CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, returns, ttl) VALUES ('renewed', ARRAY[$1], $2)
-    RETURNING (result[1]).expires_at;
-END;
+CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint LANGUAGE sql
+    RETURN (_hilo.ask('returned', returns => ARRAY[$1], next => $2)).count;
+CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz LANGUAGE sql
+    RETURN (_hilo.ask('renewed', returns => ARRAY[$1], ttl => $2)).expires_at;
 CREATE FUNCTION hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
-LANGUAGE sql BEGIN ATOMIC
-    INSERT INTO _hilo.request (op, returns, holder)
-    VALUES ('revoked', CASE WHEN $1 IS NOT NULL OR $2 IS NULL THEN ARRAY[$1] END, $2)
-    RETURNING cardinality(result);
-END;
+LANGUAGE sql RETURN (_hilo.ask('revoked', holder => $2,
+    returns => CASE WHEN $1 IS NOT NULL OR $2 IS NULL THEN ARRAY[$1] END)).count;
 CREATE FUNCTION hilo_refill(returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}',
     renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}',
     leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL)
@@ -626,7 +600,7 @@ CREATE FUNCTION hilo_nextkey(name hilo_sequence) RETURNS text LANGUAGE sql STRIC
 END;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA _hilo FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION _hilo.refuse, _hilo.key_parts, _hilo.frame TO PUBLIC;
+GRANT EXECUTE ON FUNCTION _hilo.ask, _hilo.refuse, _hilo.key_parts, _hilo.frame TO PUBLIC;
 DO $$
 DECLARE
     c regclass;
