@@ -274,14 +274,55 @@ BEGIN
     RETURN o;
 END $$;
 
--- Does what a refill asks for. What is locked or refused fails by itself.
-CREATE FUNCTION _hilo.refill(r _hilo.request) RETURNS SETOF _hilo.outcome LANGUAGE plpgsql AS $$
+-- Does a row of a refill. ids: the sequences that are locked.
+CREATE FUNCTION _hilo.row(r _hilo.outcome, n bigint, of_sequence bigint, ids bigint[], caller name,
+    holder text, ttl interval) RETURNS _hilo.outcome LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM _hilo.refuse('55P03', format('hilo sequence "%s" is locked', r.name),
+                         'Try again when the transaction that holds it has ended.')
+      WHERE of_sequence IS NOT NULL AND of_sequence <> ALL (ids);
+    RETURN CASE r.kind
+        WHEN 'leased' THEN
+            _hilo.take(caller, _hilo.locked(caller, r.name, 'UPDATE'), n, r.lease, holder, ttl)
+        ELSE _hilo.change(caller, r.kind, r.lease, n, ttl) END;
+END $$;
+-- Does all rows of a refill. careful: what is refused fails by itself, in a subtransaction; else it
+-- fails all.
+CREATE FUNCTION _hilo.rows(r _hilo.request, ids bigint[], careful boolean)
+RETURNS SETOF _hilo.outcome LANGUAGE plpgsql AS $$
+DECLARE
+    a record; o _hilo.outcome;
+BEGIN
+    FOR a IN
+        SELECT 'returned' AS kind, NULL AS name, e.lease, e.n,
+               (SELECT l.sequence FROM _hilo.lease l WHERE l.lease = e.lease) AS of_sequence
+          FROM unnest(r.returns, r.nexts) AS e (lease, n)
+        UNION ALL SELECT 'renewed', NULL, h, NULL, NULL FROM unnest(r.renewals) AS h
+        UNION ALL SELECT 'leased', t.name, t.lease, t.n,
+               (SELECT q.id FROM _hilo.sequence q WHERE q.name = t.name)
+          FROM unnest(r.names, r.sizes, r.leases) AS t (name, n, lease)
+    LOOP
+        o := NULL;
+        SELECT a.kind, a.name, a.lease INTO o.kind, o.name, o.lease;
+        IF careful THEN
+            BEGIN
+                o := _hilo.row(o, a.n, a.of_sequence, ids, r.caller, r.holder, r.ttl);
+            EXCEPTION WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS o.sqlstate = RETURNED_SQLSTATE, o.message = MESSAGE_TEXT,
+                    o.hint = PG_EXCEPTION_HINT;
+            END;
+        ELSE
+            o := _hilo.row(o, a.n, a.of_sequence, ids, r.caller, r.holder, r.ttl);
+        END IF;
+        RETURN NEXT o;
+    END LOOP;
+END $$;
+CREATE FUNCTION _hilo.refill(r _hilo.request) RETURNS _hilo.outcome[] LANGUAGE plpgsql AS $$
 DECLARE
     ids bigint[] := ARRAY(
         SELECT l.sequence FROM _hilo.lease l WHERE l.lease = ANY (r.returns)
         UNION SELECT q.id FROM _hilo.sequence q WHERE q.name = ANY (r.names));
     patience text := current_setting('lock_timeout');
-    a record; o _hilo.outcome;
 BEGIN
     IF (cardinality(r.returns) = cardinality(r.nexts) AND cardinality(r.names) = cardinality(r.sizes)
         AND coalesce(cardinality(r.leases), cardinality(r.names)) = cardinality(r.names)
@@ -294,36 +335,15 @@ BEGIN
     BEGIN
         PERFORM set_config('lock_timeout', '1s', true);
         PERFORM FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id FOR UPDATE;
-    EXCEPTION WHEN lock_not_available THEN
-        ids := ARRAY(SELECT q.id FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id
-                        FOR UPDATE SKIP LOCKED);
+        PERFORM set_config('lock_timeout', patience, true);
+        RETURN ARRAY(SELECT q FROM _hilo.rows(r, ids, false) AS q);
+    EXCEPTION WHEN OTHERS THEN
+        IF SQLSTATE ~ '^(40|53|XX)' THEN RAISE; END IF;
     END;
-    PERFORM set_config('lock_timeout', patience, true);
-    FOR a IN
-        SELECT 'returned' AS kind, e.lease, e.next, NULL AS name, NULL::bigint AS n,
-               (SELECT l.sequence FROM _hilo.lease l WHERE l.lease = e.lease) AS sequence
-          FROM unnest(r.returns, r.nexts) AS e (lease, next)
-        UNION ALL SELECT 'renewed', h, NULL, NULL, NULL, NULL FROM unnest(r.renewals) AS h
-        UNION ALL SELECT 'leased', t.lease, NULL, t.name, t.n,
-               (SELECT q.id FROM _hilo.sequence q WHERE q.name = t.name)
-          FROM unnest(r.names, r.sizes, r.leases) AS t (name, n, lease)
-    LOOP
-        BEGIN
-            PERFORM _hilo.refuse('55P03', format('hilo sequence "%s" is locked', a.name),
-                                 'Try again when the transaction that holds it has ended.')
-              WHERE a.sequence IS NOT NULL AND a.sequence <> ALL (ids);
-            o := CASE a.kind WHEN 'leased' THEN
-                     _hilo.take(r.caller, _hilo.locked(r.caller, a.name, 'UPDATE'), a.n, a.lease,
-                                r.holder, r.ttl)
-                 ELSE _hilo.change(r.caller, a.kind, a.lease, a.next, r.ttl) END;
-        EXCEPTION WHEN OTHERS THEN
-            o := NULL;
-            GET STACKED DIAGNOSTICS o.sqlstate = RETURNED_SQLSTATE, o.message = MESSAGE_TEXT,
-                o.hint = PG_EXCEPTION_HINT;
-            SELECT a.kind, a.name, a.lease INTO o.kind, o.name, o.lease;
-        END;
-        RETURN NEXT o;
-    END LOOP;
+    -- Who holds one of them holds up none of the others.
+    ids := ARRAY(SELECT q.id FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id
+                    FOR UPDATE SKIP LOCKED);
+    RETURN ARRAY(SELECT q FROM _hilo.rows(r, ids, true) AS q);
 END $$;
 
 -- Writes a definition: old, or a new one, with the options of a request. next: where it goes on.
@@ -434,7 +454,7 @@ BEGIN
               WHERE n < 1;
             SELECT v, v + (n - 1) * s.increment, s.increment, n
               INTO o.first, o.last, o.increment, o.count FROM _hilo.cut(s, n) AS v;
-        WHEN 'refill' THEN NEW.result := ARRAY(SELECT q FROM _hilo.refill(NEW) AS q);
+        WHEN 'refill' THEN NEW.result := _hilo.refill(NEW);
         WHEN 'lease' THEN
             o := _hilo.take(NEW.caller, s, n, NEW.leases[1], NEW.holder, NEW.ttl);
         WHEN 'returned', 'renewed' THEN

@@ -25,7 +25,7 @@ SELECT kind, name, lease, first, last, increment, count, key_format, server_pref
 REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
 
 # Refused for the moment: it is sent again.
-TRANSIENT = ("40001", "40P01", "54000", "57014")
+TRANSIENT = ("40001", "40P01", "54000", "55P03", "57014")
 
 
 def is_transient(sqlstate: str | None) -> bool:
@@ -119,7 +119,7 @@ class HiloClient:
 
     def _too_late(self, name: str) -> TimeoutError:
         error = TimeoutError(f"no value of {name} within {self._timeout} s")
-        error.__cause__ = self._error
+        error.__cause__ = self._error or self._sequence(name).trouble
         return error
 
     def _try_draw(self, name: str, n: int, failures: int) -> tuple[Lease, IdRange] | None:
@@ -294,7 +294,7 @@ class HiloClient:
             for sequence in asked:
                 sequence.asked = None
             raise ValueError("the server has not answered what it was asked for")
-        kept = [lease for lease in returns if is_transient(answers[lease.id][9]) or answers[lease.id][9] == "55P03"]
+        kept = [lease for lease in returns if is_transient(answers[lease.id][9])]
         done = {lease.id for lease in returns} - {lease.id for lease in kept}
         self._returns = [lease for lease in self._returns if lease.id not in done]
         for sequence in asked:
@@ -304,12 +304,14 @@ class HiloClient:
         size = sequence.asked[1] if sequence.asked else sequence.size
         sequence.asked = None
         if is_transient(row[9]) or row[9] == "42710":  # another lease is asked for
+            sequence.trouble = refusal(*row[9:])
             self._wait_before_the_next()
         elif row[9]:
             self._refuse(sequence, refusal(*row[9:]))
         else:
             sequence.rate, sequence.served, sequence.leased_at = sequence.rate_now(), 0, time.monotonic()
             sequence.size, sequence.failure, sequence.waiting, sequence.range = size, None, False, 1
+            sequence.trouble = None
             self._add(sequence, Lease(row[1], row[2], row[3], *row[4:9]))
 
     def _refuse(self, sequence: Sequence, error: Exception) -> None:

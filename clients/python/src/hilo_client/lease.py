@@ -69,6 +69,7 @@ class Sequence:
     asked: tuple[uuid.UUID, int] | None = None  # a lease of which nobody knows whether it was taken, and its size
     failures: int = 0
     failure: Exception | None = None  # the last lease was refused: the next one is taken if somebody waits
+    trouble: Exception | None = None  # why the last lease has to be asked for again
     served: int = 0  # since the last lease
     leased_at: float = field(default_factory=time.monotonic)
     rate: float = 0  # values a second, before the last lease
