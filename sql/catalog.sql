@@ -1,7 +1,12 @@
 -- The tables of hilo. Only the library writes to them, as core writes to its own catalogs, and it relies on
--- their column order. They are dumped with the database, so the sequences survive a dump and restore.
+-- their column order. They are dumped with the database, so the sequences survive a dump and restore. They have a
+-- schema of their own, which is in no search_path: tools that work on whatever tables they find do not find these.
 
-CREATE TABLE hilo.sequence (
+CREATE SCHEMA _hilo;
+REVOKE ALL ON SCHEMA _hilo FROM PUBLIC;
+COMMENT ON SCHEMA _hilo IS 'Tables of the extension hilo. Use the functions and views named hilo_* instead.';
+
+CREATE TABLE _hilo.sequence (
     id bigint NOT NULL,
     name text COLLATE "C" NOT NULL,
     data_type regtype NOT NULL,
@@ -23,39 +28,39 @@ CREATE TABLE hilo.sequence (
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
 -- Finds the sequences of an owner, for DROP ROLE, DROP OWNED and REASSIGN OWNED.
-CREATE INDEX sequence_owner_idx ON hilo.sequence (owner);
+CREATE INDEX sequence_owner_idx ON _hilo.sequence (owner);
 -- Finds the sequences of a column or table that is dropped, truncated or given to another role.
-CREATE INDEX sequence_owned_by_idx ON hilo.sequence (owned_by pg_catalog.int8_ops);
-COMMENT ON TABLE hilo.sequence IS 'Definitions of the sequences';
-COMMENT ON COLUMN hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
-COMMENT ON COLUMN hilo.sequence.name IS 'Name, in the form of type hilo_sequence';
-COMMENT ON COLUMN hilo.sequence.data_type IS 'smallint, integer or bigint: limits the values';
-COMMENT ON COLUMN hilo.sequence.start_value IS 'First value, and the value at which a restart begins';
-COMMENT ON COLUMN hilo.sequence.increment IS
+CREATE INDEX sequence_owned_by_idx ON _hilo.sequence (owned_by pg_catalog.int8_ops);
+COMMENT ON TABLE _hilo.sequence IS 'Definitions of the sequences';
+COMMENT ON COLUMN _hilo.sequence.id IS 'Identifier of the sequence in this database, never reused';
+COMMENT ON COLUMN _hilo.sequence.name IS 'Name, in the form of type hilo_sequence';
+COMMENT ON COLUMN _hilo.sequence.data_type IS 'smallint, integer or bigint: limits the values';
+COMMENT ON COLUMN _hilo.sequence.start_value IS 'First value, and the value at which a restart begins';
+COMMENT ON COLUMN _hilo.sequence.increment IS
     'Distance from one value to the next, negative for a descending sequence, never 0';
-COMMENT ON COLUMN hilo.sequence.min_value IS 'Smallest value';
-COMMENT ON COLUMN hilo.sequence.max_value IS 'Largest value';
-COMMENT ON COLUMN hilo.sequence.cycle IS 'Whether the sequence starts again at the other bound';
-COMMENT ON COLUMN hilo.sequence.ordered IS 'Whether a later call gets a later value across all sessions';
-COMMENT ON COLUMN hilo.sequence.block_size IS 'Number of values reserved at once; null: chosen by rate';
-COMMENT ON COLUMN hilo.sequence.slice_size IS
+COMMENT ON COLUMN _hilo.sequence.min_value IS 'Smallest value';
+COMMENT ON COLUMN _hilo.sequence.max_value IS 'Largest value';
+COMMENT ON COLUMN _hilo.sequence.cycle IS 'Whether the sequence starts again at the other bound';
+COMMENT ON COLUMN _hilo.sequence.ordered IS 'Whether a later call gets a later value across all sessions';
+COMMENT ON COLUMN _hilo.sequence.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN _hilo.sequence.slice_size IS
     'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
-COMMENT ON COLUMN hilo.sequence.key_format IS
+COMMENT ON COLUMN _hilo.sequence.key_format IS
     'Template of the keys of the sequence; null: {name}/{server}{value}';
-COMMENT ON COLUMN hilo.sequence.owner IS
+COMMENT ON COLUMN _hilo.sequence.owner IS
     'Role that may alter, rename and drop the sequence and grant privileges on it';
-COMMENT ON COLUMN hilo.sequence.created_at IS 'When the sequence was created';
-COMMENT ON COLUMN hilo.sequence.owned_by IS
+COMMENT ON COLUMN _hilo.sequence.created_at IS 'When the sequence was created';
+COMMENT ON COLUMN _hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
-COMMENT ON COLUMN hilo.sequence.gapless IS
+COMMENT ON COLUMN _hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
-COMMENT ON COLUMN hilo.sequence.highest_node IS
-    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
+COMMENT ON COLUMN _hilo.sequence.highest_node IS
+    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in _hilo.position';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past
 -- those that are left.
-CREATE TABLE hilo.position (
+CREATE TABLE _hilo.position (
     sequence bigint NOT NULL,
     node integer NOT NULL,
     epoch bigint NOT NULL,
@@ -76,32 +81,32 @@ CREATE TABLE hilo.position (
     autovacuum_analyze_scale_factor = 0.5,
     autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE hilo.position IS
+COMMENT ON TABLE _hilo.position IS
     'How far each node has reserved each sequence. Indexes count the values of a node: 0, 1, 2, ...';
-COMMENT ON COLUMN hilo.position.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.position.node IS 'hilo.node_id of the server that the position belongs to';
-COMMENT ON COLUMN hilo.position.epoch IS 'Raised by every change that makes values in memory invalid';
-COMMENT ON COLUMN hilo.position.base IS 'Value at which the mapping from index to value starts';
-COMMENT ON COLUMN hilo.position.next_index IS 'First index that is not reserved';
-COMMENT ON COLUMN hilo.position.settled_index IS
-    'Indexes below this one are served, in hilo.free_range or in hilo.gap; those from this one up to '
+COMMENT ON COLUMN _hilo.position.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.position.node IS 'hilo.node_id of the server that the position belongs to';
+COMMENT ON COLUMN _hilo.position.epoch IS 'Raised by every change that makes values in memory invalid';
+COMMENT ON COLUMN _hilo.position.base IS 'Value at which the mapping from index to value starts';
+COMMENT ON COLUMN _hilo.position.next_index IS 'First index that is not reserved';
+COMMENT ON COLUMN _hilo.position.settled_index IS
+    'Indexes below this one are served, in _hilo.free_range or in _hilo.gap; those from this one up to '
     'next_index may be in the memory of the server life "incarnation"';
-COMMENT ON COLUMN hilo.position.incarnation IS
+COMMENT ON COLUMN _hilo.position.incarnation IS
     'Server life that holds the unsettled indexes; 0: no life holds them; -1: no life holds them yet, '
     'because the row comes from a dump';
-COMMENT ON COLUMN hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
-COMMENT ON COLUMN hilo.position.stripe IS 'Number of values in a stripe; the nodes take stripes in turn';
-COMMENT ON COLUMN hilo.position.system_id IS
+COMMENT ON COLUMN _hilo.position.nodes IS 'hilo.node_count that the mapping was made with';
+COMMENT ON COLUMN _hilo.position.stripe IS 'Number of values in a stripe; the nodes take stripes in turn';
+COMMENT ON COLUMN _hilo.position.system_id IS
     'System identifier of the cluster that reserved last, by which a restored or cloned cluster is recognized';
-COMMENT ON COLUMN hilo.position.timeline IS
+COMMENT ON COLUMN _hilo.position.timeline IS
     'Timeline of the last reservation, by which a promoted server is recognized; -1: the row arrived by '
     'logical replication';
-COMMENT ON COLUMN hilo.position.skip IS
+COMMENT ON COLUMN _hilo.position.skip IS
     'Number of values that a server skips by default if it takes over from a copy of this row, according to '
     'the rate at which values were reserved';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.
-CREATE TABLE hilo.free_range (
+CREATE TABLE _hilo.free_range (
     sequence bigint NOT NULL,
     node integer NOT NULL,
     epoch bigint NOT NULL,
@@ -113,18 +118,18 @@ CREATE TABLE hilo.free_range (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500
 );
-COMMENT ON TABLE hilo.free_range IS
+COMMENT ON TABLE _hilo.free_range IS
     'Ranges of indexes that were reserved and returned: free, or lent to the memory of a server again';
-COMMENT ON COLUMN hilo.free_range.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.free_range.node IS 'hilo.node_id of the server that may serve the range';
-COMMENT ON COLUMN hilo.free_range.epoch IS
+COMMENT ON COLUMN _hilo.free_range.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.free_range.node IS 'hilo.node_id of the server that may serve the range';
+COMMENT ON COLUMN _hilo.free_range.epoch IS
     'Epoch that the indexes belong to; in any other epoch the range is meaningless';
-COMMENT ON COLUMN hilo.free_range.first_index IS 'First index';
-COMMENT ON COLUMN hilo.free_range.end_index IS 'Index after the last one';
-COMMENT ON COLUMN hilo.free_range.incarnation IS
+COMMENT ON COLUMN _hilo.free_range.first_index IS 'First index';
+COMMENT ON COLUMN _hilo.free_range.end_index IS 'Index after the last one';
+COMMENT ON COLUMN _hilo.free_range.incarnation IS
     'Server life whose memory holds the range; 0: no life holds it, the range is free';
 
-CREATE TABLE hilo.gap (
+CREATE TABLE _hilo.gap (
     sequence bigint NOT NULL,
     node integer NOT NULL,
     first_value bigint NOT NULL,
@@ -135,30 +140,30 @@ CREATE TABLE hilo.gap (
     name text COLLATE "C",
     released_from hilo.column_ref
 );
-CREATE INDEX gap_sequence_idx ON hilo.gap (sequence);
+CREATE INDEX gap_sequence_idx ON _hilo.gap (sequence);
 -- The table has no key; this lets deletes be replicated all the same.
-ALTER TABLE hilo.gap REPLICA IDENTITY FULL;
-COMMENT ON TABLE hilo.gap IS
+ALTER TABLE _hilo.gap REPLICA IDENTITY FULL;
+COMMENT ON TABLE _hilo.gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
-COMMENT ON COLUMN hilo.gap.sequence IS 'hilo.sequence.id; 0: the column of the sequence was released';
-COMMENT ON COLUMN hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
-COMMENT ON COLUMN hilo.gap.first_value IS 'First value, in the order of serving';
-COMMENT ON COLUMN hilo.gap.last_value IS 'Last value, in the order of serving';
-COMMENT ON COLUMN hilo.gap.count IS
+COMMENT ON COLUMN _hilo.gap.sequence IS '_hilo.sequence.id; 0: the column of the sequence was released';
+COMMENT ON COLUMN _hilo.gap.node IS 'hilo.node_id of the server that had reserved the range';
+COMMENT ON COLUMN _hilo.gap.first_value IS 'First value, in the order of serving';
+COMMENT ON COLUMN _hilo.gap.last_value IS 'Last value, in the order of serving';
+COMMENT ON COLUMN _hilo.gap.count IS
     'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
     'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
     'which other values lie between those that are lost';
-COMMENT ON COLUMN hilo.gap.reason IS
+COMMENT ON COLUMN _hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
     'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
-COMMENT ON COLUMN hilo.gap.name IS
+COMMENT ON COLUMN _hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
+COMMENT ON COLUMN _hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
-COMMENT ON COLUMN hilo.gap.released_from IS
+COMMENT ON COLUMN _hilo.gap.released_from IS
     'That column: a sequence that adopts it gets the row';
 
-CREATE TABLE hilo.lease (
+CREATE TABLE _hilo.lease (
     lease uuid NOT NULL,
     sequence bigint NOT NULL,
     node integer NOT NULL,
@@ -186,41 +191,41 @@ CREATE TABLE hilo.lease (
     autovacuum_vacuum_threshold = 500
 );
 -- Finds the leases of a sequence, those that are to be filed first.
-CREATE INDEX lease_sequence_idx ON hilo.lease (sequence, node, due_at);
+CREATE INDEX lease_sequence_idx ON _hilo.lease (sequence, node, due_at);
 -- Finds what is to be filed next.
-CREATE INDEX lease_due_at_idx ON hilo.lease (due_at);
+CREATE INDEX lease_due_at_idx ON _hilo.lease (due_at);
 -- Finds the leases of a holder.
-CREATE INDEX lease_holder_idx ON hilo.lease (holder);
-COMMENT ON TABLE hilo.lease IS 'Ranges of values that are in use outside of this server';
-COMMENT ON COLUMN hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
-COMMENT ON COLUMN hilo.lease.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.lease.node IS 'hilo.node_id of the server that leased the range out';
-COMMENT ON COLUMN hilo.lease.epoch IS 'Epoch that the indexes belong to';
-COMMENT ON COLUMN hilo.lease.first_index IS 'First index';
-COMMENT ON COLUMN hilo.lease.end_index IS 'Index after the last one';
-COMMENT ON COLUMN hilo.lease.next_index IS 'First index that the holder has not used, as far as is known';
-COMMENT ON COLUMN hilo.lease.first_value IS 'First value, in the order of serving';
-COMMENT ON COLUMN hilo.lease.last_value IS 'Last value, in the order of serving';
-COMMENT ON COLUMN hilo.lease.increment IS 'Distance from one value to the next';
-COMMENT ON COLUMN hilo.lease.holder IS 'Who holds the lease, as it called itself; null: not stated';
-COMMENT ON COLUMN hilo.lease.role IS 'Role that took the lease';
-COMMENT ON COLUMN hilo.lease.client_addr IS 'Address from which the lease was taken; null: a socket of this machine';
-COMMENT ON COLUMN hilo.lease.leased_at IS 'When the lease was taken';
-COMMENT ON COLUMN hilo.lease.expires_at IS 'When the lease expires; null: never';
-COMMENT ON COLUMN hilo.lease.ended IS 'returned or revoked: how the lease ended before it expired; null: it has not';
-COMMENT ON COLUMN hilo.lease.ended_at IS 'When that happened';
-COMMENT ON COLUMN hilo.lease.due_at IS
+CREATE INDEX lease_holder_idx ON _hilo.lease (holder);
+COMMENT ON TABLE _hilo.lease IS 'Ranges of values that are in use outside of this server';
+COMMENT ON COLUMN _hilo.lease.lease IS 'Random name of the lease, by which its holder ends or renews it';
+COMMENT ON COLUMN _hilo.lease.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.lease.node IS 'hilo.node_id of the server that leased the range out';
+COMMENT ON COLUMN _hilo.lease.epoch IS 'Epoch that the indexes belong to';
+COMMENT ON COLUMN _hilo.lease.first_index IS 'First index';
+COMMENT ON COLUMN _hilo.lease.end_index IS 'Index after the last one';
+COMMENT ON COLUMN _hilo.lease.next_index IS 'First index that the holder has not used, as far as is known';
+COMMENT ON COLUMN _hilo.lease.first_value IS 'First value, in the order of serving';
+COMMENT ON COLUMN _hilo.lease.last_value IS 'Last value, in the order of serving';
+COMMENT ON COLUMN _hilo.lease.increment IS 'Distance from one value to the next';
+COMMENT ON COLUMN _hilo.lease.holder IS 'Who holds the lease, as it called itself; null: not stated';
+COMMENT ON COLUMN _hilo.lease.role IS 'Role that took the lease';
+COMMENT ON COLUMN _hilo.lease.client_addr IS 'Address from which the lease was taken; null: a socket of this machine';
+COMMENT ON COLUMN _hilo.lease.leased_at IS 'When the lease was taken';
+COMMENT ON COLUMN _hilo.lease.expires_at IS 'When the lease expires; null: never';
+COMMENT ON COLUMN _hilo.lease.ended IS 'returned or revoked: how the lease ended before it expired; null: it has not';
+COMMENT ON COLUMN _hilo.lease.ended_at IS 'When that happened';
+COMMENT ON COLUMN _hilo.lease.due_at IS
     'When the worker files the lease: as free or as a gap; -infinity: at the next opportunity; null: never, as '
     'far as is known';
-COMMENT ON COLUMN hilo.lease.system_id IS 'System identifier of the cluster that leased the range out';
-COMMENT ON COLUMN hilo.lease.timeline IS
+COMMENT ON COLUMN _hilo.lease.system_id IS 'System identifier of the cluster that leased the range out';
+COMMENT ON COLUMN _hilo.lease.timeline IS
     'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
     'the one that leased it out is not served again';
-COMMENT ON COLUMN hilo.lease.passed IS
+COMMENT ON COLUMN _hilo.lease.passed IS
     'Whether hilo_advance or hilo_sync has moved the sequence beyond values of the range: what comes back is not '
     'served again';
 
-CREATE TABLE hilo.privilege (
+CREATE TABLE _hilo.privilege (
     sequence bigint NOT NULL,
     grantee hilo.role NOT NULL,
     privilege text COLLATE "C" NOT NULL
@@ -228,15 +233,15 @@ CREATE TABLE hilo.privilege (
     grantor hilo.role NOT NULL,
     CONSTRAINT privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
 );
-CREATE INDEX privilege_grantee_idx ON hilo.privilege (grantee);
-COMMENT ON TABLE hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
-COMMENT ON COLUMN hilo.privilege.sequence IS 'hilo.sequence.id';
-COMMENT ON COLUMN hilo.privilege.grantee IS 'Role that has the privilege, or public';
-COMMENT ON COLUMN hilo.privilege.privilege IS
+CREATE INDEX privilege_grantee_idx ON _hilo.privilege (grantee);
+COMMENT ON TABLE _hilo.privilege IS 'Roles other than the owner that may use, read or change a sequence';
+COMMENT ON COLUMN _hilo.privilege.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.privilege.grantee IS 'Role that has the privilege, or public';
+COMMENT ON COLUMN _hilo.privilege.privilege IS
     'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
-COMMENT ON COLUMN hilo.privilege.grantor IS 'Role that granted it';
+COMMENT ON COLUMN _hilo.privilege.grantor IS 'Role that granted it';
 
-CREATE TABLE hilo.default_privilege (
+CREATE TABLE _hilo.default_privilege (
     owner hilo.role NOT NULL,
     pattern text COLLATE "C" NOT NULL,
     grantee hilo.role NOT NULL,
@@ -244,25 +249,25 @@ CREATE TABLE hilo.default_privilege (
         CONSTRAINT default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
     CONSTRAINT default_privilege_pkey PRIMARY KEY (owner, pattern, grantee, privilege)
 );
-CREATE INDEX default_privilege_grantee_idx ON hilo.default_privilege (grantee);
-COMMENT ON TABLE hilo.default_privilege IS 'Privileges that new sequences start with';
-COMMENT ON COLUMN hilo.default_privilege.owner IS 'Role that creates the sequences';
-COMMENT ON COLUMN hilo.default_privilege.pattern IS 'Pattern of LIKE that their names match';
-COMMENT ON COLUMN hilo.default_privilege.grantee IS 'Role that gets the privilege, or public';
-COMMENT ON COLUMN hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in hilo.privilege';
+CREATE INDEX default_privilege_grantee_idx ON _hilo.default_privilege (grantee);
+COMMENT ON TABLE _hilo.default_privilege IS 'Privileges that new sequences start with';
+COMMENT ON COLUMN _hilo.default_privilege.owner IS 'Role that creates the sequences';
+COMMENT ON COLUMN _hilo.default_privilege.pattern IS 'Pattern of LIKE that their names match';
+COMMENT ON COLUMN _hilo.default_privilege.grantee IS 'Role that gets the privilege, or public';
+COMMENT ON COLUMN _hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in _hilo.privilege';
 
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
 -- have allowed to write to them.
-REVOKE ALL ON hilo.sequence, hilo.position, hilo.free_range, hilo.gap, hilo.lease, hilo.privilege,
-    hilo.default_privilege FROM PUBLIC;
+REVOKE ALL ON _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.gap, _hilo.lease, _hilo.privilege,
+    _hilo.default_privilege FROM PUBLIC;
 
-SELECT pg_catalog.pg_extension_config_dump('hilo.sequence', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.position', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.free_range', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.gap', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.lease', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.privilege', '');
-SELECT pg_catalog.pg_extension_config_dump('hilo.default_privilege', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.sequence', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.position', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.free_range', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.gap', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.lease', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.privilege', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.default_privilege', '');
 
 -- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
 -- no triggers. The triggers are also enabled where rows arrive by replication, because there too a second
@@ -285,18 +290,18 @@ COMMENT ON FUNCTION hilo.note_roles() IS
 -- No user needs to call these functions: Postgres runs a trigger's function without checking EXECUTE.
 REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.skip_default(), hilo.note_roles() FROM PUBLIC;
 
-CREATE TRIGGER missing_owner BEFORE INSERT ON hilo.sequence
+CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.sequence
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_row();
-ALTER TABLE hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
 
-CREATE TRIGGER missing_grantee BEFORE INSERT ON hilo.privilege
+CREATE TRIGGER missing_grantee BEFORE INSERT ON _hilo.privilege
     FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();
-ALTER TABLE hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
+ALTER TABLE _hilo.privilege ENABLE ALWAYS TRIGGER missing_grantee;
 
-CREATE TRIGGER missing_role BEFORE INSERT ON hilo.default_privilege
+CREATE TRIGGER missing_role BEFORE INSERT ON _hilo.default_privilege
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR NEW.grantee = '-'::hilo.role)
     EXECUTE FUNCTION hilo.skip_default();
-ALTER TABLE hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
+ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 
 -- These triggers handle what logical replication brings, from any publication. They fire for its workers only
 -- (session_replication_role = replica), and not in a restore. What they accept and what they keep out:
@@ -309,30 +314,30 @@ COMMENT ON FUNCTION hilo.replicated() IS
     'ranges and leases, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
 
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
+ALTER TABLE _hilo.sequence ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.position
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
+ALTER TABLE _hilo.position ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.privilege
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
+ALTER TABLE _hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.default_privilege
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
+ALTER TABLE _hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
+ALTER TABLE _hilo.free_range ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
+ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
 
-CREATE TRIGGER note_roles AFTER INSERT ON hilo.sequence
+CREATE TRIGGER note_roles AFTER INSERT ON _hilo.sequence
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
-CREATE TRIGGER note_roles AFTER INSERT ON hilo.privilege
+CREATE TRIGGER note_roles AFTER INSERT ON _hilo.privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
-CREATE TRIGGER note_roles AFTER INSERT ON hilo.default_privilege
+CREATE TRIGGER note_roles AFTER INSERT ON _hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
 
 -- A restore writes rows through SQL, which the library never does. So these triggers fire in a restore only,
@@ -354,9 +359,9 @@ COMMENT ON FUNCTION hilo.restored_lease() IS
     'in use';
 REVOKE ALL ON FUNCTION hilo.restored_position(), hilo.restored_free_range(), hilo.restored_lease() FROM PUBLIC;
 
-CREATE TRIGGER restored BEFORE INSERT ON hilo.position
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.position
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_position();
-CREATE TRIGGER restored BEFORE INSERT ON hilo.free_range
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();
-CREATE TRIGGER restored BEFORE INSERT ON hilo.lease
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();

@@ -191,7 +191,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           JOIN pg_catalog.pg_class c ON c.oid = d.relation
           JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
-          LEFT JOIN hilo.sequence s ON s.name = d.name
+          LEFT JOIN _hilo.sequence s ON s.name = d.name
           LEFT JOIN readable r ON r.id = s.id
          CROSS JOIN (SELECT hilo.reads_all() AS all_readable) w
          CROSS JOIN LATERAL (
@@ -237,8 +237,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN state s
          -- Else the sequence would be reported in turn.
          CROSS JOIN LATERAL (
-             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value ELSE u.max_value::numeric - u.value END
-                    < (u.max_value::numeric - u.min_value) * 0.8 AS leaves_enough) f
+             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value::numeric
+                         ELSE u.max_value::numeric - u.value::numeric END
+                    < (u.max_value::numeric - u.min_value::numeric) * 0.8 AS leaves_enough) f
          WHERE u.node IS NULL AND u.failure IS NULL
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
@@ -297,7 +298,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM readable s
           LEFT JOIN slot t ON t.sequence = s.id
          WHERE CASE WHEN s.owned_by IS NULL
-                    THEN EXISTS (SELECT FROM hilo.position p
+                    THEN EXISTS (SELECT FROM _hilo.position p
                                   WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
@@ -394,7 +395,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
                          WHERE d.classid = 2604::oid AND d.refclassid = 1255::oid
                            AND p.oid = 'hilo_nextval_always(hilo_sequence)'::pg_catalog.regprocedure::oid) AS always,
-                EXISTS (SELECT FROM hilo.sequence q WHERE q.owned_by IS NOT NULL AND q.owned_by::text <> '-') AS owned
+                EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by IS NOT NULL AND q.owned_by::text <> '-') AS owned
      ) a
      CROSS JOIN LATERAL (
          SELECT CASE WHEN NOT (a.always OR a.owned) THEN 'note'
@@ -478,27 +479,27 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
                              pg_catalog.min(r.relation)),
            'Take these privileges from the role, and find out how it got them.',
-           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA hilo FROM %s CASCADE;',
+           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA _hilo, hilo FROM %s CASCADE;',
                              pg_catalog.string_agg(DISTINCT r.privilege, ', '), r.role)
       FROM (SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(
                        pg_catalog.pg_get_userbyid(a.grantee)::text) END AS role,
-                   a.privilege_type AS privilege, pg_catalog.format('hilo.%I', c.relname) AS relation
+                   a.privilege_type AS privilege, c.oid::pg_catalog.regclass::text AS relation
               FROM pg_catalog.pg_class c
              CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
-             WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid
+             WHERE c.relnamespace IN ('_hilo'::pg_catalog.regnamespace::oid, 'hilo'::pg_catalog.regnamespace::oid)
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 
      -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
      UNION ALL
-    SELECT pg_catalog.format('table hilo.%s', c.relname), 'error',
+    SELECT pg_catalog.format('table _hilo.%s', c.relname), 'error',
            'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
            'Let the trigger fire for them again.',
            CASE WHEN t.oid IS NOT NULL
-                THEN pg_catalog.format('ALTER TABLE hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
+                THEN pg_catalog.format('ALTER TABLE _hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
       FROM pg_catalog.pg_class c
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
+     WHERE c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
        AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
        AND t.tgenabled IS DISTINCT FROM 'R'
      UNION ALL
@@ -533,7 +534,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                         -- As core prints it: without a sign.
                         ELSE pg_catalog.mod(p.system_id::numeric + 18446744073709551616, 18446744073709551616) END AS origin
               FROM state s
-              JOIN hilo.position p ON p.node = s.node
+              JOIN _hilo.position p ON p.node = s.node
               JOIN readable q ON q.id = p.sequence
              WHERE p.timeline < 0
                 OR p.system_id = s.system_id AND s.timeline NOT IN (0, p.timeline)
@@ -551,8 +552,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                    AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
                    AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last) AS overlap
               FROM state s
-              JOIN hilo.position o ON o.node = s.node
-              JOIN hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
+              JOIN _hilo.position o ON o.node = s.node
+              JOIN _hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
               JOIN readable q ON q.id = p.sequence
              CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index - 1, p.base, q.increment, q.min_value, q.max_value,
                                                       q.cycle, p.node, p.nodes, p.stripe) AS last) pv

@@ -1,17 +1,47 @@
 -- From 0.3.0 to 0.4.0. Makes of the objects of 0.3.0 what the install script of 0.4.0 creates.
 
-ALTER TABLE hilo.sequence ADD COLUMN highest_node integer;
-COMMENT ON COLUMN hilo.sequence.highest_node IS
-    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in hilo.position';
-COMMENT ON COLUMN hilo.gap.count IS
+-- The tables move to a schema of their own, with their indexes, constraints, triggers, privileges and rows. They remain
+-- in publications of tables; those of all tables in schema hilo lose them.
+CREATE SCHEMA _hilo;
+REVOKE ALL ON SCHEMA _hilo FROM PUBLIC;
+COMMENT ON SCHEMA _hilo IS 'Tables of the extension hilo. Use the functions and views named hilo_* instead.';
+ALTER TABLE hilo.sequence SET SCHEMA _hilo;
+ALTER TABLE hilo.position SET SCHEMA _hilo;
+ALTER TABLE hilo.free_range SET SCHEMA _hilo;
+ALTER TABLE hilo.gap SET SCHEMA _hilo;
+ALTER TABLE hilo.lease SET SCHEMA _hilo;
+ALTER TABLE hilo.privilege SET SCHEMA _hilo;
+ALTER TABLE hilo.default_privilege SET SCHEMA _hilo;
+
+-- If the extension lives in schema hilo, the comment is the user's.
+CREATE FUNCTION hilo_comment_on_schema() RETURNS void LANGUAGE sql AS $$
+    COMMENT ON SCHEMA hilo IS
+        'Internals of the extension hilo. Use the functions and views named hilo_* instead.';
+$$;
+SELECT hilo_comment_on_schema() WHERE pg_catalog.current_schema() <> 'hilo';
+DROP FUNCTION hilo_comment_on_schema();
+
+ALTER TABLE _hilo.sequence ADD COLUMN highest_node integer;
+COMMENT ON COLUMN _hilo.sequence.highest_node IS
+    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in _hilo.position';
+COMMENT ON COLUMN _hilo.position.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.position.settled_index IS
+    'Indexes below this one are served, in _hilo.free_range or in _hilo.gap; those from this one up to '
+    'next_index may be in the memory of the server life "incarnation"';
+COMMENT ON COLUMN _hilo.free_range.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.gap.sequence IS '_hilo.sequence.id; 0: the column of the sequence was released';
+COMMENT ON COLUMN _hilo.gap.count IS
     'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
     'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
     'which other values lie between those that are lost';
-COMMENT ON COLUMN hilo.gap.reason IS
+COMMENT ON COLUMN _hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
     'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
     'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
-COMMENT ON COLUMN hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
+COMMENT ON COLUMN _hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
+COMMENT ON COLUMN _hilo.lease.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.privilege.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in _hilo.privilege';
 
 -- One function for replicated rows of all tables.
 
@@ -22,24 +52,24 @@ COMMENT ON FUNCTION hilo.replicated() IS
     'ranges and leases, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
 
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.sequence
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.sequence ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.position
+ALTER TABLE _hilo.sequence ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.position
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.position ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.privilege
+ALTER TABLE _hilo.position ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.privilege
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.privilege ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.default_privilege
+ALTER TABLE _hilo.privilege ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.default_privilege
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.free_range
+ALTER TABLE _hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.free_range ENABLE REPLICA TRIGGER replicated;
-CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON hilo.lease
+ALTER TABLE _hilo.free_range ENABLE REPLICA TRIGGER replicated;
+CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
-ALTER TABLE hilo.lease ENABLE REPLICA TRIGGER replicated;
+ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
 DROP FUNCTION hilo.replicated_sequence(), hilo.replicated_position(), hilo.replicated_privilege(),
     hilo.replicated_default_privilege(), hilo.replicated_free_range(), hilo.replicated_lease();
 
@@ -162,17 +192,17 @@ CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
            s.gapless
-      FROM hilo.sequence s
+      FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
-        OR EXISTS (SELECT FROM hilo.privilege p
+        OR EXISTS (SELECT FROM _hilo.privilege p
                     WHERE p.sequence = s.id
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
 CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
            g.node AS node_id, g.recorded_at
-      FROM hilo.gap g
+      FROM _hilo.gap g
       LEFT JOIN hilo.readable s ON s.id = g.sequence
      WHERE s.id IS NOT NULL
         -- The sequence of a released column has no privileges any more.
@@ -182,7 +212,7 @@ CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
     -- Leases that have ended without a return, and that the worker has not filed yet.
     SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
            COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at)
-      FROM hilo.lease l
+      FROM _hilo.lease l
       JOIN hilo.readable s ON s.id = l.sequence
      WHERE l.ended = 'revoked'
         OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
@@ -391,7 +421,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           JOIN pg_catalog.pg_class c ON c.oid = d.relation
           JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
-          LEFT JOIN hilo.sequence s ON s.name = d.name
+          LEFT JOIN _hilo.sequence s ON s.name = d.name
           LEFT JOIN readable r ON r.id = s.id
          CROSS JOIN (SELECT hilo.reads_all() AS all_readable) w
          CROSS JOIN LATERAL (
@@ -437,8 +467,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN state s
          -- Else the sequence would be reported in turn.
          CROSS JOIN LATERAL (
-             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value ELSE u.max_value::numeric - u.value END
-                    < (u.max_value::numeric - u.min_value) * 0.8 AS leaves_enough) f
+             SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value::numeric
+                         ELSE u.max_value::numeric - u.value::numeric END
+                    < (u.max_value::numeric - u.min_value::numeric) * 0.8 AS leaves_enough) f
          WHERE u.node IS NULL AND u.failure IS NULL
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
@@ -497,7 +528,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM readable s
           LEFT JOIN slot t ON t.sequence = s.id
          WHERE CASE WHEN s.owned_by IS NULL
-                    THEN EXISTS (SELECT FROM hilo.position p
+                    THEN EXISTS (SELECT FROM _hilo.position p
                                   WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
@@ -594,7 +625,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
                          WHERE d.classid = 2604::oid AND d.refclassid = 1255::oid
                            AND p.oid = 'hilo_nextval_always(hilo_sequence)'::pg_catalog.regprocedure::oid) AS always,
-                EXISTS (SELECT FROM hilo.sequence q WHERE q.owned_by IS NOT NULL AND q.owned_by::text <> '-') AS owned
+                EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by IS NOT NULL AND q.owned_by::text <> '-') AS owned
      ) a
      CROSS JOIN LATERAL (
          SELECT CASE WHEN NOT (a.always OR a.owned) THEN 'note'
@@ -678,27 +709,27 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
                              pg_catalog.min(r.relation)),
            'Take these privileges from the role, and find out how it got them.',
-           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA hilo FROM %s CASCADE;',
+           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA _hilo, hilo FROM %s CASCADE;',
                              pg_catalog.string_agg(DISTINCT r.privilege, ', '), r.role)
       FROM (SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(
                        pg_catalog.pg_get_userbyid(a.grantee)::text) END AS role,
-                   a.privilege_type AS privilege, pg_catalog.format('hilo.%I', c.relname) AS relation
+                   a.privilege_type AS privilege, c.oid::pg_catalog.regclass::text AS relation
               FROM pg_catalog.pg_class c
              CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
-             WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid
+             WHERE c.relnamespace IN ('_hilo'::pg_catalog.regnamespace::oid, 'hilo'::pg_catalog.regnamespace::oid)
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 
      -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
      UNION ALL
-    SELECT pg_catalog.format('table hilo.%s', c.relname), 'error',
+    SELECT pg_catalog.format('table _hilo.%s', c.relname), 'error',
            'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
            'Let the trigger fire for them again.',
            CASE WHEN t.oid IS NOT NULL
-                THEN pg_catalog.format('ALTER TABLE hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
+                THEN pg_catalog.format('ALTER TABLE _hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
       FROM pg_catalog.pg_class c
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = 'hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
+     WHERE c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
        AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
        AND t.tgenabled IS DISTINCT FROM 'R'
      UNION ALL
@@ -733,7 +764,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                         -- As core prints it: without a sign.
                         ELSE pg_catalog.mod(p.system_id::numeric + 18446744073709551616, 18446744073709551616) END AS origin
               FROM state s
-              JOIN hilo.position p ON p.node = s.node
+              JOIN _hilo.position p ON p.node = s.node
               JOIN readable q ON q.id = p.sequence
              WHERE p.timeline < 0
                 OR p.system_id = s.system_id AND s.timeline NOT IN (0, p.timeline)
@@ -751,8 +782,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                    AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
                    AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last) AS overlap
               FROM state s
-              JOIN hilo.position o ON o.node = s.node
-              JOIN hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
+              JOIN _hilo.position o ON o.node = s.node
+              JOIN _hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
               JOIN readable q ON q.id = p.sequence
              CROSS JOIN LATERAL (SELECT hilo.value_at(p.next_index - 1, p.base, q.increment, q.min_value, q.max_value,
                                                       q.cycle, p.node, p.nodes, p.stripe) AS last) pv

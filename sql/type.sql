@@ -1,4 +1,4 @@
--- Objects that no user has to name are in schema hilo. PUBLIC gets no USAGE on it: operators, casts and views
+-- Objects that no user has to name are in schema hilo, and the tables in a schema _hilo. PUBLIC gets no USAGE on it: operators, casts and views
 -- find their functions by OID.
 --
 -- The extension creates the schema, unless it is itself created in a schema of that name. Then the schema
@@ -8,7 +8,7 @@ CREATE FUNCTION hilo_create_schema() RETURNS void LANGUAGE sql AS $$
     CREATE SCHEMA hilo;
     REVOKE ALL ON SCHEMA hilo FROM PUBLIC;
     COMMENT ON SCHEMA hilo IS
-        'Catalog and internals of the extension hilo. Use the functions and views named hilo_* instead.';
+        'Internals of the extension hilo. Use the functions and views named hilo_* instead.';
 $$;
 CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS 'ALTER SCHEMA hilo OWNER TO CURRENT_USER';
 SELECT hilo_create_schema() WHERE pg_catalog.current_schema() <> 'hilo';

@@ -13,10 +13,10 @@ CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
            s.gapless
-      FROM hilo.sequence s
+      FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
-        OR EXISTS (SELECT FROM hilo.privilege p
+        OR EXISTS (SELECT FROM _hilo.privilege p
                     WHERE p.sequence = s.id
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
@@ -38,10 +38,10 @@ CREATE VIEW hilo.reserved AS
            COALESCE(l.leased, 0::bigint) AS leased
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
       -- One pass over all leases, however many sequences there are.
       LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
-                   FROM hilo.lease o
+                   FROM _hilo.lease o
                   WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
                   GROUP BY o.sequence) l ON l.sequence = s.id
      -- The value that would be reserved next; null beyond the last value, and without a position.
@@ -201,7 +201,7 @@ COMMENT ON COLUMN hilo_blocks.pid IS
 CREATE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
            g.node AS node_id, g.recorded_at
-      FROM hilo.gap g
+      FROM _hilo.gap g
       LEFT JOIN hilo.readable s ON s.id = g.sequence
      WHERE s.id IS NOT NULL
         -- The sequence of a released column has no privileges any more.
@@ -211,7 +211,7 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
     -- Leases that have ended without a return, and that the worker has not filed yet.
     SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
            COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at)
-      FROM hilo.lease l
+      FROM _hilo.lease l
       JOIN hilo.readable s ON s.id = l.sequence
      WHERE l.ended = 'revoked'
         OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
@@ -241,7 +241,7 @@ CREATE VIEW hilo_leases WITH (security_barrier) AS
            l.first_value AS first, l.last_value AS last,
            l.end_index - l.first_index AS count,
            l.leased_at, l.expires_at, l.node AS node_id
-      FROM hilo.lease l
+      FROM _hilo.lease l
       JOIN hilo.readable s ON s.id = l.sequence
      CROSS JOIN LATERAL (
          SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -271,7 +271,7 @@ CREATE VIEW hilo_privileges WITH (security_barrier) AS
            CASE WHEN p.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
            p.privilege,
            pg_catalog.pg_get_userbyid(p.grantor::oid) AS grantor
-      FROM hilo.privilege p
+      FROM _hilo.privilege p
       JOIN hilo.readable s ON s.id = p.sequence;
 COMMENT ON VIEW hilo_privileges IS
     'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current user may read';
@@ -285,7 +285,7 @@ CREATE VIEW hilo_default_privileges WITH (security_barrier) AS
            d.pattern,
            CASE WHEN d.grantee = 'public'::hilo.role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(d.grantee::oid)::text END AS grantee,
            d.privilege
-      FROM hilo.default_privilege d
+      FROM _hilo.default_privilege d
      WHERE d.grantee = 'public'::hilo.role
         OR pg_catalog.pg_has_role(d.owner::oid, 'USAGE')
         OR pg_catalog.pg_has_role(d.grantee::oid, 'USAGE');

@@ -25,6 +25,7 @@ use crate::sql::column::generated_always;
 use crate::sql::column::owned_by_statements as owned;
 use crate::sql::define::owners;
 use crate::sql::draw::{copy_defaults, memoize};
+use crate::sql::node::restore_triggers;
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
@@ -92,6 +93,9 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let node = (*statement).utilityStmt;
         copy_defaults::begins(node);
+        if (*node).type_ == pg_sys::NodeTag::T_CopyStmt && !read_only_tree {
+            restore_triggers::follow_tables(node.cast());
+        }
         let belongings = match (*node).type_ {
             pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
                 owners::before(node)

@@ -1,4 +1,4 @@
-//! A column of a table by OID and number: what `hilo.sequence.owned_by` holds. Renaming the table
+//! A column of a table by OID and number: what `_hilo.sequence.owned_by` holds. Renaming the table
 //! or the column, or moving the table to another schema, changes neither.
 
 use std::ffi::{CStr, CString};

@@ -1,4 +1,4 @@
-//! `hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
+//! `_hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
 //! ALTER DEFAULT PRIVILEGES.
 //!
 //! Writers of this table wait for each other (`lock`), so that none meets a row that another has

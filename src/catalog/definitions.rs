@@ -1,6 +1,4 @@
-//! `hilo.sequence`: the definitions of the sequences.
-
-use std::ffi::CStr;
+//! `_hilo.sequence`: the definitions of the sequences.
 
 use pgrx::pg_sys;
 
@@ -12,12 +10,12 @@ use crate::catalog::columns::sequence as column;
 use crate::catalog::name::Name;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
-use crate::catalog::{CatalogOids, catalog_oids, roles};
+use crate::catalog::{CatalogOids, catalog_oids, relation_named, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 
-/// A row of `hilo.sequence`.
+/// A row of `_hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     pub id: SequenceId,
@@ -158,14 +156,9 @@ pub fn owned_by_column(
 /// another version than the library. They are found by their names; in a version that lacks one of
 /// them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
-    // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
-    let (table, index, column) = unsafe {
-        let schema = pg_sys::get_namespace_oid(c"hilo".as_ptr(), true);
-        let of = |name: &CStr| pg_sys::get_relname_relid(name.as_ptr(), schema);
-        let table = of(c"sequence");
-        let column = pg_sys::get_attnum(table, c"owned_by".as_ptr());
-        (table, of(c"sequence_owned_by_idx"), column)
-    };
+    let (table, index) = (relation_named(c"sequence"), relation_named(c"sequence_owned_by_idx"));
+    // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string.
+    let column = unsafe { pg_sys::get_attnum(table, c"owned_by".as_ptr()) };
     if index == pg_sys::InvalidOid || column <= 0 {
         return Ok(false);
     }

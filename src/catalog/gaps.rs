@@ -1,4 +1,4 @@
-//! `hilo.gap`: values that will never be served, and why.
+//! `_hilo.gap`: values that will never be served, and why.
 
 use pgrx::pg_sys;
 
@@ -36,7 +36,7 @@ hilo_core::named! {
     }
 }
 
-/// A row of `hilo.gap`.
+/// A row of `_hilo.gap`.
 pub struct GapRow {
     pub first: i64,
     pub last: i64,

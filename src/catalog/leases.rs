@@ -1,4 +1,4 @@
-//! `hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
+//! `_hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
 //! from the commit of the transaction that has leased it until the worker, which holds the
 //! position's lock, *files* it: what comes back becomes free, what does not is recorded as a gap,
 //! and the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so
@@ -34,7 +34,7 @@ hilo_core::named! {
 /// A time before all others, as Postgres stores it.
 pub(super) const AT_ONCE: Timestamp = Timestamp(i64::MIN);
 
-/// A row of `hilo.lease`, without what only views show.
+/// A row of `_hilo.lease`, without what only views show.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     pub id: LeaseId,

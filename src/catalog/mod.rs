@@ -1,9 +1,9 @@
-//! The tables of schema `hilo`, read and written as core treats its catalogs: by index, with the
+//! The tables of schema `_hilo`, read and written as core treats its catalogs: by index, with the
 //! newest snapshot, and without the executor. So the isolation level of the caller's transaction
 //! makes no difference, and the caller needs no privilege on the tables.
 //!
 //! Row locks keep writers from each other. A transaction that changes how a sequence is numbered
-//! locks the `hilo.position` row before it changes anything, and holds the lock to its end. The
+//! locks the `_hilo.position` row before it changes anything, and holds the lock to its end. The
 //! worker skips a row that is locked.
 
 pub mod chain;
@@ -149,14 +149,11 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         return Err(HiloError::NotInstalled);
     }
     version::check(extension)?;
-    let of = |name: &CStr| {
-        // SAFETY: as above; `name` is a C string.
-        match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {
-            pg_sys::InvalidOid => {
-                Err(HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy())))
-            }
-            oid => Ok(oid),
+    let of = |name: &CStr| match relation_named(name) {
+        pg_sys::InvalidOid => {
+            Err(HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())))
         }
+        oid => Ok(oid),
     };
     Ok(CatalogOids {
         extension,
@@ -185,6 +182,20 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         default_privilege_grantee_idx: Index::Named(c"default_privilege_grantee_idx"),
         role_type: type_named(c"role", schema)?,
     })
+}
+
+/// A table or an index of the catalog, or InvalidOid. It was in schema `hilo` before 0.4.0, and is
+/// moved back there while rows arrive that a server of such a version has replicated.
+pub fn relation_named(name: &CStr) -> pg_sys::Oid {
+    // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
+    let in_schema = |schema: &CStr| unsafe {
+        let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    };
+    match in_schema(c"_hilo") {
+        pg_sys::InvalidOid => in_schema(c"hilo"),
+        oid => oid,
+    }
 }
 
 /// A type of the extension.

@@ -1,4 +1,4 @@
-//! `hilo.position`: how far a node has reserved.
+//! `_hilo.position`: how far a node has reserved.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::shared::slot::Terms;
 /// The `incarnation` of a position that came from a dump, until the first reservation here.
 pub const RESTORED: i64 = -1;
 
-/// A row of `hilo.position`.
+/// A row of `_hilo.position`.
 ///
 /// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from
 /// `settled_index` to `next_index` may be in the memory of the server life `incarnation`; if that

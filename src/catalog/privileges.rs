@@ -1,4 +1,4 @@
-//! Who may do what with a sequence: its owner may do everything, other roles what `hilo.privilege`
+//! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.privilege`
 //! and core's predefined roles allow.
 
 use std::ffi::CStr;

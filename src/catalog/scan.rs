@@ -36,7 +36,7 @@ impl Index {
                 pg_sys::get_relname_relid(name.as_ptr(), schema)
             } {
                 pg_sys::InvalidOid => {
-                    HiloError::CatalogMismatch(format!("hilo.{}", name.to_string_lossy())).raise()
+                    HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())).raise()
                 }
                 oid => oid,
             },

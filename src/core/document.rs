@@ -102,7 +102,7 @@ impl TryFrom<String> for DataType {
     type Error = String;
 
     fn try_from(name: String) -> Result<DataType, String> {
-        DataType::from_name(&name).ok_or_else(|| {
+        DataType::by_name(&name).ok_or_else(|| {
             format!("unknown data type \"{name}\", expected smallint, integer or bigint")
         })
     }
@@ -221,30 +221,26 @@ impl Described {
     }
 }
 
-/// The options that [`Definition::alter`] needs to make `new` of `old`; `None` if nothing differs.
+/// The options with which [`Definition::alter`] makes `new` of `old`; `None` if nothing differs. It
+/// says all of them, because a bound that is left out may follow the data type.
 pub fn difference(old: &Definition, new: &Definition) -> Option<Options> {
-    fn changed<T: PartialEq + Copy>(old: T, new: T) -> Option<T> {
-        (old != new).then_some(new)
-    }
-    let retyped = old.data_type != new.data_type;
-    // With the data type, a bound that is the old type's own would follow it.
-    let bound = |old: i64, new: i64| (retyped || old != new).then_some(new);
-    let format = own_format(new).unwrap_or(key_format::DEFAULT);
-    let options = Options {
-        data_type: changed(old.data_type, new.data_type),
-        start_value: changed(old.start_value, new.start_value),
-        increment: changed(old.increment, new.increment),
-        min_value: bound(old.min_value, new.min_value),
-        max_value: bound(old.max_value, new.max_value),
-        cycle: changed(old.cycle, new.cycle),
-        ordered: changed(old.ordered, new.ordered),
+    let format = (own_format(old) != own_format(new))
+        .then(|| own_format(new).unwrap_or(key_format::DEFAULT).to_owned());
+    let alike = Definition { key_format: old.key_format.clone(), ..new.clone() } == *old;
+    (!alike || format.is_some()).then_some(Options {
+        data_type: Some(new.data_type),
+        start_value: Some(new.start_value),
+        increment: Some(new.increment),
+        min_value: Some(new.min_value),
+        max_value: Some(new.max_value),
+        cycle: Some(new.cycle),
+        ordered: Some(new.ordered),
         // 0 is what makes a size adaptive.
-        block_size: changed(old.block_size.unwrap_or(0), new.block_size.unwrap_or(0)),
-        slice_size: changed(old.slice_size.unwrap_or(0), new.slice_size.unwrap_or(0)),
-        key_format: (own_format(old) != own_format(new)).then(|| format.to_owned()),
-        gapless: changed(old.gapless, new.gapless),
-    };
-    (options != Options::default()).then_some(options)
+        block_size: Some(new.block_size.unwrap_or(0)),
+        slice_size: Some(new.slice_size.unwrap_or(0)),
+        key_format: format,
+        gapless: Some(new.gapless),
+    })
 }
 
 /// The options in which two definitions differ, with both values.

@@ -6,7 +6,8 @@
 //!
 //! It works on bytes, because every encoding that a server can have keeps ASCII to itself.
 
-use crate::name::control;
+use crate::error_table;
+use crate::name::{control, control_detail};
 
 /// The format of a sequence that has none of its own.
 pub const DEFAULT: &str = "{name}/{server}{value}";
@@ -31,116 +32,77 @@ pub struct KeyFormat {
     behind: Vec<Part>,
 }
 
-/// Why a format is refused. SQLSTATE 22023. Positions are in bytes from 0.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFormatError {
-    #[error("key_format is too long")]
-    TooLong { length: usize },
-    #[error("key_format has no {{value}}")]
-    NoValue,
-    #[error("key_format has more than one {{value}}")]
-    SeveralValues,
-    #[error("key_format has more than one {{server}}")]
-    SeveralServers,
-    #[error("key_format has an unknown placeholder \"{{{0}}}\"")]
-    Unknown(String),
-    #[error("width of {{value:0{0}}} in key_format must be between 1 and {MAX_WIDTH}")]
-    Width(String),
-    #[error("key_format has an unbalanced \"{brace}\"")]
-    Unbalanced { brace: char, position: usize },
-    #[error("key_format must not contain control characters")]
-    Control { code: u32, position: usize },
-}
-
-impl KeyFormatError {
-    pub fn detail(&self) -> Option<String> {
-        match self {
-            KeyFormatError::TooLong { length } => Some(format!(
-                "The key_format has {length} bytes; at most {MAX_LENGTH} are allowed."
-            )),
-            KeyFormatError::NoValue => Some("All values would have the same key.".into()),
-            KeyFormatError::SeveralValues | KeyFormatError::SeveralServers => {
-                Some("Two values could have the same key.".into())
-            }
-            KeyFormatError::Unbalanced { position, .. } => {
-                Some(format!("The brace is at byte {}.", position + 1))
-            }
-            KeyFormatError::Control { code, position } => {
-                Some(format!("The character U+{code:04X} is at byte {}.", position + 1))
-            }
-            KeyFormatError::Unknown(_) | KeyFormatError::Width(_) => None,
-        }
-    }
-
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            KeyFormatError::Unbalanced { .. } => "Write {{ or }} for a brace in the key.".into(),
-            _ => format!(
-                "A key_format is text with {{value}} or {{value:0N}} once, {{server}} at most \
-                 once, and optionally {{name}}; the default is \"{DEFAULT}\"."
-            ),
-        })
+error_table! {
+    /// Why a format is refused. SQLSTATE 22023. Positions are in bytes from 0.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum KeyFormatError {
+        TooLong { length: usize } = "key_format is too long"
+            => detail "The key_format has {length} bytes; at most {MAX_LENGTH} are allowed."
+            => hint { FORM };
+        NoValue = "key_format has no {{value}}"
+            => detail "All values would have the same key."
+            => hint { FORM };
+        SeveralValues = "key_format has more than one {{value}}"
+            => detail "Two values could have the same key."
+            => hint { FORM };
+        SeveralServers = "key_format has more than one {{server}}"
+            => detail "Two values could have the same key."
+            => hint { FORM };
+        Unknown(name: String) = "key_format has an unknown placeholder \"{{{name}}}\""
+            => hint { FORM };
+        Width(width: String)
+            = "width of {{value:0{width}}} in key_format must be between 1 and {MAX_WIDTH}"
+            => hint { FORM };
+        Unbalanced { brace: char, position: usize } = "key_format has an unbalanced \"{brace}\""
+            => detail { format!("The brace is at byte {}.", position + 1) }
+            => hint "Write {{{{ or }}}} for a brace in the key.";
+        Control { code: u32, position: usize } = "key_format must not contain control characters"
+            => detail { control_detail(*code, *position) }
+            => hint { FORM };
     }
 }
 
-/// Why a format does not allow a server prefix. SQLSTATE 22023.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PrefixError {
-    #[error("server prefix must not contain control characters")]
-    Control { code: u32, position: usize },
-    #[error(
-        "server prefix must not end with \"{0}\" where only digits or dashes separate it from the \
-         value"
-    )]
-    End(char),
-    #[error(
-        "server prefix must not begin with \"{0}\" where only digits separate it from the value"
-    )]
-    Begin(char),
-}
+const FORM: &str = "A key_format is text with {value} or {value:0N} once, {server} at most once, \
+                    and optionally {name}; the default is \"{name}/{server}{value}\".";
 
-impl PrefixError {
-    pub fn detail(&self) -> Option<String> {
-        Some(match self {
-            PrefixError::Control { code, position } => {
-                format!("The character U+{code:04X} is at byte {}.", position + 1)
-            }
-            PrefixError::End('-') => {
-                "Prefix \"A-\" with value 1 and prefix \"A\" with value -1 could give the same key."
-                    .into()
-            }
-            PrefixError::End(_) => {
-                "Prefix \"A1\" with value 1 and prefix \"A\" with value 11 could give the same key."
-                    .into()
-            }
-            PrefixError::Begin(_) => {
-                "Value 1 with prefix \"1A\" and value 11 with prefix \"A\" could give the same key."
-                    .into()
-            }
-        })
-    }
-
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            PrefixError::Control { .. } => None,
-            _ => Some("Separate the prefix from the value with a character such as \"/\".".into()),
-        }
+error_table! {
+    /// Why a format does not allow a server prefix. SQLSTATE 22023.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum PrefixError {
+        Control { code: u32, position: usize }
+            = "server prefix must not contain control characters"
+            => detail { control_detail(*code, *position) };
+        End(last: char)
+            = "server prefix must not end with \"{last}\" where only digits or dashes separate it \
+               from the value"
+            => detail { match last {
+                '-' => "Prefix \"A-\" with value 1 and prefix \"A\" with value -1 could give the \
+                        same key.",
+                _ => "Prefix \"A1\" with value 1 and prefix \"A\" with value 11 could give the \
+                      same key.",
+            } }
+            => hint { SEPARATE };
+        Begin(first: char)
+            = "server prefix must not begin with \"{first}\" where only digits separate it from \
+               the value"
+            => detail "Value 1 with prefix \"1A\" and value 11 with prefix \"A\" could give the \
+                       same key."
+            => hint { SEPARATE };
     }
 }
 
-/// Why a text is not a key of a sequence. SQLSTATE 22P02.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyReadError {
-    #[error("key does not begin as the keys of this sequence do")]
-    Begin,
-    #[error("key does not end as the keys of this sequence do")]
-    End,
-    #[error("key has no number where the keys of this sequence have one")]
-    NotANumber,
-    #[error("number in the key is out of range")]
-    OutOfRange,
-    #[error("number in the key is not written as in the keys of this sequence")]
-    NotCanonical,
+const SEPARATE: &str = "Separate the prefix from the value with a character such as \"/\".";
+
+error_table! {
+    /// Why a text is not a key of a sequence. SQLSTATE 22P02.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum KeyReadError {
+        Begin = "key does not begin as the keys of this sequence do";
+        End = "key does not end as the keys of this sequence do";
+        NotANumber = "key has no number where the keys of this sequence have one";
+        OutOfRange = "number in the key is out of range";
+        NotCanonical = "number in the key is not written as in the keys of this sequence";
+    }
 }
 
 impl Default for KeyFormat {

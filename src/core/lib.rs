@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod direction;
 pub mod document;
 mod document_error;
+pub mod error_table;
 pub mod gaps;
 pub mod hi;
 pub mod key_format;

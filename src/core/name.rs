@@ -1,35 +1,31 @@
 //! What a sequence may be named.
 
+use crate::error_table;
+
 /// The maximum length of a name, in bytes.
 pub const MAX_LENGTH: usize = 255;
 
-/// Why a name is refused. SQLSTATE 42602.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    #[error("name of a hilo sequence must not be empty")]
-    Empty,
-    #[error("name of a hilo sequence is too long")]
-    TooLong { length: usize },
-    #[error("name of a hilo sequence must not contain control characters")]
-    Control { code: u32, position: usize },
+error_table! {
+    /// Why a name is refused. SQLSTATE 42602.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum NameError {
+        Empty = "name of a hilo sequence must not be empty"
+            => hint { FORM };
+        TooLong { length: usize } = "name of a hilo sequence is too long"
+            => detail "The name has {length} bytes; at most {MAX_LENGTH} are allowed."
+            => hint { FORM };
+        Control { code: u32, position: usize }
+            = "name of a hilo sequence must not contain control characters"
+            => detail { control_detail(*code, *position) }
+            => hint { FORM };
+    }
 }
 
-impl NameError {
-    pub fn detail(&self) -> Option<String> {
-        match self {
-            NameError::Empty => None,
-            NameError::TooLong { length } => {
-                Some(format!("The name has {length} bytes; at most {MAX_LENGTH} are allowed."))
-            }
-            NameError::Control { code, position } => {
-                Some(format!("The character U+{code:04X} is at byte {}.", position + 1))
-            }
-        }
-    }
+const FORM: &str = "A name is any text of 1 to 255 bytes without control characters.";
 
-    pub fn hint(&self) -> Option<String> {
-        Some(format!("A name is any text of 1 to {MAX_LENGTH} bytes without control characters."))
-    }
+/// Where a control character stands in a text, `position` bytes from its beginning.
+pub(crate) fn control_detail(code: u32, position: usize) -> String {
+    format!("The character U+{code:04X} is at byte {}.", position + 1)
 }
 
 /// Checks a name in the server's encoding: 1 to 255 bytes, no C0 control, no DEL, and no C1 control

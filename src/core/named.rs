@@ -19,7 +19,7 @@ macro_rules! named {
         impl $name {
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
                 }

@@ -3,17 +3,20 @@
 
 use crate::direction::Direction;
 use crate::key_format::{KeyFormat, KeyFormatError};
+use crate::{error_table, named};
 
 /// The maximum of `slice_size`.
 pub const MAX_SLICE_SIZE: i64 = 65_536;
 
-/// The type that bounds a sequence's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase", try_from = "String")]
-pub enum DataType {
-    SmallInt,
-    Integer,
-    BigInt,
+named! {
+    /// The type that bounds a sequence's values, by the name that SQL prints.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase", try_from = "String")]
+    pub enum DataType {
+        SmallInt = "smallint",
+        Integer = "integer",
+        BigInt = "bigint",
+    }
 }
 
 impl DataType {
@@ -26,11 +29,7 @@ impl DataType {
     }
 
     pub const fn max(self) -> i64 {
-        match self {
-            DataType::SmallInt => i16::MAX as i64,
-            DataType::Integer => i32::MAX as i64,
-            DataType::BigInt => i64::MAX,
-        }
+        -1 - self.min()
     }
 
     /// This type or, if that is narrower, the type of a column that is to hold the values.
@@ -43,24 +42,12 @@ impl DataType {
         value.clamp(self.min(), self.max())
     }
 
-    /// As SQL prints it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DataType::SmallInt => "smallint",
-            DataType::Integer => "integer",
-            DataType::BigInt => "bigint",
-        }
-    }
-
-    /// The inverse of [`name`](Self::name).
-    pub fn from_name(name: &str) -> Option<DataType> {
-        [DataType::SmallInt, DataType::Integer, DataType::BigInt]
-            .into_iter()
-            .find(|t| t.name() == name)
-    }
-
     fn holds(self, value: i64) -> bool {
-        (self.min()..=self.max()).contains(&value)
+        self.clamp(value) == value
+    }
+
+    fn values(self) -> String {
+        format!("A sequence of type {self} has values from {} to {}.", self.min(), self.max())
     }
 }
 
@@ -109,139 +96,90 @@ pub struct Definition {
     pub gapless: bool,
 }
 
-/// Why options are refused. SQLSTATE 22023, except where [`OptionError::is_unsupported`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
-    #[error("increment must not be zero")]
-    ZeroIncrement,
-    #[error("max_value ({value}) is out of range for sequence data type {data_type}")]
-    MaxOutOfRange { value: i64, data_type: DataType },
-    #[error("min_value ({value}) is out of range for sequence data type {data_type}")]
-    MinOutOfRange { value: i64, data_type: DataType },
-    #[error("min_value ({min}) must be less than max_value ({max})")]
-    MinNotLessThanMax { min: i64, max: i64 },
-    #[error("start_value ({start}) cannot be less than min_value ({min})")]
-    StartBelowMin { start: i64, min: i64 },
-    #[error("start_value ({start}) cannot be greater than max_value ({max})")]
-    StartAboveMax { start: i64, max: i64 },
-    #[error("restart_with ({restart}) cannot be less than min_value ({min})")]
-    RestartBelowMin { restart: i64, min: i64 },
-    #[error("restart_with ({restart}) cannot be greater than max_value ({max})")]
-    RestartAboveMax { restart: i64, max: i64 },
-    #[error("current value ({current}) cannot be less than min_value ({min})")]
-    CurrentBelowMin { current: i64, min: i64 },
-    #[error("current value ({current}) cannot be greater than max_value ({max})")]
-    CurrentAboveMax { current: i64, max: i64 },
-    #[error("block_size ({0}) must be greater than zero")]
-    BlockSizeNotPositive(i64),
-    #[error(
-        "block_size ({block_size}) is larger than the number of values of the sequence ({values})"
-    )]
-    BlockSizeTooLarge { block_size: i64, values: i128 },
-    #[error("slice_size ({0}) must be between 1 and {MAX_SLICE_SIZE}")]
-    SliceSizeOutOfRange(i64),
-    #[error("slice_size ({slice_size}) cannot be greater than block_size ({block_size})")]
-    SliceLargerThanBlock { slice_size: i64, block_size: i64 },
-    #[error("slice_size cannot be set for an ordered sequence")]
-    OrderedWithSlice,
-    #[error("block_size cannot be set for a gapless sequence")]
-    GaplessWithBlock,
-    #[error("slice_size cannot be set for a gapless sequence")]
-    GaplessWithSlice,
-    #[error("a gapless sequence cannot cycle")]
-    GaplessCycles,
-    #[error(transparent)]
-    KeyFormat(#[from] KeyFormatError),
+error_table! {
+    /// Why options are refused. SQLSTATE 22023, except where [`OptionError::is_unsupported`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum OptionError {
+        ZeroIncrement = "increment must not be zero"
+            => hint "Use a positive increment for ascending values, or a negative one for \
+                     descending values.";
+        MaxOutOfRange { value: i64, data_type: DataType }
+            = "max_value ({value}) is out of range for sequence data type {data_type}"
+            => detail { data_type.values() }
+            => hint "Choose a wider data type, or a bound within the range of this one.";
+        MinOutOfRange { value: i64, data_type: DataType }
+            = "min_value ({value}) is out of range for sequence data type {data_type}"
+            => detail { data_type.values() }
+            => hint "Choose a wider data type, or a bound within the range of this one.";
+        MinNotLessThanMax { min: i64, max: i64 }
+            = "min_value ({min}) must be less than max_value ({max})"
+            => hint "Lower min_value, or raise max_value.";
+        StartBelowMin { start: i64, min: i64 }
+            = "start_value ({start}) cannot be less than min_value ({min})"
+            => hint "Lower min_value, or raise start_value.";
+        StartAboveMax { start: i64, max: i64 }
+            = "start_value ({start}) cannot be greater than max_value ({max})"
+            => hint "Raise max_value, or lower start_value.";
+        RestartBelowMin { restart: i64, min: i64 }
+            = "restart_with ({restart}) cannot be less than min_value ({min})"
+            => hint "Restart with {min} or more, or lower min_value.";
+        RestartAboveMax { restart: i64, max: i64 }
+            = "restart_with ({restart}) cannot be greater than max_value ({max})"
+            => hint "Restart with {max} or less, or raise max_value.";
+        CurrentBelowMin { current: i64, min: i64 }
+            = "current value ({current}) cannot be less than min_value ({min})"
+            => detail "Values that the changed sequence would not allow have been served."
+            => hint "Specify with restart_with where the sequence continues.";
+        CurrentAboveMax { current: i64, max: i64 }
+            = "current value ({current}) cannot be greater than max_value ({max})"
+            => detail "Values that the changed sequence would not allow have been served."
+            => hint "Specify with restart_with where the sequence continues.";
+        BlockSizeNotPositive(size: i64) = "block_size ({size}) must be greater than zero"
+            => hint "Leave block_size null to let it follow the rate.";
+        BlockSizeTooLarge { block_size: i64, values: i128 }
+            = "block_size ({block_size}) is larger than the number of values of the sequence \
+               ({values})"
+            => detail "No whole block would fit between min_value and max_value."
+            => hint "Use a block_size of at most {values}.";
+        SliceSizeOutOfRange(size: i64)
+            = "slice_size ({size}) must be between 1 and {MAX_SLICE_SIZE}"
+            => hint "Leave slice_size null to let slices grow with use.";
+        SliceLargerThanBlock { slice_size: i64, block_size: i64 }
+            = "slice_size ({slice_size}) cannot be greater than block_size ({block_size})"
+            => detail "A session takes its slice from one block."
+            => hint "Lower slice_size, or raise block_size.";
+        OrderedWithSlice = "slice_size cannot be set for an ordered sequence"
+            => detail "Sessions that hold slices of their own cannot keep the values of all \
+                       sessions in order."
+            => hint "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered.";
+        GaplessWithBlock = "block_size cannot be set for a gapless sequence"
+            => detail { NOTHING_AHEAD }
+            => hint "Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.";
+        GaplessWithSlice = "slice_size cannot be set for a gapless sequence"
+            => detail { NOTHING_AHEAD }
+            => hint "Leave slice_size null, set it to 0 with hilo_alter, or do not use gapless.";
+        GaplessCycles = "a gapless sequence cannot cycle"
+            => detail "A value that is served again cannot be told from one that is missing."
+            => hint "Choose either cycle or gapless.";
+        KeyFormat(error: KeyFormatError) = { error }
+            => detail { error.detail() }
+            => hint { error.hint() };
+    }
 }
+
+const NOTHING_AHEAD: &str =
+    "Nothing is reserved ahead: each transaction takes its values from the sequence itself.";
 
 impl OptionError {
     /// Whether no sequence can have these options together (0A000).
     pub fn is_unsupported(&self) -> bool {
         matches!(self, OptionError::GaplessCycles)
     }
+}
 
-    pub fn detail(&self) -> Option<String> {
-        use OptionError::*;
-        match self {
-            MaxOutOfRange { data_type, .. } | MinOutOfRange { data_type, .. } => Some(format!(
-                "A sequence of type {data_type} has values from {} to {}.",
-                data_type.min(),
-                data_type.max()
-            )),
-            CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
-                Some("Values that the changed sequence would not allow have been served.".into())
-            }
-            BlockSizeTooLarge { .. } => Some(
-                "No whole block would fit between min_value and \
-                                              max_value."
-                    .into(),
-            ),
-            SliceLargerThanBlock { .. } => Some("A session takes its slice from one block.".into()),
-            OrderedWithSlice => Some(
-                "Sessions that hold slices of their own cannot keep the values of all sessions in \
-                 order."
-                    .into(),
-            ),
-            GaplessWithBlock | GaplessWithSlice => Some(
-                "Nothing is reserved ahead: each transaction takes its values from the sequence \
-                 itself."
-                    .into(),
-            ),
-            GaplessCycles => Some(
-                "A value that is served again cannot be told from one that is \
-                                   missing."
-                    .into(),
-            ),
-            KeyFormat(error) => error.detail(),
-            _ => None,
-        }
-    }
-
-    pub fn hint(&self) -> Option<String> {
-        use OptionError::*;
-        match self {
-            ZeroIncrement => Some(
-                "Use a positive increment for ascending values, or a negative one for descending \
-                 values."
-                    .into(),
-            ),
-            MaxOutOfRange { .. } | MinOutOfRange { .. } => {
-                Some("Choose a wider data type, or a bound within the range of this one.".into())
-            }
-            MinNotLessThanMax { .. } => Some("Lower min_value, or raise max_value.".into()),
-            RestartBelowMin { min, .. } => {
-                Some(format!("Restart with {min} or more, or lower min_value."))
-            }
-            RestartAboveMax { max, .. } => {
-                Some(format!("Restart with {max} or less, or raise max_value."))
-            }
-            BlockSizeTooLarge { values, .. } => {
-                Some(format!("Use a block_size of at most {values}."))
-            }
-            SliceLargerThanBlock { .. } => Some("Lower slice_size, or raise block_size.".into()),
-            StartBelowMin { .. } => Some("Lower min_value, or raise start_value.".into()),
-            StartAboveMax { .. } => Some("Raise max_value, or lower start_value.".into()),
-            CurrentBelowMin { .. } | CurrentAboveMax { .. } => {
-                Some("Specify with restart_with where the sequence continues.".into())
-            }
-            BlockSizeNotPositive(_) => {
-                Some("Leave block_size null to let it follow the rate.".into())
-            }
-            SliceSizeOutOfRange(_) => {
-                Some("Leave slice_size null to let slices grow with use.".into())
-            }
-            OrderedWithSlice => Some(
-                "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered.".into(),
-            ),
-            GaplessWithBlock => Some(
-                "Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.".into(),
-            ),
-            GaplessWithSlice => Some(
-                "Leave slice_size null, set it to 0 with hilo_alter, or do not use gapless.".into(),
-            ),
-            GaplessCycles => Some("Choose either cycle or gapless.".into()),
-            KeyFormat(error) => error.hint(),
-        }
+impl From<KeyFormatError> for OptionError {
+    fn from(error: KeyFormatError) -> OptionError {
+        OptionError::KeyFormat(error)
     }
 }
 

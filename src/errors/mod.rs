@@ -185,26 +185,3 @@ impl<T, E: Into<HiloError>> OrRaise<T> for Result<T, E> {
         self.unwrap_or_else(|error| error.into().raise())
     }
 }
-
-/// What a block of the table of errors may say.
-trait Optional {
-    fn text(self) -> Option<String>;
-}
-
-impl Optional for String {
-    fn text(self) -> Option<String> {
-        Some(self)
-    }
-}
-
-impl Optional for &str {
-    fn text(self) -> Option<String> {
-        Some(self.into())
-    }
-}
-
-impl<T: Optional> Optional for Option<T> {
-    fn text(self) -> Option<String> {
-        self.and_then(T::text)
-    }
-}

@@ -40,7 +40,7 @@ errors! {
         => hint "Repeat the transaction.";
     CatalogMismatch(what: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "the catalog of extension \"hilo\" lacks {what}"
-        => detail "The objects in schema hilo are not as this version of the extension created \
+        => detail "The objects in schema _hilo are not as this version of the extension created \
                    them."
         => hint "Undo the change that was made to them. Only hilo's library writes to its tables.";
     Version { installed: String, newer: bool } = OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -55,7 +55,7 @@ errors! {
     RestoreInUse(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" is in use and cannot be restored"
         => detail "A range that was free when the dump was made may have been served since."
-        => hint "Restore the data of schema hilo into a database where these sequences do not \
+        => hint "Restore the data of schema _hilo into a database where these sequences do not \
                  exist, or exclude that data from the restore.";
     Duplicate(name: String) = DUPLICATE_OBJECT, "hilo sequence \"{name}\" already exists"
         => hint "Choose another name, or keep the existing sequence with if_not_exists => true in \

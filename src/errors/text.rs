@@ -8,7 +8,7 @@ pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_
 pub const JOIN_CITUS: &str = "Let this server join the cluster: SELECT \
     citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for \
     this server. A server without Citus needs a number in hilo.node_id.";
-pub const NOT_ARRIVED: &str = "Replicate hilo.position together with hilo.sequence, and wait \
+pub const NOT_ARRIVED: &str = "Replicate _hilo.position together with _hilo.sequence, and wait \
     until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
     hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 pub const NUMBERED_ELSEWHERE: &str = "The other nodes may have renumbered the sequence while this \

@@ -1,6 +1,6 @@
 //! Ranges that open transactions have leased out. Until a transaction ends, its range counts as
 //! memory's: nobody else gets it, and the catalog accounts for it as it does for slices. Then the
-//! row of `hilo.lease` owns the range, or, after a rollback, the worker writes the range off.
+//! row of `_hilo.lease` owns the range, or, after a rollback, the worker writes the range off.
 //!
 //! A session allocates a place, and fills it under the lock of the slot that the range comes from,
 //! so that no process that holds this lock misses a range. Afterwards only the place's [`State`]
@@ -214,7 +214,7 @@ impl Shared {
         }
     }
 
-    /// Frees the place of a transaction that has committed: the row of `hilo.lease` owns the range.
+    /// Frees the place of a transaction that has committed: the row of `_hilo.lease` owns it.
     pub fn settle_pending(&self, at: usize) {
         self.free_pending(at, self.pending[at].state());
     }

@@ -317,7 +317,7 @@ impl Worker {
                     Failure {
                         sqlstate: LOCKED,
                         kind: FaultKind::Other,
-                        message: "its row in hilo.position, or the table, is locked by another \
+                        message: "its row in _hilo.position, or the table, is locked by another \
                                   transaction"
                             .into(),
                     },

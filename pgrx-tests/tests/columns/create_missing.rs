@@ -183,12 +183,12 @@ fn sessions_create_each_once() {
              EXECUTE format('CREATE TABLE t%s (id bigint DEFAULT hilo_nextval(%L))', n, 't' || n);
          END LOOP; END $$",
     );
-    let before: i64 = admin.one("SELECT count(*) FROM hilo.position");
+    let before: i64 = admin.one("SELECT count(*) FROM _hilo.position");
     admin.run("BEGIN");
     assert_eq!(create_missing(&mut admin).len(), 30);
     assert_eq!(admin.draw("t7", 1), [1]);
     admin.run("ROLLBACK");
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo.position"), before);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.position"), before);
     let run = &|| create_missing(&mut cluster.connect("postgres")).len();
     let made: usize = thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();

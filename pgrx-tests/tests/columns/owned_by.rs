@@ -287,7 +287,7 @@ fn the_statements_of_others_lock_nothing_of_hilos() {
     client.run("CREATE TABLE mine (id bigserial); SELECT hilo_adopt('mine', 'id'); CREATE TABLE released (id bigserial); SELECT hilo_adopt('released', 'id')");
     cluster.connect("postgres").draw("released_id_seq", 20);
     client.run("SELECT hilo_release('released', 'id')");
-    let of_hilo = "FROM pg_class c WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r'";
+    let of_hilo = "FROM pg_class c WHERE relnamespace = '_hilo'::regnamespace AND relkind = 'r'";
     let mut writer = cluster.connect("postgres");
     let tables: String =
         writer.one(&format!("SELECT string_agg(oid::regclass::text, ', ') {of_hilo}"));
@@ -296,7 +296,7 @@ fn the_statements_of_others_lock_nothing_of_hilos() {
     for statement in OF_OTHERS.trim().lines() {
         client.run(statement);
         let held: Vec<String> = client.all(&format!("SELECT relname || ' ' || mode {of_hilo_locks}", of_hilo_locks =
-            "FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND relnamespace = 'hilo'::regnamespace"));
+            "FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND relnamespace = '_hilo'::regnamespace"));
         assert!(held.is_empty(), "{statement}: {held:?}");
     }
     client.run("COMMIT; CREATE TABLE d (x int)");

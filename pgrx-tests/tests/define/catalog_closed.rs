@@ -37,45 +37,45 @@ fn the_catalog_is_closed() {
     admin.run("CREATE EXTENSION hilo; SELECT hilo_create('orders'), hilo_nextval('orders')");
     let let_in: Vec<String> = admin.all(
         "SELECT DISTINCT a.grantee::regrole::text FROM pg_class c, aclexplode(c.relacl) a
-          WHERE c.relnamespace = 'hilo'::regnamespace AND a.grantee <> c.relowner
+          WHERE c.relnamespace IN ('_hilo'::regnamespace, 'hilo'::regnamespace) AND a.grantee <> c.relowner
             AND NOT (c.relname = 'finding' AND a.grantee = 0 AND a.privilege_type = 'SELECT')",
     );
     // Who was let in by name is; hilo_check says so.
     assert_eq!(let_in, ["mallory"]);
     let revoke: String = admin.one("SELECT fix FROM hilo_check() WHERE object = 'role mallory'");
     admin.run(&revoke);
-    admin.run("REVOKE ALL ON SCHEMA hilo, public FROM mallory");
+    admin.run("REVOKE ALL ON SCHEMA _hilo, hilo, public FROM mallory");
     assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'role%'"), 0);
     let mut mallory = cluster.connect_as("mallory", "shop");
     mallory.run("CREATE SCHEMA trap; CREATE FUNCTION trap.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
     for table in TABLES {
         for sql in [
-            "SELECT * FROM hilo.{t}",
-            "SELECT * FROM hilo.{t} FOR UPDATE",
-            "INSERT INTO hilo.{t} DEFAULT VALUES",
-            "UPDATE hilo.{t} SET sequence = 1",
-            "DELETE FROM hilo.{t}",
-            "TRUNCATE hilo.{t}",
-            "COPY hilo.{t} TO STDOUT",
-            "COPY hilo.{t} FROM STDIN",
-            "BEGIN; LOCK hilo.{t} IN ACCESS SHARE MODE",
-            "BEGIN; LOCK hilo.{t}",
-            "ALTER TABLE hilo.{t} ADD x int",
-            "ALTER TABLE hilo.{t} OWNER TO mallory",
-            "ALTER TABLE hilo.{t} DISABLE TRIGGER ALL",
-            "CREATE TRIGGER t BEFORE UPDATE ON hilo.{t} FOR EACH ROW EXECUTE FUNCTION trap.f()",
-            "CREATE RULE r AS ON UPDATE TO hilo.{t} DO INSTEAD NOTHING",
-            "CREATE POLICY p ON hilo.{t}",
-            "ALTER TABLE hilo.{t} ENABLE ROW LEVEL SECURITY",
-            "CREATE INDEX ON hilo.{t} (sequence)",
-            "CREATE TABLE trap.heir () INHERITS (hilo.{t})",
-            "CREATE TABLE trap.keyed (x bigint REFERENCES hilo.{t})",
-            "DROP TABLE hilo.{t}",
-            "GRANT ALL ON hilo.{t} TO mallory",
-            "COMMENT ON TABLE hilo.{t} IS ''",
-            "REINDEX TABLE hilo.{t}",
-            "CLUSTER hilo.{t}",
-            "SELECT 'hilo.{t}'::regclass",
+            "SELECT * FROM _hilo.{t}",
+            "SELECT * FROM _hilo.{t} FOR UPDATE",
+            "INSERT INTO _hilo.{t} DEFAULT VALUES",
+            "UPDATE _hilo.{t} SET sequence = 1",
+            "DELETE FROM _hilo.{t}",
+            "TRUNCATE _hilo.{t}",
+            "COPY _hilo.{t} TO STDOUT",
+            "COPY _hilo.{t} FROM STDIN",
+            "BEGIN; LOCK _hilo.{t} IN ACCESS SHARE MODE",
+            "BEGIN; LOCK _hilo.{t}",
+            "ALTER TABLE _hilo.{t} ADD x int",
+            "ALTER TABLE _hilo.{t} OWNER TO mallory",
+            "ALTER TABLE _hilo.{t} DISABLE TRIGGER ALL",
+            "CREATE TRIGGER t BEFORE UPDATE ON _hilo.{t} FOR EACH ROW EXECUTE FUNCTION trap.f()",
+            "CREATE RULE r AS ON UPDATE TO _hilo.{t} DO INSTEAD NOTHING",
+            "CREATE POLICY p ON _hilo.{t}",
+            "ALTER TABLE _hilo.{t} ENABLE ROW LEVEL SECURITY",
+            "CREATE INDEX ON _hilo.{t} (sequence)",
+            "CREATE TABLE trap.heir () INHERITS (_hilo.{t})",
+            "CREATE TABLE trap.keyed (x bigint REFERENCES _hilo.{t})",
+            "DROP TABLE _hilo.{t}",
+            "GRANT ALL ON _hilo.{t} TO mallory",
+            "COMMENT ON TABLE _hilo.{t} IS ''",
+            "REINDEX TABLE _hilo.{t}",
+            "CLUSTER _hilo.{t}",
+            "SELECT '_hilo.{t}'::regclass",
         ] {
             mallory.refusal(&sql.replace("{t}", table)).is("42501");
             mallory.run("ROLLBACK");
@@ -91,6 +91,8 @@ fn the_catalog_is_closed() {
         "CREATE TABLE hilo.mine ()",
         "CREATE FUNCTION hilo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "DROP SCHEMA hilo CASCADE",
+        "DROP SCHEMA _hilo CASCADE",
+        "GRANT USAGE ON SCHEMA _hilo TO mallory",
         "ALTER SCHEMA hilo RENAME TO other",
         "ALTER SCHEMA hilo OWNER TO mallory",
         "GRANT USAGE ON SCHEMA hilo TO mallory",
@@ -138,7 +140,7 @@ fn nothing_is_created_without_the_right() {
     ] {
         mallory.refusal(sql).is("42501").says("permission denied for schema public");
     }
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo.sequence"), 1);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 1);
     mallory.run("SET hilo.auto_create = off");
     for (core, ours) in [
         ("SELECT nextval('{s}')", "SELECT hilo_nextval('{s}')"),
@@ -328,7 +330,7 @@ fn hostile_names() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     for (number, name) in [
-        "'; DROP TABLE hilo.sequence; --",
+        "'; DROP TABLE _hilo.sequence; --",
         "%s %I %1$s %n",
         "\"",
         "\\",
@@ -369,7 +371,7 @@ fn hostile_names() {
     // A role's name is looked up as it stands.
     client.run("CREATE ROLE \"we\"\"i'r%sd\"; SELECT hilo_create('orders'), hilo_grant('orders', 'we\"i''r%sd', 'USAGE')");
     assert_eq!(
-        client.one::<String>("SELECT grantee::text FROM hilo.privilege"),
+        client.one::<String>("SELECT grantee::text FROM _hilo.privilege"),
         "\"we\"\"i'r%sd\""
     );
     client.refusal("DROP ROLE \"we\"\"i'r%sd\"").is("2BP01").says("we\"i'r%sd");
@@ -377,7 +379,7 @@ fn hostile_names() {
     // PUBLIC is everybody, unless there is a role of just that name.
     client.run("CREATE ROLE \"Public\"; SELECT hilo_grant('orders', 'Public', 'SELECT'), hilo_grant('orders', 'PUBLIC', 'UPDATE')");
     let granted: Vec<String> =
-        client.all("SELECT grantee || ' ' || privilege FROM hilo.privilege WHERE privilege <> 'USAGE' ORDER BY privilege");
+        client.all("SELECT grantee || ' ' || privilege FROM _hilo.privilege WHERE privilege <> 'USAGE' ORDER BY privilege");
     assert_eq!(granted, ["\"Public\" SELECT", "public UPDATE"]);
     cluster.finish();
 }

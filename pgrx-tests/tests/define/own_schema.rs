@@ -64,18 +64,22 @@ fn usage_of_schema_hilo_shows_no_more_than_the_views() {
     let mut clerk = cluster.connect_as("clerk", "shop");
     for (function, most) in [("stat_slots", 1), ("stat_slices", 1), ("stat_ranges", 9)] {
         let sequences = format!("SELECT DISTINCT sequence FROM hilo.{function}() ORDER BY 1");
-        let open = "SELECT id FROM hilo.sequence WHERE name = 'open'";
+        let open = "SELECT id FROM _hilo.sequence WHERE name = 'open'";
         assert_eq!(clerk.all::<i64>(&sequences), admin.all::<i64>(open), "{function}");
         assert_eq!(admin.all::<i64>(&sequences).len(), 2, "{function}");
         assert!(clerk.all::<i64>(&sequences).len() <= most);
     }
-    for table in ["sequence", "position", "free_range", "gap", "lease", "privilege", "readable"] {
-        clerk.refusal(&format!("SELECT * FROM hilo.{table}")).is("42501");
-        clerk.refusal(&format!("DELETE FROM hilo.{table}")).is("42501");
+    for table in ["sequence", "position", "free_range", "gap", "lease", "privilege"] {
+        clerk.refusal(&format!("SELECT * FROM _hilo.{table}")).is("42501");
+        clerk.refusal(&format!("DELETE FROM _hilo.{table}")).is("42501");
     }
-    clerk.refusal("SELECT * FROM hilo.reserved").is("42501");
-    clerk.refusal("DROP TABLE hilo.position").is("42501");
+    for view in ["readable", "reserved"] {
+        clerk.refusal(&format!("SELECT * FROM hilo.{view}")).is("42501");
+    }
+    clerk.refusal("DELETE FROM hilo.readable").is("42501");
+    clerk.refusal("DROP TABLE _hilo.position").is("42501");
     clerk.refusal("ALTER SCHEMA hilo RENAME TO taken").is("42501");
+    clerk.refusal("ALTER SCHEMA _hilo RENAME TO taken").is("42501");
     cluster.finish();
 }
 
@@ -132,7 +136,7 @@ fn it_goes_with_its_schema_and_the_schema_stays_without_it() {
         another.run(&next);
         client.refusal(&format!("DROP SCHEMA {schema}")).is("2BP01");
         client.run("DROP EXTENSION hilo");
-        let left = "SELECT nspname::text FROM pg_namespace WHERE nspname IN ('hilo', 'numbers')";
+        let left = "SELECT nspname::text FROM pg_namespace WHERE nspname IN ('_hilo', 'hilo', 'numbers') ORDER BY 1";
         assert_eq!(client.all::<String>(left), [schema]);
         client.run(&format!(
             "CREATE EXTENSION hilo SCHEMA {schema}; SELECT {schema}.hilo_create('secret')"
@@ -154,9 +158,14 @@ fn a_schema_is_neither_made_up_nor_adopted() {
     client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("3F000");
     client.run("CREATE SCHEMA hilo");
     client.refusal("CREATE EXTENSION hilo").is("42P06").says("\"hilo\" already exists");
-    client.run("CREATE TABLE hilo.gap (id int)");
+    client.run("CREATE TABLE hilo.readable (id int)");
     client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("42P07");
-    client.run("DROP TABLE hilo.gap; CREATE EXTENSION hilo SCHEMA hilo");
+    client.run("DROP TABLE hilo.readable; CREATE SCHEMA _hilo");
+    client
+        .refusal("CREATE EXTENSION hilo SCHEMA hilo")
+        .is("42P06")
+        .says("\"_hilo\" already exists");
+    client.run("DROP SCHEMA _hilo; CREATE EXTENSION hilo SCHEMA hilo");
     cluster.finish();
 }
 

@@ -344,10 +344,10 @@ fn rows_without_dependencies() {
         known_roles(&mut admin) == ["anna", "carl"]
     });
     assert_eq!(
-        admin.all::<String>("SELECT owner::text FROM hilo.sequence ORDER BY name"),
+        admin.all::<String>("SELECT owner::text FROM _hilo.sequence ORDER BY name"),
         ["anna", "-"]
     );
-    assert_eq!(admin.all::<String>("SELECT grantee::text FROM hilo.privilege"), ["carl"]);
+    assert_eq!(admin.all::<String>("SELECT grantee::text FROM _hilo.privilege"), ["carl"]);
     let object: String = admin.one("SELECT object FROM hilo_check() WHERE what LIKE '1 sequences, such as this one, belong to no role%'");
     assert_eq!(object, "sequence \"berts\"");
     admin.run("SELECT hilo_set_owner('berts', 'anna')");
@@ -365,15 +365,15 @@ fn restored_rows() {
     let (cluster, mut admin) = with_roles();
     admin.run("SET ROLE anna; SELECT hilo_create('annas'), hilo_grant('annas', 'bert', 'USAGE'); RESET ROLE");
     admin.run(
-        "CREATE TABLE one AS TABLE hilo.sequence; CREATE TABLE two AS TABLE hilo.privilege;
-         CREATE TABLE three AS TABLE hilo.position; DROP EXTENSION hilo CASCADE",
+        "CREATE TABLE one AS TABLE _hilo.sequence; CREATE TABLE two AS TABLE _hilo.privilege;
+         CREATE TABLE three AS TABLE _hilo.position; DROP EXTENSION hilo CASCADE",
     );
     // The columns of type hilo.role have gone with it.
     admin.run("DROP TABLE one, two, three; CREATE EXTENSION hilo");
     assert!(known_roles(&mut admin).is_empty());
     admin.run(
-        "INSERT INTO hilo.sequence VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
-         INSERT INTO hilo.privilege VALUES (7, 'bert', 'USAGE', 'anna')",
+        "INSERT INTO _hilo.sequence VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
+         INSERT INTO _hilo.privilege VALUES (7, 'bert', 'USAGE', 'anna')",
     );
     assert_eq!(known_roles(&mut admin), ["anna", "bert"]);
     admin.refusal("DROP ROLE anna").is("2BP01").details("\"annas\"");

@@ -258,7 +258,7 @@ fn default_privileges_are_set_for_roles_that_one_has() {
         client.run("SELECT * FROM hilo_privileges");
     }
     let mut carl = cluster.connect_as("carl", "postgres");
-    carl.refusal("SELECT * FROM hilo.default_privilege").is("42501");
+    carl.refusal("SELECT * FROM _hilo.default_privilege").is("42501");
     carl.refusal("DELETE FROM hilo_default_privileges").is("42501");
     assert_eq!(privileges(&mut carl), ["berts carl USAGE bert", "made carl USAGE bert"]);
     cluster.finish();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use hilo_tests::extension::{assert_equal_objects, install_script, objects};
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 const OLDEST: &str = "0.1.0";
 const CURRENT: &str = env!("CARGO_PKG_VERSION");
@@ -61,7 +61,7 @@ fn assert_serves_on(client: &mut Client) {
     expect("unused", 1, &[], 1);
     assert_eq!(
         client.all::<String>(
-            "SELECT grantee::text || ' ' || privilege FROM hilo.privilege ORDER BY 1"
+            "SELECT grantee::text || ' ' || privilege FROM _hilo.privilege ORDER BY 1"
         ),
         ["\"Shop Reader\" SELECT", "public SELECT", "shop_clerk USAGE"]
     );
@@ -192,15 +192,16 @@ fn rows_and_grants_survive_the_update() {
 
 fn update_rows_and_grants(client: &mut Client) {
     let queries: Vec<String> = client.all(
-        "SELECT format('SELECT ROW(%s)::text FROM hilo.%I ORDER BY 1',
+        "SELECT format('SELECT ROW(%s)::text FROM <schema>.%I ORDER BY 1',
                        string_agg(quote_ident(attname), ', ' ORDER BY attnum), relname)
            FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0
           WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r' GROUP BY relname",
     );
-    let rows = |client: &mut Client| -> Vec<String> {
-        queries.iter().flat_map(|rows| client.all::<String>(rows)).collect()
+    let rows = |client: &mut Client, schema: &str| -> Vec<String> {
+        let queries = queries.iter().map(|rows| rows.replace("<schema>", schema));
+        queries.flat_map(|rows| client.all::<String>(&rows)).collect()
     };
-    let before = rows(client);
+    let before = rows(client, "hilo");
     assert!(before.len() > 20, "{before:?}");
     client.run(
         "REVOKE EXECUTE ON FUNCTION hilo_nextval FROM PUBLIC;
@@ -210,7 +211,7 @@ fn update_rows_and_grants(client: &mut Client) {
          CREATE VIEW busy AS SELECT name, served FROM hilo_stat_sequences WHERE served > 0",
     );
     client.run("ALTER EXTENSION hilo UPDATE");
-    assert_eq!(rows(client), before);
+    assert_eq!(rows(client, "_hilo"), before);
     let granted: Vec<String> = client.all(
         "SELECT role FROM unnest(ARRAY['shop_clerk', 'shop_owner', 'Shop Reader']) role
           WHERE has_function_privilege(role, 'hilo_nextval(hilo_sequence)', 'EXECUTE')
@@ -258,36 +259,64 @@ fn what_uses_older_functions_survives_the_update() {
     cluster.finish();
 }
 
-/// A dump that the first release has made is restored into this one.
+/// A dump that an older release has made is restored into this one, although the tables have moved since.
 #[test]
-fn a_dump_of_the_first_release_is_restored() {
+fn a_dump_of_an_older_release_is_restored() {
+    for version in [OLDEST, "0.3.0"] {
+        let cluster = cluster();
+        cluster.restore("shop", &dump(version));
+        let mut client = cluster.connect("shop");
+        assert_eq!(installed(&mut client), CURRENT);
+        match version {
+            OLDEST => assert_serves_on(&mut client),
+            _ => assert_later_shop_serves_on(&mut client),
+        }
+        cluster.finish();
+    }
+}
+
+/// One that consists of INSERTs is restored into the objects of that release, which are then updated.
+#[test]
+fn a_dump_of_inserts_is_restored_into_objects_of_its_version() {
     let cluster = cluster();
-    cluster.restore("shop", &dump(OLDEST));
-    let mut client = cluster.connect("shop");
-    assert_eq!(installed(&mut client), CURRENT);
-    assert_serves_on(&mut client);
+    drop(shop_of(&cluster, "0.3.0"));
+    let dump = cluster.pg_dump("shop", &["--inserts"]);
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE DATABASE restored");
+    let mut client = cluster.connect("restored");
+    client.run("CREATE EXTENSION hilo VERSION '0.3.0'");
+    cluster.restore("restored", &dump);
+    client.run("ALTER EXTENSION hilo UPDATE");
+    assert_later_shop_serves_on(&mut client);
     cluster.finish();
 }
 
-/// Servers that replicate hilo's tables are upgraded one after the other, in whatever order. Replication may stop in
-/// between; once both are upgraded, it continues by itself, and nothing is left out.
-#[test]
-fn replication_continues_when_both_servers_are_upgraded() {
+/// A server that publishes hilo's tables and its subscriber, both with the objects of a version.
+fn older_servers(version: &str) -> (Cluster, Cluster) {
     let older = || {
         let cluster = Cluster::builder().preload(true).logical().own_identity().start();
-        let mut client = cluster.connect("postgres");
-        client.run(&format!("CREATE EXTENSION hilo VERSION '{OLDEST}'"));
-        client.run("ALTER EXTENSION hilo UPDATE TO '0.2.0'");
+        cluster.connect("postgres").run(&format!("CREATE EXTENSION hilo VERSION '{version}'"));
         cluster
     };
-    let upgrade = |cluster: &Cluster| {
-        cluster.connect("postgres").run("ALTER EXTENSION hilo UPDATE");
-    };
+    let (publisher, subscriber) = (older(), older());
     let tables = "hilo.sequence, hilo.position, hilo.privilege";
-    for publisher_first in [true, false] {
-        let (publisher, subscriber) = (older(), older());
-        publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {tables}"));
-        subscriber.subscribe("own", &publisher, "own", "");
+    publisher.connect("postgres").run(&format!("CREATE PUBLICATION own FOR TABLE {tables}"));
+    subscriber.subscribe("own", &publisher, "own", "");
+    (publisher, subscriber)
+}
+
+fn upgrade(cluster: &Cluster) {
+    cluster.connect("postgres").run("ALTER EXTENSION hilo UPDATE");
+}
+
+/// Servers that replicate hilo's tables are upgraded one after the other, in whatever order, when nothing is on its way.
+/// Replication may stop in between; once both are upgraded, it continues by itself, and nothing is left out.
+#[test]
+fn replication_continues_when_both_servers_are_upgraded() {
+    for (version, publisher_first) in
+        [("0.2.0", true), ("0.2.0", false), ("0.3.0", true), ("0.3.0", false)]
+    {
+        let (publisher, subscriber) = older_servers(version);
         if !publisher_first {
             upgrade(&subscriber);
         }
@@ -303,6 +332,49 @@ fn replication_continues_when_both_servers_are_upgraded() {
         subscriber.finish();
         publisher.finish();
     }
+}
+
+/// Rows that an older server has sent find no table on an upgraded one. The tables go back to where the rows look for
+/// them, until these have arrived.
+#[test]
+fn rows_of_an_older_server_arrive_late() {
+    let (publisher, subscriber) = older_servers("0.3.0");
+    let mut there = publisher.connect("postgres");
+    let mut here = subscriber.connect("postgres");
+    let waits = |here: &mut Client, errors: i64| {
+        let failed = format!("SELECT apply_error_count > {errors} FROM pg_stat_subscription_stats");
+        wait_until("the subscription waits", LONG, || here.one::<bool>(&failed));
+    };
+    let move_to = |here: &mut Client, schema: &str| {
+        let tables: Vec<String> = here.all(
+            "SELECT unnest(extconfig)::regclass::text FROM pg_extension WHERE extname = 'hilo'",
+        );
+        for table in tables {
+            here.run(&format!("ALTER TABLE {table} SET SCHEMA {schema}"));
+        }
+    };
+    upgrade(&subscriber);
+    there.run(
+        "INSERT INTO hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
+                                    owner, created_at)
+           VALUES (7, 'late', 'bigint', 1, 1, 1, 1000000, false, false, 'postgres', now());
+         INSERT INTO hilo.position VALUES (7, 0, 1, 1, 500, 500, 0, 1, 1024, 0, 1, 0)",
+    );
+    waits(&mut here, 0);
+    move_to(&mut here, "hilo");
+    publisher.wait_for_apply("own");
+    let arrived = "SELECT max_reserved FROM hilo_sequences WHERE name = ";
+    assert_eq!(here.all::<Option<i64>>(&format!("{arrived}'late'")), [Some(500)]);
+    upgrade(&publisher);
+    let errors: i64 = here.one("SELECT apply_error_count FROM pg_stat_subscription_stats");
+    there.run("SELECT hilo_create('orders'), hilo_nextval('orders')");
+    waits(&mut here, errors);
+    move_to(&mut here, "_hilo");
+    publisher.wait_for_apply("own");
+    let orders: Vec<Option<i64>> = here.all(&format!("{arrived}'orders'"));
+    assert!(matches!(orders[..], [Some(_)]), "{orders:?}");
+    subscriber.finish();
+    publisher.finish();
 }
 
 /// Where the SQL objects are older than the library, every call says so and how to update them; then it

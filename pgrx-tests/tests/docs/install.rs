@@ -71,7 +71,7 @@ fn there_and_back(cluster: &Cluster, in_one_transaction: bool) {
 
     let mut client = cluster.connect("shop");
     let left = "SELECT (SELECT count(*) FROM pg_extension WHERE extname = 'hilo')
-                     + (SELECT count(*) FROM pg_namespace WHERE nspname = 'hilo')
+                     + (SELECT count(*) FROM pg_namespace WHERE nspname IN ('_hilo', 'hilo'))
                      + (SELECT count(*) FROM pg_proc WHERE proname LIKE 'hilo%')
                      + (SELECT count(*) FROM pg_db_role_setting WHERE setconfig::text LIKE '%hilo%')";
     assert_eq!(client.one::<i64>(left), 0);

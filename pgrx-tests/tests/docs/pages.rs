@@ -87,10 +87,12 @@ fn what_is_named_exists() {
             "SELECT name FROM pg_settings UNION SELECT proname FROM pg_proc UNION SELECT typname FROM pg_type
              UNION SELECT relname FROM pg_class UNION SELECT attname FROM pg_attribute
              UNION SELECT 'hilo.' || proname FROM pg_proc WHERE pronamespace = 'hilo'::regnamespace
-             UNION SELECT 'hilo.' || relname FROM pg_class WHERE relnamespace = 'hilo'::regnamespace
+             UNION SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace AND nspname IN ('_hilo', 'hilo')
              UNION SELECT 'hilo.' || typname FROM pg_type WHERE typnamespace = 'hilo'::regnamespace",
         )
         .into_iter()
+        // Tables of 0.3.0, for who upgrades.
+        .chain(["hilo.sequence", "hilo.position"].map(String::from))
         .collect();
     // Series are named by the exporter, in what reads them.
     let series: String = files("monitoring").iter().map(|file| read(file)).collect();
@@ -99,7 +101,9 @@ fn what_is_named_exists() {
         let text = read(&page);
         for word in text.split(|c: char| !c.is_ascii_lowercase() && c != '_' && c != '.') {
             let word = word.trim_matches('.');
-            let named = word.starts_with("hilo.") || word.starts_with("hilo_");
+            let named = word.starts_with("hilo.")
+                || word.starts_with("_hilo.")
+                || word.starts_with("hilo_");
             let parts: Vec<&str> = word.split('.').take(2).collect();
             if !named || word.ends_with('_') || FILES.contains(&parts[parts.len() - 1]) {
                 continue;

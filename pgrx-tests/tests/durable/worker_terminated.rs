@@ -46,15 +46,15 @@ fn under_load_leaves_no_gap_unexplained() {
         let seen = seen.into_inner().unwrap();
         let distinct: HashSet<i64> = seen.iter().copied().collect();
         assert_eq!(distinct.len(), seen.len(), "{name}: values seen twice");
-        let row = format!("(SELECT id FROM hilo.sequence WHERE name = '{name}')");
+        let row = format!("(SELECT id FROM _hilo.sequence WHERE name = '{name}')");
         let reserved: i64 =
-            client.one(&format!("SELECT next_index FROM hilo.position WHERE sequence = {row}"));
+            client.one(&format!("SELECT next_index FROM _hilo.position WHERE sequence = {row}"));
         let free: i64 = client.one(&format!(
             "SELECT coalesce(sum(end_index - first_index), 0)::bigint \
-             FROM hilo.free_range WHERE sequence = {row} AND incarnation = 0"
+             FROM _hilo.free_range WHERE sequence = {row} AND incarnation = 0"
         ));
         let gaps: i64 = client.one(&format!(
-            "SELECT coalesce(sum(count), 0)::bigint FROM hilo.gap WHERE sequence = {row}"
+            "SELECT coalesce(sum(count), 0)::bigint FROM _hilo.gap WHERE sequence = {row}"
         ));
         assert_eq!(
             reserved,

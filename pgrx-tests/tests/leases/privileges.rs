@@ -24,7 +24,7 @@ fn taking_a_lease_needs_update() {
     app.refusal("SELECT hilo_lease('secret', 5)").is("42501");
     app.refusal("SELECT hilo_advance('secret', 5)").is("42501");
     reader.refusal("SELECT hilo_advance('orders', 5)").is("42501");
-    reader.refusal("SELECT count(*) FROM hilo.lease").is("42501");
+    reader.refusal("SELECT count(*) FROM _hilo.lease").is("42501");
     cluster.finish();
 }
 

@@ -5,7 +5,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 /// The changes of hilo's own tables that `slot` has, as test_decoding prints them.
 fn own_changes(client: &mut Client, slot: &str) -> Vec<String> {
     client.all(&format!(
-        "SELECT data FROM pg_logical_slot_get_changes('{slot}', NULL, NULL) WHERE data LIKE 'table hilo.%'"
+        "SELECT data FROM pg_logical_slot_get_changes('{slot}', NULL, NULL) WHERE data LIKE 'table _hilo.%'"
     ))
 }
 
@@ -31,7 +31,7 @@ fn a_consumer_sees_few_rows() {
     let blocks: i64 =
         client.one("SELECT blocks_reserved FROM hilo_stat_sequences WHERE name = 'orders'");
     let changes = own_changes(&mut client, "all");
-    let updates = changes.iter().filter(|row| row.starts_with("table hilo.\"position\": UPDATE"));
+    let updates = changes.iter().filter(|row| row.starts_with("table _hilo.\"position\": UPDATE"));
     assert!(updates.count() as i64 >= blocks, "{changes:#?}");
     assert!((changes.len() as i64) <= 4 * blocks + 40, "{blocks} blocks: {changes:#?}");
     assert!((changes.len() as i64) < VALUES / 100, "{}", changes.len());
@@ -40,7 +40,7 @@ fn a_consumer_sees_few_rows() {
     client.run("BEGIN; SELECT hilo_nextval('exact') FROM generate_series(1, 100); COMMIT");
     let gapless = own_changes(&mut client, "all");
     assert!(
-        matches!(&gapless[..], [row] if row.starts_with("table hilo.\"position\": UPDATE")),
+        matches!(&gapless[..], [row] if row.starts_with("table _hilo.\"position\": UPDATE")),
         "{gapless:#?}"
     );
     let lease: String = client.one("SELECT lease::text FROM hilo_lease('out', 1000)");
@@ -48,16 +48,16 @@ fn a_consumer_sees_few_rows() {
     client.run(&format!("SELECT hilo_lease_return('{lease}')"));
     wait_until("the lease is filed", LONG, || {
         leased.extend(own_changes(&mut client, "all"));
-        leased.iter().any(|row| row.starts_with("table hilo.lease: DELETE"))
+        leased.iter().any(|row| row.starts_with("table _hilo.lease: DELETE"))
     });
     for kind in ["INSERT", "UPDATE", "DELETE"] {
-        let start = format!("table hilo.lease: {kind}");
+        let start = format!("table _hilo.lease: {kind}");
         assert_eq!(leased.iter().filter(|row| row.starts_with(&start)).count(), 1, "{leased:#?}");
     }
     client.run("SELECT hilo_create('new')");
     let created = own_changes(&mut client, "all");
     for table in ["sequence", "\"position\""] {
-        let start = format!("table hilo.{table}: INSERT");
+        let start = format!("table _hilo.{table}: INSERT");
         assert_eq!(created.iter().filter(|row| row.starts_with(&start)).count(), 1, "{created:#?}");
     }
     client.run("SELECT pg_drop_replication_slot('all')");

@@ -52,7 +52,7 @@ fn shop(cluster: &Cluster) -> Values {
     draw_from_each(&mut second, 20, &mut seen);
     drop((first, second));
     cluster.restart();
-    let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM hilo.free_range");
+    let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM _hilo.free_range");
     assert!(free > 0, "the tests need free ranges");
     seen
 }
@@ -63,8 +63,8 @@ fn definitions(client: &mut Client) -> Vec<String> {
         "SELECT concat_ws(' ', s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value, s.cycle,
                           s.ordered, s.block_size, s.slice_size, s.key_format, s.owner,
                           (SELECT string_agg(p.grantee || '=' || p.privilege || '/' || p.grantor, ',' ORDER BY 1)
-                             FROM (SELECT grantee::text, privilege, grantor::text FROM hilo.privilege WHERE sequence = s.id) p))
-           FROM hilo.sequence s ORDER BY s.name",
+                             FROM (SELECT grantee::text, privilege, grantor::text FROM _hilo.privilege WHERE sequence = s.id) p))
+           FROM _hilo.sequence s ORDER BY s.name",
     )
 }
 
@@ -125,7 +125,7 @@ fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64
               WHERE s.name = '{name}'
                 AND NOT EXISTS (SELECT FROM hilo_gaps g WHERE g.name = s.name AND v BETWEEN g.first AND g.last)
                 AND NOT EXISTS (SELECT FROM hilo_blocks b WHERE b.name = s.name AND v BETWEEN b.first AND b.last)
-                AND NOT EXISTS (SELECT FROM hilo.free_range f JOIN hilo.sequence q ON q.id = f.sequence
+                AND NOT EXISTS (SELECT FROM _hilo.free_range f JOIN _hilo.sequence q ON q.id = f.sequence
                                  WHERE q.name = s.name AND v > f.first_index AND v <= f.end_index)"
         ))
         .into_iter()
@@ -237,7 +237,7 @@ fn missing_roles_cost_a_warning() {
         client.one::<String>("SELECT owner::text FROM hilo_sequences WHERE name = 'kept'"),
         "postgres"
     );
-    assert_eq!(client.all::<String>("SELECT grantee::text FROM hilo.privilege"), ["public"]);
+    assert_eq!(client.all::<String>("SELECT grantee::text FROM _hilo.privilege"), ["public"]);
     draw_from_each(&mut client, 300, &mut seen);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 1);
     other.finish();
@@ -301,7 +301,7 @@ fn a_single_table_lacks_its_sequence() {
     let cluster = Cluster::builder().preload(true).start();
     shop(&cluster);
     let table = cluster.pg_dump("shop", &["--table=orders"]);
-    assert!(!table.contains("COPY hilo."), "{table}");
+    assert!(!table.contains("COPY _hilo."), "{table}");
     cluster.connect("postgres").run("CREATE DATABASE copy");
     let mut client = cluster.connect("copy");
     client.run("CREATE EXTENSION hilo");
@@ -324,7 +324,7 @@ fn restored_without_being_superuser() {
     let mut restore = cluster.tool("pg_restore", "copy");
     restore.args(["--no-owner", "--username=clerk", "--dbname=copy"]).arg(file);
     let said = restore.output().expect("cannot run pg_restore").stderr;
-    assert!(String::from_utf8_lossy(&said).contains("permission denied for schema hilo"));
+    assert!(String::from_utf8_lossy(&said).contains("permission denied for schema _hilo"));
     let mut clerk = cluster.connect_as("clerk", "copy");
     clerk.refusal("INSERT INTO orders (customer) VALUES ('Ada')").is("42704").hints("hilo_create");
     clerk.run("SELECT hilo_create('orders')");

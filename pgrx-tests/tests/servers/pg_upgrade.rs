@@ -20,8 +20,8 @@ const SEQUENCES: &str = "
 const NAMES: [&str; 4] = ["orders", "ordered", "set", "falling"];
 
 const DEFINED: &str = "SELECT concat_ws(' ', s, (SELECT string_agg(p::text, ',' ORDER BY p::text)
-                                                  FROM hilo.privilege p WHERE p.sequence = s.id))
-                         FROM hilo.sequence s ORDER BY s.name";
+                                                  FROM _hilo.privilege p WHERE p.sequence = s.id))
+                         FROM _hilo.sequence s ORDER BY s.name";
 
 fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     for name in NAMES {

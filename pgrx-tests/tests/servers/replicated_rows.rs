@@ -13,19 +13,19 @@ fn logical(id: usize, count: usize) -> Cluster {
 fn a_definition_without_a_position_is_not_served() {
     let (publisher, subscriber) = (logical(0, 1), logical(1, 2));
     let mut there = publisher.connect("postgres");
-    there.run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE hilo.sequence");
+    there.run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE _hilo.sequence");
     let seen = Seen::new(Way::Rising);
     seen.session().saw(&there.draw("early", 5_000));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     for call in ["hilo_nextval('early')", "hilo_alter('early', increment => 2)"] {
         let refusal = here.refusal(&format!("SELECT {call}"));
-        refusal.is("55000").says("no position of hilo sequence \"early\"").hints("hilo.position");
+        refusal.is("55000").says("no position of hilo sequence \"early\"").hints("_hilo.position");
     }
     let summary: String = there.one("SELECT hilo_node_summary()::text");
     let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
     assert_eq!(here.one::<i64>(&apply), 0, "another server knows no more");
-    there.run("ALTER PUBLICATION own ADD TABLE hilo.position");
+    there.run("ALTER PUBLICATION own ADD TABLE _hilo.position");
     here.run("ALTER SUBSCRIPTION own REFRESH PUBLICATION");
     subscriber.wait_for_copy();
     here.refusal("SELECT hilo_nextval('early')").is("55000").says("hilo.node_count = 1");
@@ -42,7 +42,7 @@ fn a_summary_numbers_nothing_that_replication_brings() {
     let (publisher, subscriber) = (logical(0, 2), logical(1, 2));
     let mut there = publisher.connect("postgres");
     there.run(
-        "SELECT hilo_create('s'); CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+        "SELECT hilo_create('s'); CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     subscriber.wait_for_copy();
@@ -55,7 +55,7 @@ fn a_summary_numbers_nothing_that_replication_brings() {
     let summary: String = there.one("SELECT hilo_node_summary()::text");
     let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
     assert_eq!(here.one::<i64>(&apply), 0);
-    assert_eq!(here.one::<i64>("SELECT count(*) FROM hilo.position WHERE node = 1"), 0);
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM _hilo.position WHERE node = 1"), 0);
     let compare = format!("SELECT what FROM hilo_compare('{summary}') WHERE severity = 'error'");
     let complaints: Vec<String> = here.all(&compare);
     assert!(complaints.iter().any(|what| what.contains("from 5000")), "{complaints:?}");
@@ -83,7 +83,7 @@ fn what_is_copied_replaces_what_was_restored() {
     there.run("SELECT hilo_alter('mine', increment => 7, key_format => 'M{value}')");
     seen.session().saw(&there.draw("altered", 20_000));
     there.run(
-        "CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege, hilo.gap",
+        "CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege, _hilo.gap",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     let defined = |name: &str| {
@@ -106,7 +106,7 @@ fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
     let mut there = publisher.connect("postgres");
     there.run(
         "SELECT hilo_create('set'), hilo_nextval('set');
-         CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
@@ -119,7 +119,7 @@ fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
         other.one::<bool>(
             "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks t USING (pid)
                              WHERE NOT w.granted AND t.locktype = 'tuple'
-                               AND t.relation = 'hilo.position'::regclass)",
+                               AND t.relation = '_hilo.position'::regclass)",
         )
     });
     here.run("COMMIT");
@@ -134,7 +134,7 @@ fn our_own_row_over_a_detour_is_no_twin() {
     let clusters = [logical(0, 2), logical(1, 2)];
     for cluster in &clusters {
         let mut client = cluster.connect("postgres");
-        client.run("SELECT hilo_create('mine'); CREATE PUBLICATION own FOR TABLE hilo.position");
+        client.run("SELECT hilo_create('mine'); CREATE PUBLICATION own FOR TABLE _hilo.position");
     }
     let [first, second] = &clusters;
     second.subscribe("there", first, "own", "");
@@ -157,7 +157,7 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     let mut there = publisher.connect("postgres");
     there.run(
         "SELECT hilo_create('m-' || n) FROM generate_series(1, 20) n;
-         CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position",
+         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
     );
     let seen = Seen::new(Way::Rising);
     seen.session().saw(&there.draw("m-1", 10));
@@ -176,7 +176,7 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     // Those between a and z have been looked at, and nothing of them stays in memory.
     let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
     wait_until("their slots are free", LONG, || here.one::<i64>(held) == 0);
-    let taken = "SELECT count(*) FROM hilo.position p JOIN hilo.sequence s ON s.id = p.sequence
+    let taken = "SELECT count(*) FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence
                   WHERE s.name LIKE 'm-%' AND p.timeline <> -1";
     assert_eq!(here.one::<i64>(taken), 0);
     // So what the publisher serves from now on still arrives.
@@ -196,7 +196,8 @@ fn a_row_that_another_node_is_yet_to_serve() {
     let mut there = north.connect("postgres");
     let table = "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'))";
     there.run(&format!("SELECT hilo_create('s'); {table}"));
-    there.run("CREATE PUBLICATION own FOR TABLE t, hilo.sequence, hilo.position, hilo.privilege");
+    there
+        .run("CREATE PUBLICATION own FOR TABLE t, _hilo.sequence, _hilo.position, _hilo.privilege");
     let mut here = south.connect("postgres");
     here.run(table);
     south.subscribe("own", &north, "own", "");

@@ -92,14 +92,15 @@ fn a_wait_for_a_name_that_is_being_created() {
 fn a_name_that_cannot_be_written() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
-    admin
-        .run("CREATE TABLE kept (n integer); ALTER TABLE hilo.sequence ADD COLUMN further integer");
+    admin.run(
+        "CREATE TABLE kept (n integer); ALTER TABLE _hilo.sequence ADD COLUMN further integer",
+    );
     let mut session = cluster.connect("postgres");
     for _ in 0..2 {
         session.refusal("SELECT hilo_create('new', if_not_exists => true)").is("55000");
         is_sound(&mut session, &mut admin, "a column too many");
     }
-    admin.run("ALTER TABLE hilo.sequence DROP COLUMN further");
+    admin.run("ALTER TABLE _hilo.sequence DROP COLUMN further");
     session.run("SELECT hilo_create('new', if_not_exists => true)");
     cluster.finish();
 }

@@ -99,7 +99,7 @@ fn indexes_are_rebuilt_while_they_are_used() {
     for (round, table) in
         ["sequence", "position", "free_range", "gap", "lease", "privilege"].into_iter().enumerate()
     {
-        admin.run(&format!("REINDEX TABLE CONCURRENTLY hilo.{table}"));
+        admin.run(&format!("REINDEX TABLE CONCURRENTLY _hilo.{table}"));
         let drawn: i64 = client.one(
             "SELECT count(DISTINCT value) FROM hilo_nextvals('kept', 100) AS value WHERE value > 0",
         );

@@ -63,7 +63,7 @@ fn no_report_has_a_backtrace() {
     // A position that no library has written.
     client.run(
         "SELECT hilo_create('broken');
-         UPDATE hilo.position SET next_index = 9223372036854775807, settled_index = 0, incarnation = 5",
+         UPDATE _hilo.position SET next_index = 9223372036854775807, settled_index = 0, incarnation = 5",
     );
     client.run("SET hilo.reserve_timeout = '1s'");
     client.refusal("SELECT hilo_nextval('broken')");

@@ -63,7 +63,7 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('a', block_size => 20), hilo_create('g', gapless => true), hilo_create('l')");
     let tables: Vec<String> = client.all(
-        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'hilo'::regnamespace AND relkind = 'r' ORDER BY 1",
+        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = '_hilo'::regnamespace AND relkind = 'r' ORDER BY 1",
     );
     let done = AtomicBool::new(false);
     let calls = [
@@ -131,7 +131,7 @@ fn maintain(client: &mut Client, table: &str, with_order: bool) {
         let index: String = client.one(&format!(
             "SELECT min(indexrelid::regclass::text) FROM pg_index WHERE indrelid = '{table}'::regclass AND indpred IS NULL"
         ));
-        client.run(&format!("CLUSTER {table} USING {}", index.trim_start_matches("hilo.")));
+        client.run(&format!("CLUSTER {table} USING {}", index.trim_start_matches("_hilo.")));
     }
 }
 

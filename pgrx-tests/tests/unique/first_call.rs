@@ -12,7 +12,7 @@ const ROLES: &str = "CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE ROLE
 fn locked(cluster: &Cluster, database: &str) -> Client {
     let mut locker = cluster.connect(database);
     locker.run(
-        "BEGIN; LOCK TABLE hilo.sequence, hilo.position, hilo.privilege, hilo.default_privilege, hilo.free_range",
+        "BEGIN; LOCK TABLE _hilo.sequence, _hilo.position, _hilo.privilege, _hilo.default_privilege, _hilo.free_range",
     );
     locker
 }
@@ -152,7 +152,7 @@ fn a_first_call_sees_nothing_that_is_not_committed() {
         "SELECT hilo_set_owner('s', 'app')",
         "GRANT pg_write_all_data TO app",
         "ALTER ROLE app SUPERUSER",
-        "INSERT INTO hilo.privilege SELECT id, 'app', 'USAGE', 'postgres' FROM hilo.sequence",
+        "INSERT INTO _hilo.privilege SELECT id, 'app', 'USAGE', 'postgres' FROM _hilo.sequence",
     ] {
         let mut changing = fresh(&cluster, "postgres");
         changing.run(&format!("BEGIN; {change}; SET LOCAL ROLE app"));

@@ -26,7 +26,7 @@ const MOST: i64 = 1 << 30;
 /// What a setval or restart has jumped over reaches into other lives. This much of it can be the life's own.
 const JUMP: i64 = 1 << 20;
 
-/// No sequence may have more rows in hilo.free_range.
+/// No sequence may have more rows in _hilo.free_range.
 const MOST_ROWS: usize = 5_000;
 
 /// Stops the server, starts it, and runs `meanwhile`. Then waits until all sessions have disconnected, stops
@@ -47,7 +47,7 @@ fn server_life(torture: &Torture) -> i64 {
     let mut client = torture.cluster.connect_when_up("postgres");
     client.one::<i64>("SELECT hilo_nextval('probe')");
     client.one(
-        "SELECT incarnation FROM hilo.position p JOIN hilo.sequence s ON s.id = p.sequence WHERE s.name = 'probe'",
+        "SELECT incarnation FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence WHERE s.name = 'probe'",
     )
 }
 
@@ -151,7 +151,7 @@ fn audit_sequence(torture: &Torture, sequence: &Sequence, ended: &[i64], client:
             }
         }
         if catalog.rows() > MOST_ROWS {
-            wrong(format!("{name}: {} rows in hilo.free_range", catalog.rows()));
+            wrong(format!("{name}: {} rows in _hilo.free_range", catalog.rows()));
         }
         let (lives_so_far, promoted) = (lives.len(), torture.promoted);
         let here = Audit { ledger, sequence, name, catalog, lives: lives_so_far, promoted };

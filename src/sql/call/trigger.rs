@@ -39,7 +39,7 @@ pub enum Event {
     Delete,
 }
 
-/// The call of a trigger before a row of one of the tables of schema hilo changes. It must not
+/// The call of a trigger before a row of one of the catalog's tables changes. It must not
 /// outlive the call.
 pub struct Fired {
     trigger: *mut pg_sys::TriggerData,
@@ -70,7 +70,8 @@ impl Fired {
                 if let Some(event) = event
                     && (*trigger).tg_event & TIMING == TRIGGER_EVENT_ROW | TRIGGER_EVENT_BEFORE
                     && !schema.is_null()
-                    && CStr::from_ptr(schema) == c"hilo"
+                    // Before 0.4.0 it was the latter.
+                    && [c"_hilo", c"hilo"].contains(&CStr::from_ptr(schema))
                 {
                     return Fired { trigger, event };
                 }
@@ -159,6 +160,6 @@ pub fn refuse() -> ! {
         ERROR,
         PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
         "this function can only be called as a trigger of the catalog of hilo",
-        "The trigger runs before a row of a table in schema hilo changes."
+        "The trigger runs before a row of a table in schema _hilo changes."
     );
 }

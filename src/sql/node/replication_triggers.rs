@@ -88,7 +88,7 @@ fn warn(message: String, detail: &str, hint: &str) {
         .report(PgLogLevel::WARNING);
 }
 
-/// A row of `hilo.position`.
+/// A row of `_hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     let ids = catalog_oids()?;
     let here = node::known();
@@ -168,7 +168,7 @@ fn meet_twin(new: &Position) {
             format!(
                 "another server reserves values as node {node}, which is the node of this server"
             ),
-            "A row of hilo.position for this node arrived by replication, but this server has \
+            "A row of _hilo.position for this node arrived by replication, but this server has \
              already reserved from that sequence. The row was not applied.",
             "Both servers serve the same values and, with the same hilo.server_prefix, the same \
              keys. Stop one of them, or give it its own hilo.node_id.",
@@ -181,7 +181,7 @@ fn node_moved(node: i32) {
     if is_due(&LAST) {
         warn(
             format!("node {node} is now a different server"),
-            "A row of hilo.position arrived by replication from a different server than before.",
+            "A row of _hilo.position arrived by replication from a different server than before.",
             "After a failover of that node this is expected. Otherwise two servers have the same \
              hilo.node_id and serve the same values.",
         );
@@ -204,7 +204,7 @@ fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
     (of.data_type, bounds, [of.cycle, of.ordered, of.gapless])
 }
 
-/// A row of `hilo.sequence`.
+/// A row of `_hilo.sequence`.
 fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
     match fired.event {
         Event::Insert => inserted(&Sequence::from_row(&fired.new_row())),
@@ -235,7 +235,7 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     if definitions::by_name(&new.name)?.is_some() {
         warn(
             format!("hilo sequence \"{}\" was also created on another server", new.name),
-            "A row of hilo.sequence arrived by replication with a name that another sequence has \
+            "A row of _hilo.sequence arrived by replication with a name that another sequence has \
              on this server. The row was not applied.",
             "Each server continues with its own sequence. Their values stay disjoint as long as \
              both have the same definition and numbering.",
@@ -310,14 +310,14 @@ fn tell(new: &Sequence) -> Result<(), HiloError> {
 fn differs(name: &Name) {
     warn(
         format!("hilo sequence \"{name}\" is numbered differently on another server"),
-        "A row of hilo.sequence arrived by replication with a different data type, increment, \
+        "A row of _hilo.sequence arrived by replication with a different data type, increment, \
          start value, bounds, cycle, order, or gapless. This server kept its own, because it has \
          numbered the sequence by them.",
         "Make the same change on every node that serves the sequence.",
     );
 }
 
-/// A row of `hilo.privilege`.
+/// A row of `_hilo.privilege`.
 fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     let row = match fired.event {
         Event::Delete => fired.old(),
@@ -331,7 +331,7 @@ fn privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     Ok(if known { Verdict::KeepOut } else { Verdict::Accept })
 }
 
-/// A row of `hilo.default_privilege`.
+/// A row of `_hilo.default_privilege`.
 fn default_privilege(fired: &Fired) -> Result<Verdict, HiloError> {
     if fired.event == Event::Delete {
         return Ok(Verdict::Accept);

@@ -1,4 +1,4 @@
-//! What a dump brings back. pg_restore and psql write to the tables of schema hilo through SQL,
+//! What a dump brings back. pg_restore and psql write to the tables of schema _hilo through SQL,
 //! which the library never does. So a row for which an ordinary trigger fires is a restored one
 //! (sql/catalog.sql).
 //!
@@ -7,15 +7,49 @@
 //! is in no server's memory until the first reservation takes it over; what the memory of the
 //! dumped server held is then recorded as a gap.
 
-use pgrx::pg_sys;
+use std::ffi::CStr;
+
+use pgrx::{pg_guard, pg_sys};
 
 use crate::catalog::columns::{free_range, lease, position, sequence};
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
+use crate::catalog::relation_named;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
+
+/// The tables that were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
+const MOVED: [&CStr; 7] =
+    [c"sequence", c"position", c"free_range", c"gap", c"lease", c"privilege", c"default_privilege"];
+
+/// Has COPY of such a dump fill the tables where they are now.
+///
+/// # Safety
+/// `copy` must be the node of a statement that may be changed.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn follow_tables(copy: *mut pg_sys::CopyStmt) {
+    // SAFETY: the caller guarantees the node, whose relation is null or one with a name; the
+    // look-ups run inside a transaction, by names that are C strings. The new name is a static.
+    unsafe {
+        let Some(relation) = (*copy).relation.as_mut() else { return };
+        let name = CStr::from_ptr(relation.relname);
+        let old = c"hilo";
+        if (*copy).is_from
+            && MOVED.contains(&name)
+            && !relation.schemaname.is_null()
+            && CStr::from_ptr(relation.schemaname) == old
+            && pg_sys::get_relname_relid(
+                name.as_ptr(),
+                pg_sys::get_namespace_oid(old.as_ptr(), true),
+            ) == pg_sys::InvalidOid
+            && relation_named(name) != pg_sys::InvalidOid
+        {
+            relation.schemaname = c"_hilo".as_ptr().cast_mut();
+        }
+    }
+}
 
 trigger_functions!(
     restored;

@@ -100,6 +100,7 @@ fn objects_made_before_the_extension_is_created() {
     let mut mallory = cluster.connect_as("mallory", "postgres");
     for (make, unmake) in [
         ("CREATE SCHEMA hilo", "DROP SCHEMA hilo"),
+        ("CREATE SCHEMA _hilo", "DROP SCHEMA _hilo"),
         ("CREATE DOMAIN hilo_sequence AS text", "DROP DOMAIN hilo_sequence"),
         ("CREATE TYPE hilo_sequence AS (a text)", "DROP TYPE hilo_sequence"),
         (

@@ -49,7 +49,7 @@ fn an_export_makes_the_same_sequences_elsewhere() {
     assert_eq!(there.draw("held", 1), [1000]);
     assert_eq!(there.draw("falling", 2), [-1, -4]);
     let grants = "SELECT string_agg(p::text, ' ' ORDER BY p::text) FROM
-        (SELECT name, grantee, privilege FROM hilo.privilege p JOIN hilo.sequence s ON s.id = p.sequence) p";
+        (SELECT name, grantee, privilege FROM _hilo.privilege p JOIN _hilo.sequence s ON s.id = p.sequence) p";
     assert_eq!(here.one::<String>(grants), there.one::<String>(grants));
     cluster.finish();
 }
@@ -162,7 +162,7 @@ fn ten_thousand_sequences_are_applied_and_exported() {
     );
     let count = |options: &str| format!("SELECT count(*) FROM document, hilo_apply(d{options})");
     assert_eq!(admin.one::<i64>(&count(", dry_run => true")), 10_000);
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo.sequence"), 0);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 0);
     assert_eq!(admin.one::<i64>(&count("")), 10_000);
     assert_eq!(admin.one::<i64>(&count(", prune => true")), 0);
     let same = "SELECT d = jsonb_set(hilo_export(), '{sequences}', (SELECT jsonb_agg(s - 'owner'
@@ -172,7 +172,7 @@ fn ten_thousand_sequences_are_applied_and_exported() {
     assert!(admin.one::<bool>(same));
     admin.run("UPDATE document SET d = '{\"hilo\": 1, \"sequences\": []}'");
     assert_eq!(admin.one::<i64>(&count(", true")), 10_000);
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo.privilege"), 0);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.privilege"), 0);
     let used = peak() - before;
     assert!(used < 256 << 10, "{used} kB");
     cluster.finish();

@@ -238,7 +238,7 @@ fn what_replication_changes_reaches_memory() {
         cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
     }
     let mut there = publisher.connect("postgres");
-    there.run("CREATE PUBLICATION own FOR TABLE hilo.sequence, hilo.position, hilo.privilege");
+    there.run("CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege");
     there.run(
         "SELECT hilo_create('told', block_size => 100), hilo_nextval('told'), hilo_grant('told', 'clerk', 'USAGE')",
     );

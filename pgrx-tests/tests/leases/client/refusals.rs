@@ -7,7 +7,7 @@ use super::{builder, config, draw, lost, open_leases, runtime, served, wait_unti
 
 /// Locks the leases of a holder.
 const LOCK: &str =
-    "SELECT count(*) FROM (SELECT FROM hilo.lease WHERE holder = $1 FOR UPDATE) locked";
+    "SELECT count(*) FROM (SELECT FROM _hilo.lease WHERE holder = $1 FOR UPDATE) locked";
 
 /// Among others in one statement.
 #[test]

@@ -105,7 +105,7 @@ fn many_sequences_share_a_commit() {
     let names: Vec<String> = (1..=500).map(|n| format!("s{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     runtime.block_on(client.warm_up(&names)).expect("values");
-    let commits: Vec<String> = connection.all("SELECT DISTINCT xmin::text FROM hilo.lease");
+    let commits: Vec<String> = connection.all("SELECT DISTINCT xmin::text FROM _hilo.lease");
     assert_eq!(commits.len(), 1, "{commits:?}");
     assert_eq!(open_leases(&mut connection), 500);
     assert_eq!(client.stats().statements, 1);
@@ -116,7 +116,7 @@ fn many_sequences_share_a_commit() {
     wait_until("all are refilled", LONG, || client.stats().refills >= 1000);
     let statements = client.stats().statements;
     assert!(statements <= 20, "{statements}");
-    let commits: Vec<String> = connection.all("SELECT DISTINCT xmin::text FROM hilo.lease");
+    let commits: Vec<String> = connection.all("SELECT DISTINCT xmin::text FROM _hilo.lease");
     let commits: BTreeSet<_> = commits.into_iter().collect();
     assert!(commits.len() as u64 <= statements, "{commits:?}");
     assert_eq!(client.stats().waits, 1, "only the warm-up, for all together");

@@ -63,7 +63,7 @@ fn a_node_that_does_not_answer() {
     let mut nodes = three();
     nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
     nodes[2].0.stop(Mode::Fast);
-    nodes[1].1.run("BEGIN; LOCK TABLE hilo.sequence");
+    nodes[1].1.run("BEGIN; LOCK TABLE _hilo.sequence");
     let began = Instant::now();
     let complaints = found(&mut nodes[0].1);
     assert!(began.elapsed() < Duration::from_secs(30));

@@ -47,7 +47,7 @@ fn on_all_nodes_and_on_a_later_one() {
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 5_000));
         assert_eq!(found(client), NOTHING);
-        let sql = "SELECT count(DISTINCT (base, nodes, stripe)) FROM hilo.position WHERE node = hilo.node_id()";
+        let sql = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position WHERE node = hilo.node_id()";
         assert_eq!(client.one::<i64>(sql), 1);
     }
     assert_unique("s", &seen);
@@ -99,7 +99,7 @@ fn a_node_that_cannot() {
 #[test]
 fn a_node_that_cannot_write() {
     let mut nodes = three();
-    nodes[1].1.run("BEGIN; LOCK TABLE hilo.sequence IN SHARE MODE");
+    nodes[1].1.run("BEGIN; LOCK TABLE _hilo.sequence IN SHARE MODE");
     let host = nodes[1].0.socket_directory().display().to_string();
     nodes[0]
         .1

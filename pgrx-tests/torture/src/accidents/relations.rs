@@ -36,7 +36,7 @@ fn command(client: &mut Client, what: usize) -> Option<String> {
         "SELECT i.indrelid::regclass::text, i.indexrelid::regclass::text FROM pg_index i
            JOIN pg_class c ON c.oid = i.indrelid AND c.relkind = 'r'
            JOIN pg_namespace n ON n.oid = c.relnamespace
-          WHERE n.nspname = 'hilo' AND i.indisvalid AND i.indpred IS NULL
+          WHERE n.nspname = '_hilo' AND i.indisvalid AND i.indpred IS NULL
           ORDER BY random() LIMIT 1",
         &[],
     );
@@ -53,7 +53,7 @@ fn command(client: &mut Client, what: usize) -> Option<String> {
 /// What a REINDEX CONCURRENTLY that failed leaves behind.
 fn remove_rests(client: &mut Client) {
     let invalid = "SELECT i.indexrelid::regclass::text FROM pg_index i
-        WHERE NOT i.indisvalid AND i.indexrelid::regclass::text LIKE 'hilo.%\\_cc%'";
+        WHERE NOT i.indisvalid AND i.indexrelid::regclass::text LIKE '\\_hilo.%\\_cc%'";
     let Ok(rows) = client.query(invalid, &[]) else { return };
     for row in rows {
         // The next one removes it otherwise.

@@ -26,7 +26,7 @@ pub fn rows(set: Set) -> impl Iterator<Item = Set> {
     })
 }
 
-/// `hilo.position`, of one node and epoch.
+/// `_hilo.position`, of one node and epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     pub next: u8,
@@ -37,7 +37,7 @@ pub struct Position {
     pub timeline: u8,
 }
 
-/// A row of `hilo.lease`.
+/// A row of `_hilo.lease`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     pub range: Set,
@@ -58,10 +58,10 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Catalog {
     pub position: Position,
-    /// `hilo.free_range`: the rows of no life, and those of one.
+    /// `_hilo.free_range`: the rows of no life, and those of one.
     pub free: Set,
     pub lent: Set,
-    /// `hilo.gap`: how many rows have each index.
+    /// `_hilo.gap`: how many rows have each index.
     pub gaps: [u8; LIMIT as usize],
     pub lease: Option<Lease>,
 }
