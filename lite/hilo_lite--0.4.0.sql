@@ -368,12 +368,19 @@ BEGIN
     ELSIF next NOT BETWEEN s.min_value AND s.max_value THEN
         PERFORM _hilo.refuse('22003', format('value %s is out of bounds for hilo sequence "%s"',
             next, s.name), format('Its values are from %s to %s.', s.min_value, s.max_value));
+    ELSIF sign(s.increment) <> sign(old.increment) AND next IS NULL THEN
+        PERFORM _hilo.refuse('22023', 'another direction needs restart_with',
+                             'Values that were served would be served again.');
     END IF;
     PERFORM _hilo.key_parts(coalesce(s.key_format, '{value}'), s.name, '', false);
     s.next_value := coalesce(next, old.next_value, s.start_value)
         + CASE WHEN old.next_value <> old.start_value AND next IS NULL THEN s.increment - old.increment
                WHEN (r.options ->> 'is_called')::boolean THEN s.increment ELSE 0 END;
-    s.epoch := coalesce(old.epoch + (next IS NOT NULL OR s.increment <> old.increment)::integer, 0);
+    -- Narrower bounds may begin beyond it.
+    s.next_value := CASE WHEN s.increment > 0 THEN greatest(s.next_value, s.min_value)
+                         ELSE least(s.next_value, s.max_value) END;
+    s.epoch := coalesce(old.epoch + (next IS NOT NULL OR s.increment <> old.increment
+                                     OR s.next_value <> old.next_value)::integer, 0);
     UPDATE _hilo.unused u SET reason = 'altered'
      WHERE u.sequence = s.id AND u.reason = 'free'
        AND (s.epoch > old.epoch OR s.cycle OR s.ordered OR s.gapless

@@ -209,6 +209,37 @@ fn the_rest_of_a_lease_comes_back_to_the_same_numbering() {
     cluster.finish();
 }
 
+/// Whatever is altered without saying where to go on, what was served is not served again.
+#[test]
+fn no_alteration_repeats_a_value() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('s', start_value => 20)");
+    let mut seen = client.draw("s", 10);
+    for change in [
+        "increment => 7",
+        "increment => 2",
+        "max_value => 5000",
+        "min_value => 200, start_value => 200",
+        "max_value => 9000",
+        "data_type => 'integer'",
+    ] {
+        let (name, first, _) = lease(&mut client, "'s', 5");
+        client.run(&format!("SELECT hilo_alter('s', {change})"));
+        seen.push(first);
+        client.one::<i64>(&format!(
+            "SELECT hilo_lease_return(lease, first + (last - first) / 4) FROM hilo_leases WHERE lease = '{name}'"
+        ));
+        seen.extend(client.draw("s", 5));
+        let (_, first, last) = lease(&mut client, "'s', 2");
+        seen.extend([first, last]);
+        client.run("SELECT hilo_lease_revoke(lease) FROM hilo_leases");
+        assert_unique("s", &seen);
+    }
+    assert!(seen[seen.len() - 20..].iter().all(|value| *value >= 200), "{seen:?}");
+    client.refusal("SELECT hilo_alter('s', increment => -1)").is("22023").helps();
+    cluster.finish();
+}
+
 /// Both ends of bigint: the last value is served by hilo_nextval, and never leased, and no lease is empty.
 #[test]
 fn a_sequence_ends_where_bigint_ends() {
