@@ -30,6 +30,3 @@ BEGIN
 END $$;
 -- In hilo a lease that has ended waits to be filed.
 ALTER TABLE _hilo.lease ADD COLUMN ended text;
-CREATE SCHEMA hilo;
-CREATE VIEW hilo.lease AS SELECT *, xmin FROM _hilo.lease;
-CREATE VIEW hilo.sequence AS SELECT * FROM _hilo.sequence;
