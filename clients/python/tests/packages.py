@@ -21,7 +21,13 @@ with psycopg.connect(autocommit=True) as connection:
     connection.execute("SELECT hilo_create('parcels', increment => -10), hilo_create('few', max_value => 50)")
     connection.execute("SELECT hilo_create('letters', key_format => 'L{value:06}'), hilo_create('slow')")
 
+    connection.execute("SELECT hilo_create('many-' || n) FROM generate_series(1, 1200) n")
+
 ids: list[int] = []
+
+# More leases than one statement returns: all come back.
+with HiloClient(first=2, timeout=120) as client:
+    assert all(client.next(f"many-{n}") == 1 for n in range(1, 1201))
 
 # Ranges are consecutive, and exactly as long as asked for.
 with HiloClient(first=10) as client:

@@ -223,15 +223,14 @@ fn no_alteration_repeats_a_value() {
         "max_value => 9000",
         "data_type => 'integer'",
     ] {
-        let (name, first, _) = lease(&mut client, "'s', 5");
+        let taken = "SELECT lease::text, first, increment FROM hilo_lease('s', 5)";
+        let row = client.query_one(taken, &[]).expect("a lease");
+        let (name, first, step): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
         client.run(&format!("SELECT hilo_alter('s', {change})"));
         seen.push(first);
-        client.one::<i64>(&format!(
-            "SELECT hilo_lease_return(lease, first + (last - first) / 4) FROM hilo_leases WHERE lease = '{name}'"
-        ));
+        client.run(&format!("SELECT hilo_lease_return('{name}', {first} + {step})"));
         seen.extend(client.draw("s", 5));
-        let (_, first, last) = lease(&mut client, "'s', 2");
-        seen.extend([first, last]);
+        seen.push(lease(&mut client, "'s', 1").1);
         client.run("SELECT hilo_lease_revoke(lease) FROM hilo_leases");
         assert_unique("s", &seen);
     }

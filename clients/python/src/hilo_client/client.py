@@ -217,7 +217,9 @@ class HiloClient:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
             try:
-                self._exchange(returns, asked, closing)
+                self._exchange(returns, asked)
+                if closing and not self._returns:
+                    self._execute((REVOKE, [self._holder]))  # those of which it never learned
                 self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
             except psycopg.Error as error:
                 self._at_once = max(1, max(len(asked), len(returns)) // 2)  # it may have been too much
@@ -258,10 +260,10 @@ class HiloClient:
         self._not_before = time.monotonic() + random.uniform(0, min(5, 0.05 * 2**self._attempt))
         self._attempt = min(self._attempt + 1, 10)
 
-    def _exchange(self, returns: list[Lease], asked: list[Sequence], closing: bool) -> None:
+    def _exchange(self, returns: list[Lease], asked: list[Sequence]) -> None:
         """Does all in one transaction. Raises if the server is out of reach, or has no time for so much."""
         renewed: list[uuid.UUID] = []
-        if time.monotonic() >= self._renew_at and not closing:
+        if time.monotonic() >= self._renew_at:
             with self._changed:
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
             self._renew_at = time.monotonic() + self._renew_every
@@ -279,8 +281,6 @@ class HiloClient:
                 self._ttl,
             ]
             rows = self._execute((REFILL, arguments))
-        if closing:
-            self._execute((REVOKE, [self._holder]))  # those of which it never learned
         # It is committed. If anything fails before this line, nothing of it is served.
         with self._changed:
             self._settle(returns, asked, rows)
