@@ -73,6 +73,7 @@ CREATE TABLE _hilo.position (
     system_id bigint NOT NULL,
     timeline integer NOT NULL,
     skip bigint NOT NULL DEFAULT 0,
+    served bigint NOT NULL DEFAULT 0,
     CONSTRAINT position_pkey PRIMARY KEY (sequence, node) WITH (fillfactor = 90)
 ) WITH (
     fillfactor = 50,
@@ -104,6 +105,8 @@ COMMENT ON COLUMN _hilo.position.timeline IS
 COMMENT ON COLUMN _hilo.position.skip IS
     'Number of values that a server skips by default if it takes over from a copy of this row, according to '
     'the rate at which values were reserved';
+COMMENT ON COLUMN hilo.position.served IS
+    'Number of values that the node had served when the row was written';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.
 CREATE TABLE _hilo.free_range (

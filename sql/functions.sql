@@ -517,7 +517,7 @@ COMMENT ON FUNCTION hilo_report() IS
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
-    'Sets the counters of a sequence to zero; without a name, those of every sequence of this database. '
+    'Sets the counters of a sequence to zero if it is active; without a name, those of every active sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
 

@@ -228,6 +228,112 @@ COMMENT ON COLUMN hilo_gaps.reason IS
     'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
+COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
+    'Sets the counters of a sequence to zero if it is active; without a name, those of every active sequence of this database. '
+    'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
+    'does not exist, 42501.';
+
+-- How much each sequence has served is kept with its position, and shown in hilo_sequences too.
+ALTER TABLE hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN hilo.position.served IS
+    'Number of values that the node had served when the row was written';
+CREATE OR REPLACE VIEW hilo.reserved AS
+    SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
+           s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
+           s.gapless,
+           n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
+           v.next_value,
+           CASE WHEN p.sequence IS NULL THEN NULL
+                WHEN v.next_value IS NULL THEN 1
+                WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+           END AS used_fraction,
+           COALESCE(l.leased, 0::bigint) AS leased,
+           CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
+      FROM hilo.readable s
+     CROSS JOIN (SELECT hilo.node_id() AS node_id) n
+      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      -- One pass over all leases, however many sequences there are.
+      LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
+                   FROM hilo.lease o
+                  WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
+                  GROUP BY o.sequence) l ON l.sequence = s.id
+     -- The value that would be reserved next; null beyond the last value, and without a position.
+     CROSS JOIN LATERAL (
+         SELECT hilo.value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+                s.min_value::double precision AS low,
+                s.max_value::double precision AS high
+     ) v;
+CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
+           s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
+           s.block_size, s.slice_size, s.key_format,
+           s.node_id,
+           hilo.value_at(s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS max_reserved,
+           NULLIF(s.owned_by::text, '-') AS owned_by,
+           s.gapless,
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           s.leased,
+           s.served AS total_served
+      FROM hilo.reserved s;
+COMMENT ON COLUMN hilo_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
+    'no position yet';
+COMMENT ON COLUMN hilo_sequences.total_served IS
+    'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
+    'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
+CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
+    SELECT s.name,
+           st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
+           st.waits, st.wait_time_total, st.wait_time_max, st.rate,
+           st.in_slices, st.in_current, st.in_standby, st.in_returned,
+           st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           CASE WHEN l.seconds < 31557600000::double precision
+                THEN pg_catalog.justify_interval(pg_catalog.make_interval(
+                         secs => pg_catalog.floor(l.seconds / l.unit) * l.unit))
+           END AS exhausted_in,
+           s.leased
+      FROM hilo.stat_slots() st
+      JOIN hilo.reserved s ON s.id = st.sequence
+     CROSS JOIN LATERAL (
+         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory,
+                pg_catalog.abs(s.increment::double precision) AS step,
+                CASE WHEN s.increment > 0 THEN s.max_value::double precision - s.next_value
+                     ELSE s.next_value - s.min_value::double precision
+                END AS span
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN v.span IS NULL THEN v.in_memory
+                     ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
+                END AS values_left
+     ) f
+     CROSS JOIN LATERAL (
+         SELECT d.seconds,
+                CASE WHEN d.seconds >= 864000::double precision THEN 86400
+                     WHEN d.seconds >= 36000::double precision THEN 3600
+                     WHEN d.seconds >= 600::double precision THEN 60
+                     ELSE 1 END::double precision AS unit
+           FROM (SELECT CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+                             THEN f.values_left / st.rate END AS seconds) d
+     ) l;
+COMMENT ON VIEW hilo_stat_sequences IS
+    'What this server holds for each active sequence, and has done for it since the server started, hilo_stat_reset '
+    'was called, or the sequence became active again; served counts on over all of these but hilo_stat_reset';
+COMMENT ON COLUMN hilo_stat_sequences.served IS
+    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
+    'was reserved';
+COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
+    'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
+COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
+    'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
+    'traffic, for a sequence that cycles, and beyond a thousand years';
+
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
 -- and an index know. As in views.sql, operands have exactly the types of core's own operators.
 

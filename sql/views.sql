@@ -35,7 +35,8 @@ CREATE VIEW hilo.reserved AS
                 WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
                 ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
            END AS used_fraction,
-           COALESCE(l.leased, 0::bigint) AS leased
+           COALESCE(l.leased, 0::bigint) AS leased,
+           CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
@@ -67,8 +68,10 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
                          s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
            s.gapless,
-           s.used_fraction,
-           s.leased
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           s.leased,
+           s.served AS total_served
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
@@ -94,8 +97,12 @@ COMMENT ON COLUMN hilo_sequences.owned_by IS
 COMMENT ON COLUMN hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
-    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1; null: it has no position yet';
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
+    'no position yet';
 COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
+COMMENT ON COLUMN hilo_sequences.total_served IS
+    'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
+    'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
@@ -103,11 +110,11 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
            st.waits, st.wait_time_total, st.wait_time_max, st.rate,
            st.in_slices, st.in_current, st.in_standby, st.in_returned,
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
-           s.used_fraction,
-           -- Limited to what an interval can hold: some 289,000 years.
-           CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
+               / 10000::double precision AS used_fraction,
+           CASE WHEN l.seconds < 31557600000::double precision
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
-                         secs => LEAST(f.values_left / st.rate, 9e12::double precision)))
+                         secs => pg_catalog.floor(l.seconds / l.unit) * l.unit))
            END AS exhausted_in,
            s.leased
       FROM hilo.stat_slots() st
@@ -123,12 +130,23 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
          SELECT CASE WHEN v.span IS NULL THEN v.in_memory
                      ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
                 END AS values_left
-     ) f;
+     ) f
+     CROSS JOIN LATERAL (
+         SELECT d.seconds,
+                CASE WHEN d.seconds >= 864000::double precision THEN 86400
+                     WHEN d.seconds >= 36000::double precision THEN 3600
+                     WHEN d.seconds >= 600::double precision THEN 60
+                     ELSE 1 END::double precision AS unit
+           FROM (SELECT CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+                             THEN f.values_left / st.rate END AS seconds) d
+     ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
-    'What this server has done and holds for each active sequence since the server started, hilo_stat_reset '
-    'was called, or the sequence became active again';
+    'What this server holds for each active sequence, and has done for it since the server started, hilo_stat_reset '
+    'was called, or the sequence became active again; served counts on over all of these but hilo_stat_reset';
 COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
-COMMENT ON COLUMN hilo_stat_sequences.served IS 'Values served to callers';
+COMMENT ON COLUMN hilo_stat_sequences.served IS
+    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
+    'was reserved';
 COMMENT ON COLUMN hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS
@@ -152,10 +170,10 @@ COMMENT ON COLUMN hilo_stat_sequences.errors IS 'Reservations that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
-    'Fraction of the way from one bound to the other that is reserved: 0 to 1';
+    'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
-    'Time until the last value is served, at the current rate; null without traffic and for a sequence that '
-    'cycles';
+    'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
+    'traffic, for a sequence that cycles, and beyond a thousand years';
 COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
 CREATE VIEW hilo_stat_rates WITH (security_barrier) AS

@@ -36,8 +36,9 @@ pub mod position {
     pub const SYSTEM_ID: i16 = 10;
     pub const TIMELINE: i16 = 11;
     pub const SKIP: i16 = 12;
+    pub const SERVED: i16 = 13;
     /// The number of columns.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
 }
 
 pub mod free_range {

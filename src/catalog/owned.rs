@@ -187,6 +187,11 @@ impl Owned<'_> {
         }
     }
 
+    /// Notes how many values were served.
+    pub fn count(&mut self, served: i64) {
+        self.position.served = served.max(0);
+    }
+
     /// Notes that no memory holds anything.
     pub fn release(&mut self) {
         self.position.incarnation = 0;

@@ -44,6 +44,8 @@ pub struct Position {
     pub timeline: i32,
     /// How many values a server skips by default when it takes over from a copy of this row.
     pub skip: i64,
+    /// How many values the node had served when the row was written, in all epochs.
+    pub served: i64,
 }
 
 impl Position {
@@ -63,6 +65,7 @@ impl Position {
             system_id: row.int8(column::SYSTEM_ID),
             timeline: row.int4(column::TIMELINE),
             skip: row.int8(column::SKIP),
+            served: row.int8(column::SERVED),
         }
     }
 
@@ -82,6 +85,7 @@ impl Position {
             system_id,
             timeline,
             skip: 0,
+            served: 0,
         }
     }
 
@@ -123,6 +127,7 @@ impl Position {
             Some(self.system_id.into()),
             Some(self.timeline.into()),
             Some(self.skip.into()),
+            Some(self.served.into()),
         ]
     }
 

@@ -167,6 +167,8 @@ fn try_take(
         return None;
     };
     shared.pending[place].hold(&locked.index_space(), range);
+    // The worker counts what is used of it, once the lease has ended.
+    locked.taken_at_reset += range.len();
     Some(Found::Range(range))
 }
 

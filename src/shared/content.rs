@@ -26,6 +26,21 @@ hilo_core::named! {
     }
 }
 
+/// How many values were served.
+#[derive(Clone, Copy)]
+pub struct Served {
+    /// Before the slot counted; `None`: as many as the row says.
+    before: Option<i64>,
+    now: i64,
+}
+
+impl Served {
+    /// `row`: what the row says.
+    pub fn total(&self, row: i64) -> i64 {
+        self.before.unwrap_or(row) + self.now
+    }
+}
+
 impl Locked {
     /// Whether the slot can be freed: it holds nothing, and the catalog knows that.
     pub fn is_done(&self) -> bool {
@@ -106,6 +121,11 @@ impl Locked {
     pub fn discard(&mut self, range: Range) {
         self.lost += range.len();
         self.taken_at_reset += range.len();
+    }
+
+    /// What was served of the sequence, and what sessions have in their slices.
+    pub fn served(&self) -> Served {
+        Served { before: self.served_before, now: self.taken() - self.taken_at_reset }
     }
 
     /// See [`Pool::restore`].
@@ -219,6 +239,16 @@ impl Shared {
         let number = self.number_of(&slot);
         self.lock_slot(number).freed += 1;
         Some(number)
+    }
+
+    /// Corrects what counts as served by a node: what a lease has used comes, and an orphaned slice
+    /// goes.
+    pub fn correct_served(&'static self, key: &Key, node: i32, by: i64) {
+        let Some(slot) = self.find(key) else { return };
+        let mut locked = self.lock_slot(self.number_of(&slot));
+        if locked.node == node {
+            locked.served_before = locked.served_before.map(|before| before + by);
+        }
     }
 
     /// Notes that something of a sequence has become free in the catalog, and has its slot reload

@@ -176,6 +176,9 @@ pub struct Inner {
     pub blocks_prefetched: u64,
     pub lost: i64,
     pub taken_at_reset: i64,
+    /// How many values had been served before this slot counted. `None`: the position is not read
+    /// yet.
+    pub served_before: Option<i64>,
     pub recycled_at_reset: i64,
     pub errors: u64,
     pub fault: Fault,
@@ -277,6 +280,7 @@ impl Inner {
             blocks_prefetched: 0,
             lost: 0,
             taken_at_reset: 0,
+            served_before: None,
             recycled_at_reset: 0,
             errors: 0,
             fault: Fault::NONE,
@@ -327,6 +331,8 @@ impl Locked {
     /// the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
         self.taken_at_reset = self.taken() - in_slices;
+        self.served_before = Some(0);
+        self.catalog_stale = true;
         self.recycled_at_reset = self.pool.recycled();
         self.blocks_reserved = 0;
         self.blocks_prefetched = 0;
@@ -363,6 +369,7 @@ impl Locked {
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
+            (self.served_before, self.taken_at_reset) = (None, self.taken());
         }
     }
 

@@ -21,6 +21,7 @@ use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
+use crate::shared::content::Served;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 use crate::worker::Worker;
@@ -134,8 +135,9 @@ impl Worker {
                 found => found?,
             };
             for frozen in &frozen {
-                let Frozen { index_space, ranges, .. } = &**frozen;
-                frozen.outcome.set(write(&ids, shared, index_space, ranges, From::Pool)?);
+                let Frozen { index_space, ranges, served, .. } = &**frozen;
+                let from = From::Pool(*served);
+                frozen.outcome.set(write(&ids, shared, index_space, ranges, from)?);
             }
             Ok(())
         });
@@ -175,23 +177,32 @@ impl Worker {
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
+        let served = locked.served();
         let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
         let outcome = Cell::new(Outcome::RowLocked);
-        let frozen =
-            Rc::new(Frozen { number, index_space, serial, freezes, was_frozen, ranges, outcome });
+        let frozen = Rc::new(Frozen {
+            number,
+            index_space,
+            serial,
+            freezes,
+            was_frozen,
+            ranges,
+            served,
+            outcome,
+        });
         leaving::begin_flush(frozen.clone());
         Some(frozen)
     }
 }
 
 /// Where the ranges to be written come from.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum From {
     /// A frozen pool.
-    Pool,
+    Pool(Served),
     /// An orphaned slice.
     Slice,
     /// Leases whose transactions were rolled back: their values have been seen, so they are written
@@ -238,7 +249,17 @@ pub(super) fn write(
                     shared.reload(&key);
                 }
             }
-            From::Pool | From::Slice => owned.put_and_lower(ranges)?,
+            From::Pool(_) | From::Slice => owned.put_and_lower(ranges)?,
+        }
+        match from {
+            From::Lease => {}
+            From::Pool(served) => owned.count(served.total(owned.served)),
+            // It counted as served.
+            From::Slice => {
+                let rests: i64 = ranges.iter().map(Range::len).sum();
+                owned.count(owned.served - rests);
+                shared.correct_served(&key, node, -rests);
+            }
         }
         owned.account(&held, LentRows::Always)?;
         if held.ranges.is_empty() {

@@ -69,8 +69,8 @@ impl Deferred {
     }
 }
 
-/// Files leases of one position, whose epoch memory holds `held` of, and returns what comes back;
-/// `None`: there was nothing to file.
+/// Files leases of one position, whose epoch memory holds `held` of. Returns what comes back, and
+/// how many values were used; `None`: there was nothing to file.
 fn settle(
     ids: &CatalogOids,
     sequence: &Sequence,
@@ -78,8 +78,8 @@ fn settle(
     due: &[Lease],
     held: &[Range],
     deferred: &mut Deferred,
-) -> Result<Option<Vec<Range>>, HiloError> {
-    let (mut any, mut rests, mut gaps) = (false, Vec::new(), Vec::new());
+) -> Result<Option<(Vec<Range>, i64)>, HiloError> {
+    let (mut any, mut used, mut rests, mut gaps) = (false, 0, Vec::new(), Vec::new());
     for found in due {
         let locked = match leases::lock(ids, &found.id, LockWait::Skip)? {
             RowLock::Locked(locked) => locked,
@@ -106,11 +106,12 @@ fn settle(
             Some(reason) => gaps.push(lease.gap(part, reason, at)),
         }
         locked.delete();
+        used += lease.range.len() - part.len();
         any = true;
     }
     let increment = sequence.definition.increment;
     gaps::add(ids, sequence.id, position.node, increment, &gaps)?;
-    Ok(any.then_some(rests))
+    Ok(any.then_some((rests, used)))
 }
 
 /// Files leases of one sequence on one node. Without the sequence or the position they stay:
@@ -154,10 +155,13 @@ fn file(
             deferred.of.insert((id, node));
             return Ok(());
         };
-        let Some(rests) = settle(ids, &sequence, owned, due, &held.ranges, deferred)? else {
+        let Some((rests, used)) = settle(ids, &sequence, owned, due, &held.ranges, deferred)?
+        else {
             return Ok(());
         };
         next_command();
+        owned.count(owned.served + used);
+        shared.correct_served(&key, node, used);
         if !rests.is_empty() {
             owned.put(&rests)?;
             shared.reload(&key);

@@ -194,7 +194,6 @@ impl Worker {
             locked.clear_returned(KEPT);
         }
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
-        let demand = locked.rate.refill(now, taken, window);
         let returned = locked.pool.returned().len();
         let leaving = locked.leaving;
         let plan = Plan {
@@ -206,7 +205,8 @@ impl Worker {
             freed: locked.freed,
             available,
             need,
-            demand,
+            demand: locked.rate.refill(now, taken, window),
+            served: locked.served(),
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
@@ -386,6 +386,7 @@ impl Worker {
                 locked.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
+            locked.served_before.get_or_insert(reserved.served);
             locked.catalog_stale = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
             locked.more_free = reserved.free.len() == plan.room;

@@ -16,6 +16,7 @@ use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
+use crate::shared::content::Served;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
@@ -35,6 +36,7 @@ pub struct Plan {
     /// How many indexes a session waits for.
     pub need: i64,
     pub demand: Demand,
+    pub served: Served,
     pub block: i64,
     /// How many ranges the slot can reload from the catalog, and from which index on they are of
     /// use.
@@ -90,8 +92,8 @@ pub struct Reserved {
     /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
-    /// See [`Position::skip`].
-    pub skip: i64,
+    /// What the position said was served, when it was locked.
+    pub served: i64,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
     /// The level of exhaustion that is worth a warning, once the block is published.
@@ -180,7 +182,10 @@ fn take(
     let free = owned.lend(plan.room, plan.from)?;
     let available = if same { plan.available } else { 0 };
     let mut reserved = decide(sequence, owned, plan, available, free);
-    owned.reserve(reserved.block, reserved.skip);
+    let settings = gucs::refill(sequence.definition.block_size);
+    let whole = reserved.terms.mapping.limit() - Index::ZERO;
+    owned.reserve(reserved.block, policy::failover_skip(whole, plan.demand.per_second, &settings));
+    owned.count(plan.served.total(reserved.served));
     reserved.next_index = owned.next_index;
     reserved.left = catalog_current && same;
     let limit = reserved.terms.mapping.limit();
@@ -242,7 +247,7 @@ fn decide(
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
-        skip: policy::failover_skip(whole, plan.demand.per_second, &settings),
+        served: position.served,
         left: false,
         passed: None,
     }

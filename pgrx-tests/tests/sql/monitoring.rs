@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::Instant;
 
 use hilo_tests::exporter::{Exporter, debian_program};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
@@ -86,6 +87,37 @@ fn the_exporter_finds_the_series() {
         }
     }
     drop(exporter);
+    cluster.finish();
+}
+
+/// Of ten thousand sequences, the exporter shows the 500 that need it most, in less than a megabyte.
+#[test]
+fn ten_thousand_sequences_are_a_short_page() {
+    let Some(program) = Exporter::program() else { return };
+    let cluster = Cluster::builder().config("hilo.max_sequences", "12000").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE ROLE watcher LOGIN IN ROLE pg_monitor");
+    client.run("SELECT hilo_create('tenant-' || n || '/orders') FROM generate_series(1, 10000) n");
+    client.run("SELECT hilo_create('full', max_value => 100), hilo_create('idle')");
+    client.run("SELECT hilo_nextval('tenant-' || n || '/orders') FROM generate_series(1, 10000) n");
+    client.run("SELECT hilo_nextval('tenant-777/orders') FROM generate_series(1, 9)");
+    client.run("SELECT hilo_nextval('full') FROM generate_series(1, 90)");
+    let exporter = Exporter::start(&program, &cluster, &monitoring("queries.yaml"));
+    let page = exporter.page(&["hilo_sequence_served{", "hilo_check_findings{"]);
+    let began = Instant::now();
+    let again = exporter.metrics();
+    println!("{} bytes, a scrape takes {:?}", again.len(), began.elapsed());
+    let series = |name: &str| page.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(series("hilo_sequence_served{"), 500);
+    for name in ["full", "tenant-777/orders"] {
+        assert!(page.contains(&format!("sequence=\"{name}\"")), "{name}");
+    }
+    assert!(!page.contains("sequence=\"idle\""));
+    assert_eq!(value(&page, "hilo_database_sequences", ""), Some(10_002.0));
+    // The test's server has a long name.
+    let size: usize =
+        page.lines().map(|line| line.split(",server=").next().map_or(0, str::len) + 25).sum();
+    assert!(size < 1_000_000, "{size} bytes");
     cluster.finish();
 }
 

@@ -52,7 +52,7 @@ pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 struct Stat {
     number: usize,
     index_space: IndexSpace,
-    taken: i64,
+    served: i64,
     current: i64,
     standby: i64,
     returned: i64,
@@ -71,7 +71,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        taken: taken - locked.taken_at_reset,
+        served: locked.served().total(0),
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned().total(),
@@ -152,7 +152,7 @@ fn stat_slots() -> TableIterator<
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
-            (stat.taken - in_slices.good - in_slices.void).max(0),
+            (stat.served - in_slices.good - in_slices.void).max(0),
             slot.taking.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
