@@ -105,7 +105,7 @@ COMMENT ON COLUMN _hilo.position.timeline IS
 COMMENT ON COLUMN _hilo.position.skip IS
     'Number of values that a server skips by default if it takes over from a copy of this row, according to '
     'the rate at which values were reserved';
-COMMENT ON COLUMN hilo.position.served IS
+COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.
@@ -368,3 +368,39 @@ CREATE TRIGGER restored BEFORE INSERT ON _hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
+
+-- TRUNCATE would make sequences begin again. The triggers fire for everybody, and where replication brings it.
+
+CREATE FUNCTION hilo.refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'permission denied: "%" is a table of the extension hilo', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege',
+              DETAIL = 'Without its rows, numbers would be served again.',
+              HINT = 'Use hilo_drop for sequences, and hilo_alter with restart_with to begin again. Leave tables of schema '
+                     '_hilo out of TRUNCATE.';
+END
+$$;
+COMMENT ON FUNCTION hilo.refuse_truncate() IS 'Refuses TRUNCATE';
+REVOKE ALL ON FUNCTION hilo.refuse_truncate() FROM PUBLIC;
+
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.position
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.position ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.free_range
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.free_range ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.gap
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.gap ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.lease
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.lease ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.default_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;

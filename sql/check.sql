@@ -490,18 +490,34 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 
-     -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
+     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
+     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
      UNION ALL
-    SELECT pg_catalog.format('table _hilo.%s', c.relname), 'error',
-           'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
-           'Let the trigger fire for them again.',
-           CASE WHEN t.oid IS NOT NULL
-                THEN pg_catalog.format('ALTER TABLE _hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
-      FROM pg_catalog.pg_class c
-      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
-       AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
-       AND t.tgenabled IS DISTINCT FROM 'R'
+    SELECT pg_catalog.format('table _hilo.%s', w.relation), 'error',
+           pg_catalog.format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or '
+                             'TRUNCATE, may cause a value to be served twice',
+                             pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
+           CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
+                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+           'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
+               CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
+                            WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'
+                            ELSE 'ENABLE TRIGGER %s' END, w.name), ', ' ORDER BY w.name)
+               FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (SELECT v.name, v.fires, pg_catalog.unnest(v.relations) AS relation
+              FROM (VALUES
+                  ('missing_grantee'::name, 'A'::"char", '{privilege}'::name[]),
+                  ('missing_owner', 'A', '{sequence}'),
+                  ('missing_role', 'A', '{default_privilege}'),
+                  ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+      JOIN pg_catalog.pg_class c
+        ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
+      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled IS DISTINCT FROM w.fires
+     GROUP BY w.relation
      UNION ALL
     -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.

@@ -22,16 +22,19 @@ CREATE FUNCTION hilo_create(
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
-    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
-    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
-    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. gapless: the committed values have no holes; the first draw of a transaction locks the sequence '
-    'until the transaction ends, and a rollback gives its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
-    'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
-    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
-    'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
-    'owner, or several nodes share sequences and hilo.on_every_node is off.';
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
+    'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
+    'maximum number of values that a session takes from the pool at once; null: '
+    'hilo.max_slice_size. ordered: a later call gets a later value across all sessions. '
+    'key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed '
+    'values have no holes. The first draw of a transaction locks the sequence until the '
+    'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
+    'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
+    'table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence exists '
+    '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
+    'other, 0A000 for a gapless sequence that cycles or that several nodes share, 42P01 or '
+    '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
+    'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
 
 CREATE FUNCTION hilo_alter(
     name hilo_sequence,
@@ -51,15 +54,17 @@ CREATE FUNCTION hilo_alter(
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
 COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
-    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
-    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. gapless: as in hilo_create; values that were reserved and not '
-    'served before are in hilo_gaps. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
-    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice, or share the '
-    'sequence and it is restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
+    'these adaptive again. restart_with: the next value; required, and the same on every node, '
+    'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
+    'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
+    'as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit. After a change of increment, cycle or gapless '
+    'without restart_with, the calling transaction draws from the sequence only after its '
+    'commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
+    '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
+    '55000 if several nodes could serve a value twice, or share the sequence and it is '
+    'restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
@@ -78,16 +83,17 @@ COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
 CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
-    'Gives a sequence to another role. Requires ownership of the sequence; unless the caller is a superuser, '
-    'also membership in the new owner, which must have CREATE on the schema of the extension. Errors: 42704 '
-    'if the sequence or the role does not exist, 42501.';
+    'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is '
+    'a superuser, it must be a member of the new owner, which must have CREATE on the schema of '
+    'the extension. Errors: 42704 if the sequence or the role does not exist, 42501.';
 
 CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
-    'Grants a privilege on a sequence to a role or to PUBLIC: USAGE (next values, currval, keys), SELECT '
-    '(currval, reading), UPDATE (next values, setval, ranges and hi), ALL, or a list with commas. Requires '
-    'ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
+    'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, '
+    'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges and hi. ALL, or a list '
+    'with commas, are possible too. Requires ownership of the sequence. Errors: 42704 if the '
+    'sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
@@ -101,14 +107,15 @@ COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
 CREATE FUNCTION hilo_adopt(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_wrapper';
 COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
-    'Makes a serial or identity column, or one whose default is nextval(...), draw from a new hilo sequence, and '
-    'returns its name; null: the name of the old sequence. The new one continues beyond the old one and beyond '
-    'the values of the column, with the same type, bounds, increment, start value and privileges. Drops the old '
-    'sequence if nothing else uses it. Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts '
-    'of less than half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
-    'for a column that is not smallint, integer, bigint or numeric, 55000 if the column has no sequence, uses '
-    'hilo already, or shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
-    'lock_timeout.';
+    'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
+    'hilo sequence. Returns its name; null: the name of the old sequence. The new one continues '
+    'beyond the old one and beyond the values of the column, with the same type, bounds, '
+    'increment, start value and privileges. Drops the old sequence if nothing else uses it. '
+    'Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
+    'half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is '
+    'not a permanent table, 42804 for a column that is not smallint, integer, bigint or '
+    'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
+    'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
 CREATE FUNCTION hilo_release(relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT') RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
@@ -122,18 +129,20 @@ COMMENT ON FUNCTION hilo_release(regclass, name, text) IS
 CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
-    'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
-    'as after hilo_advance. Values beyond the last bound of the sequence do not count: call it again '
-    'after that bound is widened. Requires UPDATE on the sequence and SELECT on the '
-    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if '
-    'several nodes share the sequence and hilo.on_every_node is off, 42501.';
+    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never '
+    'back. Returns the next value; null: there is none left. Locks no table. If it moves the '
+    'sequence, its transaction draws from it as after hilo_advance. Values beyond the last '
+    'bound of the sequence do not count: call it again after that bound is widened. Requires '
+    'UPDATE on the sequence and SELECT on the column. Errors: 42704 if the sequence does not '
+    'exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
+    'share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
-    'Returns the next value of a sequence, as hilo_nextval does. A column with this default is GENERATED ALWAYS: an '
-    'INSERT with another value than DEFAULT is refused without OVERRIDING SYSTEM VALUE, and so is an UPDATE (428C9).';
+    'Returns the next value of a sequence, as hilo_nextval does. A column with this default is '
+    'GENERATED ALWAYS. An INSERT with another value than DEFAULT is refused without OVERRIDING '
+    'SYSTEM VALUE, and so is an UPDATE (428C9).';
 
 -- Privileges on many sequences, and on those to come.
 
@@ -141,12 +150,12 @@ CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAUL
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
 COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
-    'Grants a privilege, as hilo_grant does, on every sequence whose name matches a pattern of LIKE and that '
-    'the caller or, if owner is given, that role owns. Returns the number of these sequences. A WARNING '
-    'counts other matching sequences that the caller may see. Sequences that are created later are not '
-    'included: see hilo_default_grant. Errors: 42704 if a role does not exist, 22023 for another privilege, '
-    'for NULL, and for a pattern that ends with an escape character, 42501 if the caller does not have the '
-    'privileges of owner.';
+    'Grants a privilege, as hilo_grant does, on every sequence of the caller whose name matches '
+    'a pattern of LIKE. owner: the sequences of that role instead. Returns the number of these '
+    'sequences. A WARNING counts other matching sequences that the caller may see. Sequences '
+    'that are created later are not included: see hilo_default_grant. Errors: 42704 if a role '
+    'does not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an '
+    'escape character, 42501 if the caller does not have the privileges of owner.';
 
 CREATE FUNCTION hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
     RETURNS bigint
@@ -159,11 +168,12 @@ CREATE FUNCTION hilo_default_grant(grantee text, privilege text, pattern text DE
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
 COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
-    'Makes sequences that the caller or, if for_role is given, that role will create start with a privilege '
-    'for grantee, if their names match a pattern of LIKE. Existing sequences stay as they are: see '
-    'hilo_grant_all. The view hilo_default_privileges shows these privileges. Errors: 42704 if a role does '
-    'not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an escape character, '
-    '42501 if the caller does not have the privileges of for_role.';
+    'Makes sequences that the caller will create start with a privilege for grantee, if their '
+    'names match a pattern of LIKE. for_role: the sequences of that role instead. Existing '
+    'sequences stay as they are: see hilo_grant_all. The view hilo_default_privileges shows '
+    'these privileges. Errors: 42704 if a role does not exist, 22023 for another privilege, for '
+    'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
+    'have the privileges of for_role.';
 
 CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
     RETURNS void
@@ -177,32 +187,36 @@ COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
 CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
 COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
-    'Returns the definition of a sequence, with its owner and privileges, as a document for hilo_apply; without '
-    'a name, those of all sequences that the caller may read, ordered by name. Options at their default are '
-    'left out; positions are not part of it. Requires any privilege on the sequence. Errors: 42704 if the '
-    'sequence does not exist, 42501, 22021 if a name has no UTF-8 form.';
+    'Returns the definition of a sequence, with its owner and privileges, as a document for '
+    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
+    'ordered by name. Options at their default are left out; positions are not part of it. '
+    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, '
+    '42501, 22021 if a name has no UTF-8 form.';
 
 CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
 COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
-    'Creates and alters sequences until they are as a document describes them, and returns a row for each '
-    'change: create, number, alter, set_owner, grant, revoke or drop. An option that is left out gets its '
-    'default; owner and privileges that are left out stay as they are. Never moves the position of a sequence '
-    'that exists. number: this server has not served the sequence under its present node id, and is told by the '
-    'document how the other nodes number it. prune: also drops those sequences of the caller that the document '
-    'does not contain. dry_run: changes nothing and returns the same rows. Requires what the functions for each '
-    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; 2BP01 if a column default uses a '
-    'sequence that is to be dropped; those of hilo_create, hilo_alter, hilo_set_owner and hilo_grant.';
+    'Creates and alters sequences until they are as a document describes them. Returns a row '
+    'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
+    'is left out gets its default; owner and privileges that are left out stay as they are. '
+    'Never moves the position of a sequence that exists. number: this server has not served the '
+    'sequence under its present node id, and is told by the document how the other nodes number '
+    'it. prune: also drops those sequences of the caller that the document does not contain. '
+    'dry_run: changes nothing and returns the same rows. Requires what the functions for each '
+    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; '
+    '2BP01 if a column default uses a sequence that is to be dropped; those of hilo_create, '
+    'hilo_alter, hilo_set_owner and hilo_grant.';
 
 CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
 COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
-    'Returns what other servers need to know of this one: which node it is, and what hilo_export returns of a sequence '
-    'or, without a name, of all that the caller may read, with how this node numbers them, or will when it first serves '
-    'them, and the highest node id for which it has a position of them; one without a numbering it refuses to serve. A '
-    'sequence that does not exist is left out. For hilo_compare and hilo_apply on another server. Errors: 42501, 22021 if '
-    'a name has no UTF-8 form.';
+    'Returns what other servers need to know of this one. It is which node this is, and what '
+    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
+    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
+    'it refuses to serve it. highest_node: the highest id of a node for which it has a '
+    'position. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
+    'another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 
 CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
@@ -232,13 +246,15 @@ CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
 COMMENT ON FUNCTION hilo_create_missing() IS
-    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
-    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
-    'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
-    'writing to the tables until the transaction ends. Leaves out sequences of tables that the caller does '
-    'not own, or that several roles own, and of views and other relations whose rows are not stored in this database: '
-    'with a WARNING if a table of the caller names it, else with a NOTICE. '
-    'Errors: 42501 without CREATE on the schema of the extension, 55P03 after lock_timeout.';
+    'Creates the sequences that column defaults name and that do not exist. Each has the data '
+    'type of its column, and begins behind the largest value or key that its columns hold. '
+    'Returns a row for each such column with the next value; null: none is left. The owner of '
+    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
+    'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
+    'several roles own. Leaves out those of views and other relations whose rows are not stored '
+    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
+    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
+    'lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
 -- because values rise within a session, and currval and lastval are the session's.
@@ -281,8 +297,8 @@ COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
 CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
-    'Returns the value that this session last obtained from a sequence; one that a rollback has taken back, as of '
-    'a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
+    'Returns the value that this session last obtained from a sequence. One that a rollback has '
+    'taken back, as of a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
     '55000 if the session has obtained none, 42704, 42501.';
 
 CREATE FUNCTION hilo_lastval() RETURNS bigint
@@ -303,12 +319,13 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
 CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
-    'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
-    'there is none left, and wider bounds bring only what lies beyond at_least. Never moves a sequence back, and changes '
-    'nothing if the sequence is beyond at_least. '
-    'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
-    'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
-    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
+    'Serves nothing up to at_least any more, in the direction of the increment, and returns the '
+    'next value. Null: there is none left, and wider bounds bring only values beyond at_least. '
+    'Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'Otherwise transactional, and its transaction draws from the sequence only after the commit '
+    '(55000), unless it has itself created, set or restarted it. The values that it jumps over '
+    'are a gap. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22023 for NULL, '
+    '0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
     'hilo.on_every_node is off. Each node keeps its own stripes.';
 
 -- Leases: ranges of values that leave the server. Transactional too.
@@ -320,16 +337,18 @@ CREATE FUNCTION hilo_lease(
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
 COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
-    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
-    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
-    'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
-    'after this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate '
-    'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
-    'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
-    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
-    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
-    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is open; '
-    '42710 if it has ended or is another one.';
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
+    'the commit of the transaction on; count says how many. There are fewer than n at a bound '
+    'of the sequence or the end of a stripe, and if the rest of another lease is taken. holder: '
+    'who takes it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values '
+    'become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires '
+    'UPDATE. Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and '
+    'unless ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the '
+    'transaction is prepared, 40001 at the commit if the sequence was renumbered or dropped '
+    'meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same '
+    'lease as long as it is open. 42710: it has ended, or is another one.';
 
 CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
@@ -355,8 +374,8 @@ COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
     'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
     'for hilo_lease_return, 22023 if both arguments are null.';
 
--- PL/pgSQL, so that what is refused fails by itself. What somebody has locked must not hold up the rest: each such call
--- halves how long the next one may wait, so that all of them together take no longer than twice the first.
+-- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold up the rest. So each
+-- such call halves how long the next one may wait: all of them together take no longer than twice the first.
 CREATE FUNCTION hilo_refill(
     returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
     sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
@@ -428,14 +447,16 @@ BEGIN
 END;
 $refill$;
 COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
-    'Does in one call what a client needs that serves leases from its memory: returns leases, each with the first value '
-    'that was not used (nexts), renews others for ttl, and takes leases of sequences (names), each of up to so many '
-    'values (sizes), with these names (leases; null: the server chooses them), for a holder and a ttl. Returns a row for '
-    'each: kind (returned, renewed, leased) with what hilo_lease_return, hilo_lease_renew or hilo_lease returns, or '
-    'sqlstate, message, detail and hint of one that was refused, which changes nothing and fails no other. Waits for '
-    'half a second in all, or twice hilo.reserve_timeout, for sequences that others have locked, and 0.2 s for leases. '
-    'Errors: 22023 for arrays that are null, contain null, or are not of one length; 25006; the commit may fail as for '
-    'the functions of each row.';
+    'Does in one call all that a client needs that serves leases from its memory. Returns '
+    'leases, each with the first value that was not used (nexts), and renews others for ttl. '
+    'Takes leases of sequences (names), each of up to so many values (sizes), for a holder and '
+    'a ttl. leases: their names; null: the server chooses them. Returns a row for each: kind '
+    '(returned, renewed, leased), with the result of hilo_lease_return, hilo_lease_renew or '
+    'hilo_lease. One that was refused has sqlstate, message, detail and hint; it changes '
+    'nothing and fails no other. Waits for half a second in all, or twice hilo.reserve_timeout, '
+    'for sequences that others have locked, and 0.2 s for leases. Errors: 22023 for arrays that '
+    'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
+    'functions of each row.';
 
 -- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
 -- of them by this name.
@@ -466,22 +487,24 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
     'if the text is not such a key, 42704, 42501.';
 
 -- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
--- its defaults, the planner replaces calls of the functions that draw by calls of twins: the same C functions, declared
--- STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
+-- its defaults, the planner replaces calls of the functions that draw by calls of twins. These are the same C functions,
+-- declared STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
 
 CREATE FUNCTION hilo.planner_support(internal) RETURNS internal
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';
 COMMENT ON FUNCTION hilo.planner_support(internal) IS
-    'Planner support function of all functions that give out values. Lets COPY FROM insert many rows at a time into tables '
-    'whose column defaults draw from a sequence; a session that has not loaded hilo loads it before it plans a call';
+    'Planner support function of all functions that give out values. Lets COPY FROM insert many '
+    'rows at a time into tables whose column defaults draw from a sequence. A session that has '
+    'not loaded hilo loads it before it plans a call';
 CREATE FUNCTION hilo.copy_nextval(name hilo_sequence, internal) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION hilo.copy_nextval(hilo_sequence, internal) IS
-    'What COPY FROM calls instead of hilo_nextval and hilo_nextval_always in column defaults; cannot be called by SQL';
+    'COPY FROM calls it instead of hilo_nextval and hilo_nextval_always in column defaults; SQL '
+    'cannot call it';
 CREATE FUNCTION hilo.copy_nextkey(name hilo_sequence, internal) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
-    'What COPY FROM calls instead of hilo_nextkey in column defaults; cannot be called by SQL';
+    'COPY FROM calls it instead of hilo_nextkey in column defaults; SQL cannot call it';
 ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.planner_support;
 ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.planner_support;
 ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.planner_support;
@@ -498,21 +521,24 @@ CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_nam
     RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_find_gaps_wrapper';
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
-    'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
-    'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
-    'returned (in memory, to be served), free (in the catalog, to be served), leased (in use elsewhere), crash, '
-    'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
-    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
-    '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
-    'another type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';
+    'Returns the values of a sequence that a column lacks, from the start of the sequence to '
+    'its position on this node. They are ranges in steps of the increment, each with its '
+    'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
+    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked: as in '
+    'hilo_gaps. Else: rolled back, deleted or unknown. Requires SELECT, USAGE or UPDATE on the '
+    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
+    'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '
+    '42804 if the column has another type, 42809 if a superuser names a view, 0A000 if the '
+    'sequence cycles, 42501.';
 
 -- Volatile and unsafe, as hilo_check is.
 CREATE FUNCTION hilo_report() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
 COMMENT ON FUNCTION hilo_report() IS
-    'Returns one HTML page that shows what the views and hilo_check show the caller: what is wrong, the sequences '
-    'that need attention most, gaps, leases and changed settings, each up to 200 rows. The page is ASCII and loads '
-    'nothing. It changes nothing, and runs on a standby too. A part that cannot be read is said to be so in the page.';
+    'Returns one HTML page of what the views and hilo_check show the caller. It has the '
+    'findings, the sequences that need attention most, gaps, leases and changed settings, each '
+    'up to 200 rows. The page is ASCII and loads nothing. It changes nothing, and runs on a '
+    'standby too. A part that cannot be read is said to be so in the page.';
 
 CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
@@ -522,7 +548,7 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'does not exist, 42501.';
 
 -- The functions that the views are made of. Postgres checks EXECUTE on a view's functions for the role that
--- reads the view, so PUBLIC keeps EXECUTE; other uses are prevented because PUBLIC has no USAGE on the
+-- reads the view, so PUBLIC keeps EXECUTE. Other uses are prevented because PUBLIC has no USAGE on the
 -- schema. Each function shows the current database only. ROWS is low on purpose: the planner then looks up
 -- the definitions by key instead of reading all of them.
 

@@ -73,46 +73,89 @@ ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
 DROP FUNCTION hilo.replicated_sequence(), hilo.replicated_position(), hilo.replicated_privilege(),
     hilo.replicated_default_privilege(), hilo.replicated_free_range(), hilo.replicated_lease();
 
+-- TRUNCATE would make sequences begin again. The triggers fire for everybody, and where replication brings it.
+
+CREATE FUNCTION hilo.refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'permission denied: "%" is a table of the extension hilo', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege',
+              DETAIL = 'Without its rows, numbers would be served again.',
+              HINT = 'Use hilo_drop for sequences, and hilo_alter with restart_with to begin again. Leave tables of schema '
+                     '_hilo out of TRUNCATE.';
+END
+$$;
+COMMENT ON FUNCTION hilo.refuse_truncate() IS 'Refuses TRUNCATE';
+REVOKE ALL ON FUNCTION hilo.refuse_truncate() FROM PUBLIC;
+
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.position
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.position ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.free_range
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.free_range ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.gap
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.gap ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.lease
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.lease ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.default_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. '
-    'block_size: number of values reserved at once; null: chosen by rate. slice_size: maximum number of '
-    'values that a session takes from the pool at once; null: hilo.max_slice_size. ordered: a later call '
-    'gets a later value across all sessions. key_format: template with {name}, {server}, {value} and '
-    '{value:0N}. gapless: the committed values have no holes; the first draw of a transaction locks the sequence '
-    'until the transaction ends, and a rollback gives its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the sequence is '
-    'dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence '
-    'exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each other, 0A000 '
-    'for a gapless sequence that cycles or that several nodes share, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another '
-    'owner, or several nodes share sequences and hilo.on_every_node is off.';
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
+    'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
+    'maximum number of values that a session takes from the pool at once; null: '
+    'hilo.max_slice_size. ordered: a later call gets a later value across all sessions. '
+    'key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed '
+    'values have no holes. The first draw of a transaction locks the sequence until the '
+    'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
+    'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
+    'table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence exists '
+    '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
+    'other, 0A000 for a gapless sequence that cycles or that several nodes share, 42P01 or '
+    '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
+    'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
 
 COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
-    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make these adaptive '
-    'again. restart_with: the next value; required, and the same on every node, if several nodes share the '
-    'sequence and its increment or cycle changes. gapless: as in hilo_create; values that were reserved and not '
-    'served before are in hilo_gaps. owned_by: as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit; after a change of increment, cycle or gapless without restart_with, the '
-    'calling transaction cannot draw from the sequence before it has committed. Requires ownership of the '
-    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid or '
-    'contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a value twice, or share the '
-    'sequence and it is restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
+    'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
+    'these adaptive again. restart_with: the next value; required, and the same on every node, '
+    'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
+    'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
+    'as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'everything else takes effect at commit. After a change of increment, cycle or gapless '
+    'without restart_with, the calling transaction draws from the sequence only after its '
+    'commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
+    '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
+    '55000 if several nodes could serve a value twice, or share the sequence and it is '
+    'restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
 
 COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
-    'Makes a serial or identity column, or one whose default is nextval(...), draw from a new hilo sequence, and '
-    'returns its name; null: the name of the old sequence. The new one continues beyond the old one and beyond '
-    'the values of the column, with the same type, bounds, increment, start value and privileges. Drops the old '
-    'sequence if nothing else uses it. Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts '
-    'of less than half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is not a permanent table, 42804 '
-    'for a column that is not smallint, integer, bigint or numeric, 55000 if the column has no sequence, uses '
-    'hilo already, or shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
-    'lock_timeout.';
+    'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
+    'hilo sequence. Returns its name; null: the name of the old sequence. The new one continues '
+    'beyond the old one and beyond the values of the column, with the same type, bounds, '
+    'increment, start value and privileges. Drops the old sequence if nothing else uses it. '
+    'Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
+    'half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is '
+    'not a permanent table, 42804 for a column that is not smallint, integer, bigint or '
+    'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
+    'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never back, and returns '
-    'the next value; null: there is none left. Locks no table. If it moves the sequence, its transaction draws from it '
-    'as after hilo_advance. Values beyond the last bound of the sequence do not count: call it again '
-    'after that bound is widened. Requires UPDATE on the sequence and SELECT on the '
-    'column. Errors: 42704 if the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if '
-    'several nodes share the sequence and hilo.on_every_node is off, 42501.';
+    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never '
+    'back. Returns the next value; null: there is none left. Locks no table. If it moves the '
+    'sequence, its transaction draws from it as after hilo_advance. Values beyond the last '
+    'bound of the sequence do not count: call it again after that bound is widened. Requires '
+    'UPDATE on the sequence and SELECT on the column. Errors: 42704 if the sequence does not '
+    'exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
+    'share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
@@ -139,13 +182,15 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
 
 COMMENT ON FUNCTION hilo_create_missing() IS
-    'Creates the sequences that column defaults name and that do not exist, each with the data type of its '
-    'column, behind the largest value or key that its columns hold. Returns a row for each such column with the '
-    'next value; null: none is left. The owner of the tables owns the sequence. Keeps other sessions from '
-    'writing to the tables until the transaction ends. Leaves out sequences of tables that the caller does '
-    'not own, or that several roles own, and of views and other relations whose rows are not stored in this database: '
-    'with a WARNING if a table of the caller names it, else with a NOTICE. '
-    'Errors: 42501 without CREATE on the schema of the extension, 55P03 after lock_timeout.';
+    'Creates the sequences that column defaults name and that do not exist. Each has the data '
+    'type of its column, and begins behind the largest value or key that its columns hold. '
+    'Returns a row for each such column with the next value; null: none is left. The owner of '
+    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
+    'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
+    'several roles own. Leaves out those of views and other relations whose rows are not stored '
+    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
+    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
+    'lock_timeout.';
 
 COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
@@ -155,12 +200,13 @@ COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'share the sequence and hilo.on_every_node is off.';
 
 COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
-    'Serves nothing up to at_least any more, in the direction of the increment, and returns the next value; null: '
-    'there is none left, and wider bounds bring only what lies beyond at_least. Never moves a sequence back, and changes '
-    'nothing if the sequence is beyond at_least. '
-    'Otherwise transactional, and its transaction draws from the sequence only after the commit (55000), unless it has '
-    'itself created, set or restarted it. What it jumps over is a gap. Requires UPDATE. Errors: 42704 if the sequence '
-    'does not exist, 22023 for NULL, 0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
+    'Serves nothing up to at_least any more, in the direction of the increment, and returns the '
+    'next value. Null: there is none left, and wider bounds bring only values beyond at_least. '
+    'Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
+    'Otherwise transactional, and its transaction draws from the sequence only after the commit '
+    '(55000), unless it has itself created, set or restarted it. The values that it jumps over '
+    'are a gap. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22023 for NULL, '
+    '0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
     'hilo.on_every_node is off. Each node keeps its own stripes.';
 
 COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
@@ -173,13 +219,15 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
-    'Returns the values of a sequence that a column lacks, from the start of the sequence to its position on '
-    'this node, as ranges in steps of the increment, each with its reason: slice, current, standby or '
-    'returned (in memory, to be served), free (in the catalog, to be served), leased (in use elsewhere), crash, '
-    'discarded, altered, expired or revoked (as in hilo_gaps), or "rolled back, deleted or unknown". Requires SELECT, USAGE or UPDATE on the '
-    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or numeric. Errors: '
-    '42704 if the sequence does not exist, 42703 if the column does not exist, 42804 if the column has '
-    'another type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';
+    'Returns the values of a sequence that a column lacks, from the start of the sequence to '
+    'its position on this node. They are ranges in steps of the increment, each with its '
+    'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
+    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked: as in '
+    'hilo_gaps. Else: rolled back, deleted or unknown. Requires SELECT, USAGE or UPDATE on the '
+    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
+    'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '
+    '42804 if the column has another type, 42809 if a superuser names a view, 0A000 if the '
+    'sequence cycles, 42501.';
 
 CREATE FUNCTION hilo.reads_all() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -220,12 +268,14 @@ COMMENT ON VIEW hilo_gaps IS
     'Ranges of values that will no longer be served and are not known to have been served, '
     'each with the reason';
 COMMENT ON COLUMN hilo_gaps.count IS
-    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
-    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
+    'Number of values that are lost, in steps of the increment. If there are fewer than from '
+    'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
+    'nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: the values could not be kept, '
+    'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
+    'back. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
+    'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
@@ -234,8 +284,8 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'does not exist, 42501.';
 
 -- How much each sequence has served is kept with its position, and shown in hilo_sequences too.
-ALTER TABLE hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
-COMMENT ON COLUMN hilo.position.served IS
+ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
 CREATE OR REPLACE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
@@ -252,10 +302,10 @@ CREATE OR REPLACE VIEW hilo.reserved AS
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
-      LEFT JOIN hilo.position p ON p.sequence = s.id AND p.node = n.node_id
+      LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
       -- One pass over all leases, however many sequences there are.
       LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
-                   FROM hilo.lease o
+                   FROM _hilo.lease o
                   WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
                   GROUP BY o.sequence) l ON l.sequence = s.id
      -- The value that would be reserved next; null beyond the last value, and without a position.
@@ -323,8 +373,9 @@ CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
                              THEN f.values_left / st.rate END AS seconds) d
      ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
-    'What this server holds for each active sequence, and has done for it since the server started, hilo_stat_reset '
-    'was called, or the sequence became active again; served counts on over all of these but hilo_stat_reset';
+    'Shows for each active sequence the values that this server holds, and the work that it has '
+    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
+    'becomes active again. served begins anew only with hilo_stat_reset';
 COMMENT ON COLUMN hilo_stat_sequences.served IS
     'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
     'was reserved';
@@ -826,18 +877,34 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 
-     -- Several servers. The triggers fire for replicated rows only, unless that was changed, as by a restore.
+     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
+     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
      UNION ALL
-    SELECT pg_catalog.format('table _hilo.%s', c.relname), 'error',
-           'rows that arrive by logical replication are not checked, and may cause a value to be served twice',
-           'Let the trigger fire for them again.',
-           CASE WHEN t.oid IS NOT NULL
-                THEN pg_catalog.format('ALTER TABLE _hilo.%s ENABLE REPLICA TRIGGER replicated;', c.relname) END
-      FROM pg_catalog.pg_class c
-      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = 'replicated'
-     WHERE c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid AND c.relkind = 'r'
-       AND c.relname IN ('sequence', 'position', 'privilege', 'default_privilege', 'free_range', 'lease')
-       AND t.tgenabled IS DISTINCT FROM 'R'
+    SELECT pg_catalog.format('table _hilo.%s', w.relation), 'error',
+           pg_catalog.format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or '
+                             'TRUNCATE, may cause a value to be served twice',
+                             pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
+           CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
+                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+           'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
+               CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
+                            WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'
+                            ELSE 'ENABLE TRIGGER %s' END, w.name), ', ' ORDER BY w.name)
+               FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (SELECT v.name, v.fires, pg_catalog.unnest(v.relations) AS relation
+              FROM (VALUES
+                  ('missing_grantee'::name, 'A'::"char", '{privilege}'::name[]),
+                  ('missing_owner', 'A', '{sequence}'),
+                  ('missing_role', 'A', '{default_privilege}'),
+                  ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+      JOIN pg_catalog.pg_class c
+        ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
+      LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled IS DISTINCT FROM w.fires
+     GROUP BY w.relation
      UNION ALL
     -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
@@ -987,16 +1054,18 @@ CREATE FUNCTION hilo_lease(
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
 COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
-    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
-    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
-    'and where the rest of another lease is taken. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: '
-    'after this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate '
-    'that the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as '
-    'for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
-    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
-    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
-    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is open; '
-    '42710 if it has ended or is another one.';
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
+    'the commit of the transaction on; count says how many. There are fewer than n at a bound '
+    'of the sequence or the end of a stripe, and if the rest of another lease is taken. holder: '
+    'who takes it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values '
+    'become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires '
+    'UPDATE. Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and '
+    'unless ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the '
+    'transaction is prepared, 40001 at the commit if the sequence was renumbered or dropped '
+    'meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same '
+    'lease as long as it is open. 42710: it has ended, or is another one.';
 ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
 
 -- PL/pgSQL, so that what is refused fails by itself. What somebody has locked must not hold up the rest: each such call
@@ -1072,11 +1141,91 @@ BEGIN
 END;
 $refill$;
 COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
-    'Does in one call what a client needs that serves leases from its memory: returns leases, each with the first value '
-    'that was not used (nexts), renews others for ttl, and takes leases of sequences (names), each of up to so many '
-    'values (sizes), with these names (leases; null: the server chooses them), for a holder and a ttl. Returns a row for '
-    'each: kind (returned, renewed, leased) with what hilo_lease_return, hilo_lease_renew or hilo_lease returns, or '
-    'sqlstate, message, detail and hint of one that was refused, which changes nothing and fails no other. Waits for '
-    'half a second in all, or twice hilo.reserve_timeout, for sequences that others have locked, and 0.2 s for leases. '
-    'Errors: 22023 for arrays that are null, contain null, or are not of one length; 25006; the commit may fail as for '
-    'the functions of each row.';
+    'Does in one call all that a client needs that serves leases from its memory. Returns '
+    'leases, each with the first value that was not used (nexts), and renews others for ttl. '
+    'Takes leases of sequences (names), each of up to so many values (sizes), for a holder and '
+    'a ttl. leases: their names; null: the server chooses them. Returns a row for each: kind '
+    '(returned, renewed, leased), with the result of hilo_lease_return, hilo_lease_renew or '
+    'hilo_lease. One that was refused has sqlstate, message, detail and hint; it changes '
+    'nothing and fails no other. Waits for half a second in all, or twice hilo.reserve_timeout, '
+    'for sequences that others have locked, and 0.2 s for leases. Errors: 22023 for arrays that '
+    'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
+    'functions of each row.';
+COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
+    'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is '
+    'a superuser, it must be a member of the new owner, which must have CREATE on the schema of '
+    'the extension. Errors: 42704 if the sequence or the role does not exist, 42501.';
+COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
+    'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, '
+    'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges and hi. ALL, or a list '
+    'with commas, are possible too. Requires ownership of the sequence. Errors: 42704 if the '
+    'sequence or the role does not exist, 22023 for another privilege, 42501.';
+COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
+    'Returns the next value of a sequence, as hilo_nextval does. A column with this default is '
+    'GENERATED ALWAYS. An INSERT with another value than DEFAULT is refused without OVERRIDING '
+    'SYSTEM VALUE, and so is an UPDATE (428C9).';
+COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
+    'Grants a privilege, as hilo_grant does, on every sequence of the caller whose name matches '
+    'a pattern of LIKE. owner: the sequences of that role instead. Returns the number of these '
+    'sequences. A WARNING counts other matching sequences that the caller may see. Sequences '
+    'that are created later are not included: see hilo_default_grant. Errors: 42704 if a role '
+    'does not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an '
+    'escape character, 42501 if the caller does not have the privileges of owner.';
+COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
+    'Makes sequences that the caller will create start with a privilege for grantee, if their '
+    'names match a pattern of LIKE. for_role: the sequences of that role instead. Existing '
+    'sequences stay as they are: see hilo_grant_all. The view hilo_default_privileges shows '
+    'these privileges. Errors: 42704 if a role does not exist, 22023 for another privilege, for '
+    'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
+    'have the privileges of for_role.';
+COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+    'Returns the definition of a sequence, with its owner and privileges, as a document for '
+    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
+    'ordered by name. Options at their default are left out; positions are not part of it. '
+    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, '
+    '42501, 22021 if a name has no UTF-8 form.';
+COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+    'Creates and alters sequences until they are as a document describes them. Returns a row '
+    'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
+    'is left out gets its default; owner and privileges that are left out stay as they are. '
+    'Never moves the position of a sequence that exists. number: this server has not served the '
+    'sequence under its present node id, and is told by the document how the other nodes number '
+    'it. prune: also drops those sequences of the caller that the document does not contain. '
+    'dry_run: changes nothing and returns the same rows. Requires what the functions for each '
+    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; '
+    '2BP01 if a column default uses a sequence that is to be dropped; those of hilo_create, '
+    'hilo_alter, hilo_set_owner and hilo_grant.';
+COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
+    'Returns what other servers need to know of this one. It is which node this is, and what '
+    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
+    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
+    'it refuses to serve it. highest_node: the highest id of a node for which it has a '
+    'position. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
+    'another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
+    'Returns the value that this session last obtained from a sequence. One that a rollback has '
+    'taken back, as of a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
+    '55000 if the session has obtained none, 42704, 42501.';
+COMMENT ON FUNCTION hilo.planner_support(internal) IS
+    'Planner support function of all functions that give out values. Lets COPY FROM insert many '
+    'rows at a time into tables whose column defaults draw from a sequence. A session that has '
+    'not loaded hilo loads it before it plans a call';
+COMMENT ON FUNCTION hilo.copy_nextval(hilo_sequence, internal) IS
+    'COPY FROM calls it instead of hilo_nextval and hilo_nextval_always in column defaults; SQL '
+    'cannot call it';
+COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
+    'COPY FROM calls it instead of hilo_nextkey in column defaults; SQL cannot call it';
+COMMENT ON FUNCTION hilo_report() IS
+    'Returns one HTML page of what the views and hilo_check show the caller. It has the '
+    'findings, the sequences that need attention most, gaps, leases and changed settings, each '
+    'up to 200 rows. The page is ASCII and loads nothing. It changes nothing, and runs on a '
+    'standby too. A part that cannot be read is said to be so in the page.';
+COMMENT ON COLUMN hilo_blocks.tier IS
+    'slice: held by a session. current: being served. standby: served next. returned: returned '
+    'by a session and ready to be taken. leased: an open transaction leases them out';
+COMMENT ON VIEW hilo_default_privileges IS
+    'Privileges that new sequences start with, as hilo_default_grant has set them: on sequences '
+    'of the current user, or for the current user';
+COMMENT ON TYPE hilo.role IS
+    'Role that owns or may use a hilo sequence: its name as an identifier, public for all '
+    'roles, or - for one that does not exist';

@@ -34,7 +34,7 @@ CREATE FUNCTION hilo.sequence_out(hilo_sequence) RETURNS cstring
 CREATE FUNCTION hilo.sequence_send(hilo_sequence) RETURNS bytea
     LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'textsend';
 
--- The type is in the string category, but is not its preferred type: with a literal or a text beside it,
+-- The type is in the string category, but is not its preferred type. With a literal or a text beside it,
 -- Postgres compares and concatenates it as text.
 CREATE TYPE hilo_sequence (
     INPUT = hilo.sequence_in,
@@ -173,8 +173,8 @@ CREATE TYPE hilo.role (
     LIKE = pg_catalog.oid
 );
 COMMENT ON TYPE hilo.role IS
-    'Role that owns or may use a hilo sequence: the name of the role as an identifier, public for all roles, '
-    'or - for no role (a role that does not exist)';
+    'Role that owns or may use a hilo sequence: its name as an identifier, public for all '
+    'roles, or - for one that does not exist';
 
 COMMENT ON FUNCTION hilo.role_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION hilo.role_out(hilo.role) IS 'I/O';

@@ -1,14 +1,14 @@
 -- The views. Each runs with its owner's rights and shows a role the sequences that the role may read.
 --
--- The operands here have exactly the types of one of core's own operators: with other types, the schema of
+-- The operands here have exactly the types of one of core's own operators. With other types, the schema of
 -- the extension could contain an operator that matches better.
 
 -- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
 -- query that finds definitions by key. Only those views may read it.
 --
--- A role may read a sequence under the same conditions as one of core's: it is the owner or a member of it,
--- it has any privilege on the sequence, or it is a member of a predefined role that reads everything. The
--- conditions are ordered from cheap to expensive.
+-- A role may read a sequence under the same conditions as one of core's. It is the owner or a member of it, or
+-- has any privilege on the sequence, or is a member of a predefined role that reads everything. The conditions
+-- are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -23,7 +23,7 @@ CREATE VIEW hilo.readable AS
 REVOKE ALL ON hilo.readable FROM PUBLIC;
 COMMENT ON VIEW hilo.readable IS 'Definitions of the sequences that the current user may read';
 
--- What the catalog says of each of these sequences, active or not. As above, only the other views may read it.
+-- The catalog's word on each of these sequences, active or not. As above, only the other views may read it.
 CREATE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -141,8 +141,9 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
                              THEN f.values_left / st.rate END AS seconds) d
      ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
-    'What this server holds for each active sequence, and has done for it since the server started, hilo_stat_reset '
-    'was called, or the sequence became active again; served counts on over all of these but hilo_stat_reset';
+    'Shows for each active sequence the values that this server holds, and the work that it has '
+    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
+    'becomes active again. served begins anew only with hilo_stat_reset';
 COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sequences.served IS
     'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
@@ -211,8 +212,8 @@ COMMENT ON COLUMN hilo_blocks.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_blocks.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN hilo_blocks.tier IS
-    'slice: held by a session; current: being served; standby: served next; returned: returned by a session '
-    'and ready to be taken; leased: an open transaction leases them out';
+    'slice: held by a session. current: being served. standby: served next. returned: returned '
+    'by a session and ready to be taken. leased: an open transaction leases them out';
 COMMENT ON COLUMN hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
@@ -241,12 +242,14 @@ COMMENT ON COLUMN hilo_gaps.name IS
 COMMENT ON COLUMN hilo_gaps.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN hilo_gaps.count IS
-    'Number of values that are lost, in steps of the increment. If there are fewer than from first to last, others lie '
-    'between them: a sequence has about 1,000 rows at most, and then the nearest of one reason become one';
+    'Number of values that are lost, in steps of the increment. If there are fewer than from '
+    'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
+    'nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory; discarded: the values could not be kept, or were '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made '
-    'the values invalid, or the sequence was moved beyond them; expired: their lease expired; revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: the values could not be kept, '
+    'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
+    'back. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
+    'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
@@ -308,8 +311,8 @@ CREATE VIEW hilo_default_privileges WITH (security_barrier) AS
         OR pg_catalog.pg_has_role(d.owner::oid, 'USAGE')
         OR pg_catalog.pg_has_role(d.grantee::oid, 'USAGE');
 COMMENT ON VIEW hilo_default_privileges IS
-    'Privileges that new sequences start with, as hilo_default_grant has set them: those for sequences of the '
-    'current user, and those that the current user would get';
+    'Privileges that new sequences start with, as hilo_default_grant has set them: on sequences '
+    'of the current user, or for the current user';
 COMMENT ON COLUMN hilo_default_privileges.owner IS 'Role that creates the sequences';
 COMMENT ON COLUMN hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
 COMMENT ON COLUMN hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';

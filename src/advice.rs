@@ -8,8 +8,8 @@ use crate::{citus, gucs};
 
 /// How all nodes begin again.
 pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hilo_alter(name, \
-    restart_with => ...), with the same value, beyond all that any node reserves until the last \
-    one has done it.";
+    restart_with => ...) with the same value. It must be beyond all that any node reserves until \
+    the last one has done it.";
 
 /// How a node of Citus gets its id.
 pub const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and \

@@ -4,7 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::guc::GucContext::{self, Postmaster, Sighup, Suset, Userset};
+use pgrx::guc::{GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 
 use hilo_core::node_id::NodeId;
@@ -46,73 +47,98 @@ static ON_EVERY_NODE: GucSetting<bool> = GucSetting::<bool>::new(false);
 /// [`policy::failover_skip`].
 static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
-struct Int {
-    name: &'static CStr,
-    what: &'static CStr,
-    why: &'static CStr,
-    setting: &'static GucSetting<i32>,
-    range: (i32, i32),
-    context: GucContext,
-    flags: GucFlags,
+const NONE: GucFlags = GucFlags::empty();
+
+#[rustfmt::skip]
+fn define_sizes(preloaded: bool) {
+    // Postgres does not allow settings that are fixed at server start to be defined later.
+    let at_start = || if preloaded { Postmaster } else { Sighup };
+    int(c"hilo.max_sequences", &MAX_SEQUENCES, (16, 1_000_000), at_start(), NONE,
+        c"Sets the maximum number of sequences that can be active at the same time.",
+        c"Each slot takes about 2.5 kB of shared memory. When all slots are taken, the longest \
+          idle sequence is flushed to the catalog.");
+    int(c"hilo.max_backend_slices", &MAX_BACKEND_SLICES, (1, 4096), at_start(), NONE,
+        c"Sets the maximum number of sequences of which one session can hold a slice.",
+        c"Each slice takes 64 bytes of shared memory for every allowed connection.");
+    int(c"hilo.max_slice_size", &MAX_SLICE_SIZE, (1, 65_536), Sighup, NONE,
+        c"Sets the maximum number of values that a session takes from the pool at once.",
+        c"The slice_size of a sequence takes precedence.");
+    int(c"hilo.min_block_size", &MIN_BLOCK_SIZE, (1, 1_048_576), Sighup, NONE,
+        c"Sets the smallest block reserved in the catalog, in values.",
+        c"The block_size of a sequence takes precedence.");
+    int(c"hilo.max_block_size", &MAX_BLOCK_SIZE, (1, 1_073_741_824), Sighup, NONE,
+        c"Sets the largest block reserved in the catalog, in values.",
+        c"The block_size of a sequence takes precedence.");
+    int(c"hilo.min_threshold", &MIN_THRESHOLD, (0, 1_073_741_824), Sighup, NONE,
+        c"Sets the number of values left at which the next block is fetched at the latest.", c"");
+    int(c"hilo.node_count", &NODE_COUNT, (1, 1024), Sighup, NONE,
+        c"Sets how many servers serve values of the same sequences.", c"");
+    int(c"hilo.failover_skip", &FAILOVER_SKIP, (-1, i32::MAX), Sighup, NONE,
+        c"Sets the number of values skipped after a promotion that may have lost reservations.",
+        c"-1 skips the values that may have been reserved ahead within a minute of lag.");
 }
 
 #[rustfmt::skip]
-fn integers() -> Vec<Int> {
-    use GucContext::{Postmaster, Sighup, Userset};
-    let none = GucFlags::default();
-    let (s, ms) = (GucFlags::UNIT_S, GucFlags::UNIT_MS);
-    vec![
-        Int { name: c"hilo.max_sequences", what: c"Sets the maximum number of sequences that can \
-                                                   be active at the same time.",
-              why: c"Each slot takes about 2.5 kB of shared memory. When all slots are taken, the \
-                     longest idle sequence is flushed to the catalog.",
-              setting: &MAX_SEQUENCES, range: (16, 1_000_000), context: Postmaster, flags: none },
-        Int { name: c"hilo.max_backend_slices", what: c"Sets the maximum number of sequences of \
-                                                        which one session can hold a slice.",
-              why: c"Each slice takes 64 bytes of shared memory for every allowed connection.",
-              setting: &MAX_BACKEND_SLICES, range: (1, 4096), context: Postmaster, flags: none },
-        Int { name: c"hilo.max_slice_size", what: c"Sets the maximum number of values that a \
-                                                    session takes from the pool at once.",
-              why: c"The slice_size of a sequence takes precedence.",
-              setting: &MAX_SLICE_SIZE, range: (1, 65_536), context: Sighup, flags: none },
-        Int { name: c"hilo.min_block_size", what: c"Sets the smallest block reserved in the \
-                                                    catalog, in values.",
-              why: c"The block_size of a sequence takes precedence.",
-              setting: &MIN_BLOCK_SIZE, range: (1, 1_048_576), context: Sighup, flags: none },
-        Int { name: c"hilo.max_block_size", what: c"Sets the largest block reserved in the \
-                                                    catalog, in values.",
-              why: c"The block_size of a sequence takes precedence.",
-              setting: &MAX_BLOCK_SIZE, range: (1, 1_073_741_824), context: Sighup, flags: none },
-        Int { name: c"hilo.min_threshold", what: c"Sets the number of values left at which the \
-                                                   next block is fetched at the latest.",
-              why: c"", setting: &MIN_THRESHOLD,
-              range: (0, 1_073_741_824), context: Sighup, flags: none },
-        Int { name: c"hilo.buffer", what: c"Sets how many seconds' worth of values are kept ready.",
-              why: c"", setting: &BUFFER, range: (1, 3600), context: Sighup, flags: s },
-        Int { name: c"hilo.window", what: c"Sets the time over which the rate of a sequence is \
-                                            measured.",
-              why: c"", setting: &WINDOW, range: (1, 3600), context: Sighup, flags: s },
-        Int { name: c"hilo.sample_interval", what: c"Sets how often the rates of the active \
-                                                     sequences are sampled.",
-              why: c"", setting: &SAMPLE_INTERVAL,
-              range: (10, 60_000), context: Sighup, flags: ms },
-        Int { name: c"hilo.reserve_timeout", what: c"Sets how long a caller waits for a block \
-                                                     before it gets an error.",
-              why: c"", setting: &RESERVE_TIMEOUT,
-              range: (1, i32::MAX), context: Userset, flags: ms },
-        Int { name: c"hilo.worker_idle_timeout", what: c"Sets how long the worker of a database \
-                                                         keeps running after the last session of \
-                                                         the database has ended.",
-              why: c"", setting: &WORKER_IDLE_TIMEOUT,
-              range: (0, 3_600_000), context: Sighup, flags: ms },
-        Int { name: c"hilo.node_count", what: c"Sets how many servers serve values of the same \
-                                                sequences.",
-              why: c"", setting: &NODE_COUNT, range: (1, 1024), context: Sighup, flags: none },
-        Int { name: c"hilo.failover_skip", what: c"Sets the number of values skipped after a \
-                                                   promotion that may have lost reservations.",
-              why: c"-1 skips the values that may have been reserved ahead within a minute of lag.",
-              setting: &FAILOVER_SKIP, range: (-1, i32::MAX), context: Sighup, flags: none },
-    ]
+fn define_times() {
+    const S: GucFlags = GucFlags::UNIT_S;
+    const MS: GucFlags = GucFlags::UNIT_MS;
+    int(c"hilo.buffer", &BUFFER, (1, 3600), Sighup, S,
+        c"Sets how many seconds' worth of values are kept ready.", c"");
+    int(c"hilo.window", &WINDOW, (1, 3600), Sighup, S,
+        c"Sets the time over which the rate of a sequence is measured.", c"");
+    int(c"hilo.sample_interval", &SAMPLE_INTERVAL, (10, 60_000), Sighup, MS,
+        c"Sets how often the rates of the active sequences are sampled.", c"");
+    int(c"hilo.reserve_timeout", &RESERVE_TIMEOUT, (1, i32::MAX), Userset, MS,
+        c"Sets how long a caller waits for a block before it gets an error.", c"");
+    int(c"hilo.worker_idle_timeout", &WORKER_IDLE_TIMEOUT, (0, 3_600_000), Sighup, MS,
+        c"Sets how long the worker of a database keeps running after the last session of the \
+          database has ended.", c"");
+}
+
+#[rustfmt::skip]
+fn define_switches() {
+    let switch = GucRegistry::define_bool_guc;
+    switch(c"hilo.prefetch", c"Fetches the next block before the current one runs out.", c"",
+        &PREFETCH, Sighup, NONE);
+    switch(c"hilo.auto_create", c"Creates the sequence at the first use of an unknown name.", c"",
+        &AUTO_CREATE, Userset, NONE);
+    switch(c"hilo.on_every_node",
+        c"Says that what this session does to the numbers of a sequence is done on every node \
+          that shares it.",
+        c"Otherwise no statement may begin, restart or move them where several nodes serve.",
+        &ON_EVERY_NODE, Userset, NONE);
+}
+
+#[rustfmt::skip]
+fn define_texts(check_prefix: CheckHook) {
+    let text = |name, what, why, setting, context, check: CheckHook| {
+        // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
+        unsafe {
+            GucRegistry::define_string_guc_with_hooks(
+                name, what, why, setting, context, NONE, Some(check), None, None,
+            );
+        }
+    };
+    text(c"hilo.server_prefix",
+        c"Sets the text that replaces {server} in the keys that this server makes.", c"",
+        &SERVER_PREFIX, Suset, check_prefix);
+    text(c"hilo.node_id",
+        c"Sets the number of this server among the servers that share sequences.",
+        c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the \
+          number of the server's group in Citus.",
+        &NODE_ID, Sighup, check_node_id);
+}
+
+fn int(
+    name: &'static CStr,
+    setting: &'static GucSetting<i32>,
+    (low, high): (i32, i32),
+    context: GucContext,
+    flags: GucFlags,
+    what: &'static CStr,
+    why: &'static CStr,
+) {
+    GucRegistry::define_int_guc(name, what, why, setting, low, high, context, flags);
 }
 
 /// Whether the server has loaded the library at its start.
@@ -148,7 +174,7 @@ pub fn session_libraries() -> Option<SessionLibraries> {
         }
         let value = (*option.cast::<pg_sys::config_string>()).reset_val;
         Some(SessionLibraries {
-            has_hilo: !value.is_null() && lists_hilo(CStr::from_ptr(value).to_bytes()),
+            has_hilo: lists_hilo(c_str(value).to_bytes()),
             of_server: (*option).reset_source <= pg_sys::GucSource::PGC_S_ARGV,
         })
     }
@@ -165,91 +191,16 @@ pub fn lists_hilo(libraries: &[u8]) -> bool {
     libraries.split(|byte| *byte == b',').any(is_hilo)
 }
 
-/// Defines the settings. Postgres does not allow those that are fixed at server start to be defined
-/// later: without preloading, those that size shared memory count when the first session makes it.
-/// `check_prefix` checks each value of hilo.server_prefix.
+/// Defines the settings. Without preloading, those that size shared memory count when the first
+/// session makes it. `check_prefix` checks each value of hilo.server_prefix.
 pub fn init(preloaded: bool, check_prefix: CheckHook) {
     PRELOADED.store(preloaded, Relaxed);
-    for int in integers() {
-        let context = match int.context {
-            GucContext::Postmaster if !preloaded => GucContext::Sighup,
-            context => context,
-        };
-        let (low, high) = int.range;
-        GucRegistry::define_int_guc(
-            int.name,
-            int.what,
-            int.why,
-            int.setting,
-            low,
-            high,
-            context,
-            int.flags,
-        );
-    }
+    define_sizes(preloaded);
+    define_times();
     define_switches();
     define_texts(check_prefix);
     // SAFETY: the prefix is a C string literal; called once, from _PG_init.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
-}
-
-fn define_switches() {
-    let none = GucFlags::default();
-    GucRegistry::define_bool_guc(
-        c"hilo.prefetch",
-        c"Fetches the next block before the current one runs out.",
-        c"",
-        &PREFETCH,
-        GucContext::Sighup,
-        none,
-    );
-    GucRegistry::define_bool_guc(
-        c"hilo.auto_create",
-        c"Creates the sequence at the first use of an unknown name.",
-        c"",
-        &AUTO_CREATE,
-        GucContext::Userset,
-        none,
-    );
-    GucRegistry::define_bool_guc(
-    c"hilo.on_every_node",
-    c"Says that what this session does to the numbers of a sequence is done on every node that \
-      shares it.",
-    c"Otherwise no statement may begin, restart or move them where several nodes serve.",
-    &ON_EVERY_NODE,
-    GucContext::Userset,
-    none,
-);
-}
-
-fn define_texts(check_prefix: CheckHook) {
-    let none = GucFlags::default();
-    // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
-    unsafe {
-        GucRegistry::define_string_guc_with_hooks(
-            c"hilo.server_prefix",
-            c"Sets the text that replaces {server} in the keys that this server makes.",
-            c"",
-            &SERVER_PREFIX,
-            GucContext::Suset,
-            none,
-            Some(check_prefix),
-            None,
-            None,
-        );
-        GucRegistry::define_string_guc_with_hooks(
-            c"hilo.node_id",
-            c"Sets the number of this server among the servers that share sequences.",
-            c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the \
-          number of the server's group in Citus.",
-            &NODE_ID,
-            GucContext::Sighup,
-            none,
-            Some(check_node_id),
-            None,
-            None,
-        );
-    }
 }
 
 pub fn max_sequences() -> usize {
@@ -294,12 +245,17 @@ pub fn refill(block_size: Option<i64>) -> policy::Settings {
     }
 }
 
+/// # Safety
+/// `text` is null or a C string, which stays as it is while the result is used.
+unsafe fn c_str(text: *const c_char) -> &'static CStr {
+    // SAFETY: as the caller guarantees.
+    if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } }
+}
+
 /// Who this server is, as set.
 pub fn node_id() -> NodeId {
-    let id = NODE_ID.as_ptr();
-    // SAFETY: as in `server_prefix_bytes`.
-    let text = unsafe { if (*id).is_null() { c"" } else { CStr::from_ptr(*id) } };
-    // The check hook has accepted it.
+    // SAFETY: as in `server_prefix_bytes`. The check hook has accepted the text.
+    let text = unsafe { c_str(*NODE_ID.as_ptr()) };
     text.to_str().ok().and_then(NodeId::parse).unwrap_or(NodeId::Unset)
 }
 
@@ -315,7 +271,7 @@ unsafe extern "C-unwind" fn check_node_id(
 ) -> bool {
     // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the
     // call.
-    let text = unsafe { if (*value).is_null() { c"" } else { CStr::from_ptr(*value) } };
+    let text = unsafe { c_str(*value) };
     let valid = text.to_str().is_ok_and(|text| NodeId::parse(text).is_some());
     if !valid {
         refuse_value(
@@ -344,10 +300,9 @@ pub fn node_count() -> i32 {
 
 /// The prefix, where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
-    let prefix = SERVER_PREFIX.as_ptr();
     // SAFETY: Postgres keeps a null pointer or a C string there. No caller does anything that
     // changes the setting while it uses the bytes.
-    unsafe { if (*prefix).is_null() { &[] } else { CStr::from_ptr(*prefix).to_bytes() } }
+    unsafe { c_str(*SERVER_PREFIX.as_ptr()).to_bytes() }
 }
 
 pub fn auto_create() -> bool {

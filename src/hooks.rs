@@ -45,7 +45,7 @@ pub fn init() {
         PREV_UTILITY.set(pg_sys::ProcessUtility_hook);
         pg_sys::ProcessUtility_hook = Some(process_utility);
         PREV_ANALYZE.set(pg_sys::post_parse_analyze_hook);
-        pg_sys::post_parse_analyze_hook = Some(analyzed);
+        pg_sys::post_parse_analyze_hook = Some(after_analysis);
         PREV_ACCESS.set(pg_sys::object_access_hook);
         pg_sys::object_access_hook = Some(object_access);
         PREV_PATHS.set(pg_sys::set_rel_pathlist_hook);
@@ -135,7 +135,7 @@ unsafe extern "C-unwind" fn process_utility(
 
 /// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but
 /// the work.
-unsafe extern "C-unwind" fn analyzed(
+unsafe extern "C-unwind" fn after_analysis(
     state: *mut pg_sys::ParseState,
     query: *mut pg_sys::Query,
     jumble: *mut pg_sys::JumbleState,
@@ -194,7 +194,7 @@ unsafe extern "C-unwind" fn object_access(
     let (extension, role) =
         (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
     match access {
-        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => extension_changed(object),
+        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => note_extension_change(object),
         OAT_DROP if role => owners::role_dropped(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
@@ -205,13 +205,13 @@ unsafe extern "C-unwind" fn object_access(
             }
         }
         OAT_DROP if extension && is_hilo(object) && shared::get().is_ok() => {
-            invalidation::extension_dropped(object)
+            invalidation::note_extension_drop(object)
         }
         _ => {}
     }
 }
 
-fn extension_changed(extension: pg_sys::Oid) {
+fn note_extension_change(extension: pg_sys::Oid) {
     if version::changed(extension).or_raise() {
         invalidation::extension_appears();
     }

@@ -1,6 +1,6 @@
 //! hilo: Hi/Lo sequences inside PostgreSQL. `docs/architecture.md` gives an overview.
 
-#![warn(clippy::too_many_lines)]
+#![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 
 use pgrx::prelude::*;
 

@@ -11,9 +11,10 @@ use tokio_postgres::{Config, NoTls, Socket};
 use crate::driver::Driver;
 use crate::engine::{self, Engine, Figures};
 use crate::fork::{self, only_here};
+use crate::refusal::report;
 use crate::sequence::Sequence;
-use crate::server::connector;
-use crate::shared::{Handle, Life, MAX_WAIT, Options, Seat, Shared};
+use crate::server::{Connector, Direct, Link};
+use crate::shared::{Handle, Life, MAX_WAIT, Options, SequenceState, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
@@ -110,18 +111,33 @@ impl Builder {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
+        let mut config = self.config.clone();
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // Of several hosts, only the primary has leases.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(&self.name);
+        }
         let generation = fork::watch()?;
-        only_here(generation, self.connect_in(generation, tls)).await?
+        self.connect_through(Direct { config, tls, generation }).await
+    }
+
+    /// Does the same with connections from elsewhere, such as a pool.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    pub async fn connect_through(self, connector: impl Connector) -> Result<Client, Error> {
+        let generation = fork::watch()?;
+        only_here(generation, self.connect_in(generation, Arc::new(connector))).await?
     }
 
     /// Does the same in the process of this generation.
-    async fn connect_in<T>(self, generation: u32, tls: T) -> Result<Client, Error>
-    where
-        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-        T::Stream: Send,
-        T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-    {
+    async fn connect_in(
+        self,
+        generation: u32,
+        connector: Arc<dyn Connector>,
+    ) -> Result<Client, Error> {
         let identity = uuid::Uuid::new_v4();
         let options = Options {
             holder: format!("{}/{}", self.name, identity.simple()),
@@ -134,17 +150,8 @@ impl Builder {
             engine::Settings::new(self.buffer.min(MAX_WAIT).into(), options.ttl.map(Into::into));
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
-        let mut config = self.config;
-        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
-            // Of several hosts, only the primary has leases.
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name(&self.name);
-        }
-        let connector = connector(config, tls, generation);
         let silent = |_| Error::Unreachable { source: None };
-        let link = timeout(options.timeout, connector()).await.map_err(silent)??;
+        let link = timeout(options.timeout, Link::open(&*connector)).await.map_err(silent)??;
         let seed = identity.as_u128() as u64;
         let engine = |now| Engine::new(settings, now, seed);
         let shared = Arc::new(Shared::new(engine, options, generation));
@@ -164,6 +171,17 @@ pub struct Client {
 }
 
 impl Client {
+    /// Connects to a server and database, such as `postgresql://app@db/shop`, with all else as it
+    /// is by default.
+    ///
+    /// # Errors
+    /// As for [`Builder::connect`]; [`Error::Unreachable`] also for what is no such address.
+    pub async fn connect(url: &str) -> Result<Client, Error> {
+        let config = url.parse::<Config>();
+        let config = config.map_err(|wrong| Error::Unreachable { source: Some(report(&wrong)) })?;
+        Client::builder(config).connect().await
+    }
+
     /// Begins to make a client of the server, and database, that `config` names.
     pub fn builder(config: Config) -> Builder {
         Builder {
@@ -180,9 +198,15 @@ impl Client {
     }
 
     /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers
-    /// every name that it was ever asked for: they should not come from users.
+    /// every name that it was ever asked for, until it is to [`forget`](Self::forget) it.
     pub fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(self.shared().seat(name), self.handle.clone())
+        Sequence::new(self.shared().sequence(name), self.handle.clone())
+    }
+
+    /// Forgets a sequence: what is left of its leases goes back with the next statement. `false`:
+    /// somebody has a [`Sequence`] of this name, or nobody has asked for one.
+    pub fn forget(&self, name: &str) -> bool {
+        self.shared().check_process().is_ok() && self.shared().forget(name)
     }
 
     /// Takes the first leases of several sequences together, so that their first callers need not
@@ -257,7 +281,7 @@ impl Client {
         let now = shared.now();
         let core = shared.lock();
         let mut stats = Stats {
-            sequences: core.seats.len() as u64,
+            sequences: core.states.len() as u64,
             statements: core.counts.statements,
             failures: core.counts.failures,
             overloads: core.counts.overloads,
@@ -265,12 +289,12 @@ impl Client {
             connected: core.connected,
             ..Stats::default()
         };
-        for seat in &core.seats {
-            let figures = core.engine.figures(seat.hot.id, now, seat.hot.left());
+        for state in &core.states {
+            let figures = core.engine.figures(state.hot.id, now, state.hot.left());
             stats.hits += figures.taken.max(0) as u64;
             stats.refills += figures.refills;
-            stats.waits += seat.waits;
-            stats.errors += seat.errors;
+            stats.waits += state.waits;
+            stats.errors += state.errors;
             stats.rate += figures.rate;
             stats.left += figures.left.max(0) as u64;
             stats.leases += figures.leases as u64;
@@ -286,20 +310,20 @@ impl Client {
         }
         let now = shared.now();
         let core = shared.lock();
-        let of = |seat: &Seat| {
-            let figures: Figures = core.engine.figures(seat.hot.id, now, seat.hot.left());
+        let of = |state: &SequenceState| {
+            let figures: Figures = core.engine.figures(state.hot.id, now, state.hot.left());
             SequenceStats {
-                name: seat.hot.name.clone(),
+                name: state.hot.name.clone(),
                 hits: figures.taken.max(0) as u64,
                 refills: figures.refills,
-                waits: seat.waits,
-                errors: seat.errors,
+                waits: state.waits,
+                errors: state.errors,
                 rate: figures.rate,
                 left: figures.left.max(0) as u64,
                 leases: figures.leases as u64,
             }
         };
-        core.seats.iter().map(of).collect()
+        core.states.iter().map(of).collect()
     }
 
     fn shared(&self) -> &Shared {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hilo_core::key_format::{KeyFormatError, PrefixError};
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::SqlState;
+
+use crate::refusal::Report;
 
 /// Why there is no value. It can be cloned, since one refusal can reach many callers.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -13,31 +15,34 @@ pub enum Error {
     /// The server refuses to lease values of this sequence: there is none of that name, the role
     /// may not use it, it is exhausted, or it cannot be leased. [`code`](Self::code),
     /// [`detail`](Self::detail) and [`hint`](Self::hint) are the server's.
-    #[error("no values of hilo sequence \"{sequence}\"")]
+    #[error("no values of hilo sequence \"{sequence}\": {source}")]
     Refused {
         /// The name of the sequence.
         sequence: Arc<str>,
         /// The report of the server.
-        #[source]
-        source: Arc<tokio_postgres::Error>,
+        source: Arc<Report>,
     },
     /// The server cannot be reached, and nothing is left in memory.
-    #[error("cannot reach the server")]
+    #[error("cannot reach the server{}", because(source))]
     Unreachable {
         /// The last failure, if there was more than silence.
-        #[source]
-        source: Option<Arc<tokio_postgres::Error>>,
+        source: Option<Arc<Report>>,
     },
     /// No value has come in time.
-    #[error("no value of hilo sequence \"{sequence}\" within {waited:?}")]
+    #[error(
+        "no value of hilo sequence \"{sequence}\" within {waited:?}{}{}",
+        since(silent),
+        because(source)
+    )]
     Timeout {
         /// The name of the sequence.
         sequence: Arc<str>,
         /// How long the caller has waited.
         waited: Duration,
+        /// For how long the server has been silent; `None`: it answers.
+        silent: Option<Duration>,
         /// Why the last attempt to get some failed, if it did.
-        #[source]
-        source: Option<Arc<tokio_postgres::Error>>,
+        source: Option<Arc<Report>>,
     },
     /// The client was shut down, or the runtime that it works in has ended.
     #[error("the client is shut down")]
@@ -83,19 +88,17 @@ pub enum Error {
 
 impl Error {
     /// The server's report, if there is one.
-    pub fn as_db_error(&self) -> Option<&DbError> {
+    pub fn report(&self) -> Option<&Report> {
         match self {
-            Error::Refused { source, .. } => source.as_db_error(),
-            Error::Unreachable { source } | Error::Timeout { source, .. } => {
-                source.as_ref()?.as_db_error()
-            }
+            Error::Refused { source, .. } => Some(source),
+            Error::Unreachable { source } | Error::Timeout { source, .. } => source.as_deref(),
             _ => None,
         }
     }
 
     /// The server's SQLSTATE.
     pub fn code(&self) -> Option<&SqlState> {
-        self.as_db_error().map(DbError::code)
+        self.report()?.code.as_ref()
     }
 
     /// The DETAIL of the report.
@@ -103,7 +106,7 @@ impl Error {
         match self {
             Error::Format { source, .. } => source.detail(),
             Error::Prefix { source, .. } => source.detail(),
-            _ => self.as_db_error()?.detail().map(str::to_owned),
+            _ => self.report()?.detail.clone(),
         }
     }
 
@@ -119,7 +122,15 @@ impl Error {
                     .into()
             }
             Error::Count(_) => "Ask several times if you need more values.".into(),
-            _ => return self.as_db_error()?.hint().map(str::to_owned),
+            _ => return self.report()?.hint.clone(),
         })
     }
+}
+
+fn because(source: &Option<Arc<Report>>) -> String {
+    source.as_ref().map_or_else(String::new, |source| format!(": {source}"))
+}
+
+fn since(silent: &Option<Duration>) -> String {
+    silent.map_or_else(String::new, |silent| format!("; the server has been silent for {silent:?}"))
 }

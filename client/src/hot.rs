@@ -17,9 +17,8 @@ use crate::lane::{Lane, Took};
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
 /// The threads of a sequence are in each other's way when its only lane has seen this many lost
-/// races in one filling, and at least one for each so many values.
-const RACES: u32 = 64;
-const TAKEN: u32 = 64;
+/// races in one filling, and at least one for each of so many values.
+const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -155,7 +154,8 @@ pub fn most_lanes() -> usize {
 }
 
 fn is_crowd(races: u32, taken: u32) -> bool {
-    races >= RACES.max(taken / TAKEN)
+    let (least, per) = RACES_PER_TAKEN;
+    races >= least.max(taken / per)
 }
 
 #[cfg(test)]

@@ -24,19 +24,22 @@
 //! # Guarantees
 //!
 //! * **Unique.** A lease is served from only after the server has confirmed its commit. If the
-//!   answer is lost, nothing is served of what may have been leased. A shutdown ends serving before
-//!   it returns the rest.
+//!   answer is lost, the client asks again for the same leases, by their names. A shutdown ends
+//!   serving before it returns the rest.
 //! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`],
 //!   or in an open lease in the view `hilo_leases`, where the client is the holder: after a crash
-//!   until it expires or is revoked. What a statement took that failed, or whose answer was lost,
-//!   is a gap in the view `hilo_gaps`.
+//!   until it expires or is revoked. What a statement took that failed is a gap in the view
+//!   `hilo_gaps`.
+//! * **A call may be dropped.** One that is dropped before it is ready, as `select!` does, takes
+//!   nothing; a lease that has come for it is for others.
 //! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values
 //!   are its parent's. This does not hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)`
 //!   has made, past the handlers of `pthread_atfork`: it must call nothing of the client.
 
-#![warn(clippy::too_many_lines)]
+#![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 #![warn(missing_docs)]
 
+pub mod blocking;
 mod client;
 mod driver;
 #[doc(hidden)]
@@ -46,6 +49,7 @@ mod fork;
 mod hot;
 #[doc(hidden)]
 pub mod lane;
+mod range;
 mod refusal;
 mod results;
 mod sequence;
@@ -56,8 +60,12 @@ mod waiting;
 
 pub use client::{Builder, Client};
 pub use error::Error;
-pub use sequence::{Next, Range, Sequence};
+pub use range::{IdRange, Values};
+pub use refusal::Report;
+pub use sequence::{Next, Sequence};
+pub use server::{ConnectError, Connecting, Connection, Connector};
 pub use stats::{Returned, SequenceStats, Stats};
+pub use tokio_postgres;
 
 /// What callers do who find nothing in memory while the server cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

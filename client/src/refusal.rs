@@ -1,6 +1,37 @@
 //! What an error of the server means.
 
+use std::sync::Arc;
+
 use tokio_postgres::error::{Severity, SqlState};
+
+/// What the server says about something that it refuses, or why it cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Report {
+    /// Its SQLSTATE; `None`: the server has said nothing.
+    pub code: Option<SqlState>,
+    /// The message.
+    pub message: String,
+    /// Its DETAIL.
+    pub detail: Option<String>,
+    /// Its HINT.
+    pub hint: Option<String>,
+}
+
+/// The report in an error of the connection.
+pub fn report(error: &(dyn std::error::Error + 'static)) -> Arc<Report> {
+    let error_of_postgres = error.downcast_ref::<tokio_postgres::Error>();
+    Arc::new(match error_of_postgres.and_then(tokio_postgres::Error::as_db_error) {
+        Some(db) => Report {
+            code: Some(db.code().clone()),
+            message: db.message().to_owned(),
+            detail: db.detail().map(str::to_owned),
+            hint: db.hint().map(str::to_owned),
+        },
+        None => Report { code: None, message: error.to_string(), detail: None, hint: None },
+    })
+}
 
 /// Whether the server has refused and rolled back. A FATAL error can come after a commit, and one
 /// of the connection says nothing about the transaction.
@@ -13,26 +44,41 @@ pub fn is_refusal(error: &tokio_postgres::Error) -> bool {
             .contains(code)
 }
 
-/// Whether the same statement may succeed a moment later: it met another transaction.
-pub fn is_transient(error: &tokio_postgres::Error) -> bool {
-    error.code().is_some_and(|code| code.code().starts_with("40"))
-}
+impl Report {
+    fn is(&self, state: &SqlState) -> bool {
+        self.code.as_ref() == Some(state)
+    }
 
-/// Whether the server would do what it was asked for if it could: callers wait on. A lock, or a
-/// lack of resources.
-pub fn is_lack(error: &tokio_postgres::Error) -> bool {
-    is_overload(error) || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
-}
+    fn class(&self) -> &str {
+        self.code.as_ref().map_or("", |code| &code.code()[..2])
+    }
 
-/// Whether the server has no room for a statement, whatever it is for, or no time: too many leases
-/// are in open transactions, it lacks resources, or it has canceled what took longer than
-/// `statement_timeout`.
-pub fn is_overload(error: &tokio_postgres::Error) -> bool {
-    let code = error.code().map_or("", SqlState::code);
-    code.starts_with("53") || ["54000", "57014"].contains(&code)
-}
+    /// Whether the same may succeed a moment later: it met another transaction.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.class() == "40"
+    }
 
-/// Whether the lease has ended, or the sequence is no more.
-pub fn is_gone(error: &tokio_postgres::Error) -> bool {
-    error.code() == Some(&SqlState::UNDEFINED_OBJECT)
+    /// Whether the server would do what it was asked for if it could: callers wait on. A lock, or a
+    /// lack of resources.
+    pub(crate) fn is_lack(&self) -> bool {
+        self.is_overload() || self.is_transient() || self.is(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
+    /// Whether the server has no room, or no time: too many leases are in open transactions, it
+    /// lacks resources, or it has canceled what took longer than `statement_timeout`.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.class() == "53"
+            || self.is(&SqlState::PROGRAM_LIMIT_EXCEEDED)
+            || self.is(&SqlState::QUERY_CANCELED)
+    }
+
+    /// Whether the lease has ended, or the sequence is no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is(&SqlState::UNDEFINED_OBJECT)
+    }
+
+    /// Whether the name of a lease stands for one that the server no longer gives.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.is(&SqlState::DUPLICATE_OBJECT)
+    }
 }

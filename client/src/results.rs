@@ -1,168 +1,195 @@
 //! What a statement has brought, for the books and for those who wait.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hilo_core::numbers::Monotonic;
 
 use crate::driver::Driver;
-use crate::engine::{Ask, Failure, Lease, Parts, Plan, Return};
+use crate::engine::{Ask, Failure, Id, Lease, Plan, Return};
 use crate::hot::{Hot, Keys};
 use crate::lane;
-use crate::refusal::{is_gone, is_lack};
+use crate::refusal::Report;
 use crate::sequence::keys;
-use crate::server::{Answer, Granted};
+use crate::server::{Answer, Done, Granted};
 use crate::shared::{Core, Life};
 use crate::{Error, Unavailable};
 
+/// The sequences of a statement for which something has changed, and the refusal of one.
+type Changed = HashMap<Id, Option<Arc<Report>>>;
+
 impl Driver {
-    /// A part has been committed.
-    pub fn accept(&mut self, part: Plan, answer: Answer, sent: Monotonic) {
-        tracing::debug!(leases = answer.granted.len(), returned = answer.returned, "done");
-        self.returned.leases += part.returns.len() as u64;
-        self.returned.values += answer.returned as u64;
-        if part.sweep {
-            self.unsure = false;
-        }
+    /// A statement has been committed, or refused as a whole.
+    pub fn accept(&mut self, plan: Plan, answer: Answer, sent: Monotonic) {
         let now = self.shared.now();
-        let mut core = self.shared.lock();
-        for (id, token) in &part.renewals {
-            core.engine.renewed(*id, *token, sent);
+        let shared = self.shared.clone();
+        let mut core = shared.lock();
+        let lack = answer.iter().filter_map(|row| row.as_ref().err()).find(|why| why.is_lack());
+        let (lack, full) = (lack.cloned(), answer.iter().any(has_no_room));
+        let mut rows = answer.into_iter();
+        for (back, row) in plan.returns.into_iter().zip(&mut rows) {
+            self.ended(&mut core, back, row, now);
         }
-        let mut changed: Vec<Arc<Hot>> = Vec::new();
-        for granted in answer.granted {
-            let Some(&ask) = part.asks.get(granted.ask) else { continue };
-            let hot = core.seats[ask.id.0 as usize].hot.clone();
-            learn_keys(&mut core, &hot, &granted, now);
-            let lease = Lease {
-                token: granted.token,
-                last: granted.last,
-                increment: granted.increment,
-                count: granted.count,
-                expires: core.engine.expiry(sent),
-            };
-            let seat = core.seat(ask.id);
-            (seat.lack, seat.refusal) = (None, None);
-            core.engine.granted(ask, lease, granted.suggested);
-            changed.push(hot);
-        }
-        if core.life == Life::Serving {
-            for hot in &changed {
-                if core.engine.is_spread(hot.id) {
-                    hot.widen();
+        for ((id, token), row) in plan.renewals.into_iter().zip(&mut rows) {
+            match row {
+                Ok(_) => core.engine.renewed(id, token, sent),
+                Err(refusal) => {
+                    tracing::warn!(lease = %token, error = %refusal, "a lease cannot be renewed");
+                    match refusal.is_gone() {
+                        true => core.engine.not_renewed(id, token),
+                        false => core.engine.renew_later(now),
+                    }
                 }
-                core.fill(hot, 0, now);
-                core.check(hot, now);
             }
-        } else {
-            // Nobody may find it.
-            core.engine.give_back_all(now);
         }
+        let mut changed = Changed::new();
+        for (ask, row) in plan.asks.into_iter().zip(&mut rows) {
+            match row {
+                Ok(Done::Leased(granted)) => {
+                    core.granted(ask, granted, sent, now);
+                    changed.entry(ask.id).or_default();
+                }
+                Ok(_) => core.engine.ask_again(ask),
+                Err(refusal) if refusal.is_taken() => core.engine.ask_again(ask),
+                Err(refusal) => core.refused(ask, refusal, &mut changed, now),
+            }
+        }
+        core.serve(&changed, now);
+        match full {
+            true => {
+                core.counts.overloads += 1;
+                core.engine.done_in_part(now);
+            }
+            false => core.engine.done(),
+        }
+        core.answered(now, lack);
+        let hots = changed.keys().map(|id| core.states[id.0 as usize].hot.clone());
+        let hots: Vec<Arc<Hot>> = hots.collect();
         drop(core);
-        changed.iter().for_each(|hot| hot.changed.notify_waiters());
+        for (id, refusal) in &changed {
+            if let Some(refusal) = refusal {
+                tracing::warn!(sequence = id.0, error = %refusal, "no lease");
+            }
+        }
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
-    /// The server refuses a part: its one call, or what it lacks something for. What is left of the
-    /// plan asks for the same sequences no more.
-    pub fn refused(&mut self, part: Plan, source: tokio_postgres::Error, parts: &mut Parts) {
-        let (lack, gone) = (is_lack(&source), is_gone(&source));
-        // What has ended when it was sent before needs no word.
-        for back in part.returns.iter().filter(|back| !(gone && back.tried)) {
-            tracing::warn!(lease = %back.token, error = %source, "a lease cannot be returned");
-        }
-        for (_, token) in &part.renewals {
-            tracing::warn!(lease = %token, error = %source, "a lease cannot be renewed");
-        }
-        if part.sweep {
-            tracing::warn!(error = %source, "leases of which nothing is known cannot be revoked");
-            self.unsure = lack;
-        }
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
-        let (later, ended): (Vec<Return>, Vec<Return>) =
-            part.returns.into_iter().partition(|_| !gone && (lack || core.life == Life::Serving));
-        core.engine.return_later(later, now);
-        if !gone && !ended.is_empty() {
-            self.returned.refused += ended.len() as u64;
-            self.unsure = true;
-        }
-        for (id, token) in part.renewals {
-            match gone {
-                true => core.engine.not_renewed(id, token),
-                false => core.engine.renew_later(now),
+    /// A lease was returned, or could not be.
+    fn ended(
+        &mut self,
+        core: &mut Core,
+        back: Return,
+        row: Result<Done, Arc<Report>>,
+        now: Monotonic,
+    ) {
+        let refusal = match row {
+            Ok(done) => {
+                self.returned.leases += 1;
+                if let Done::Returned(values) = done {
+                    self.returned.values += values as u64;
+                }
+                return;
             }
+            Err(refusal) => refusal,
+        };
+        // What has ended when it was sent before needs no word.
+        if !(refusal.is_gone() && back.tried) {
+            tracing::warn!(lease = %back.token, error = %refusal, "a lease cannot be returned");
         }
-        let source = Arc::new(source);
-        if lack {
-            self.lack = Some(source.clone());
-        }
-        let refused = refuse(&mut core, part.asks, &source, parts, now);
-        drop(core);
-        for (hot, error) in refused {
-            tracing::warn!(%error, source = %source, "no lease");
-            hot.changed.notify_waiters();
+        match () {
+            () if refusal.is_gone() => self.returned.leases += 1,
+            () if refusal.is_lack() || core.life == Life::Serving => {
+                core.engine.return_later(back, now);
+            }
+            () => self.returned.refused += 1,
         }
     }
 
     /// A plan was not carried out.
-    pub fn failed(
-        &mut self,
-        plan: Plan,
-        why: Failure,
-        trouble: Option<Arc<tokio_postgres::Error>>,
-    ) {
+    pub fn failed(&mut self, plan: Plan, why: Failure, trouble: Option<Arc<Report>>) {
         let error = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
         tracing::warn!(?why, error, leases = plan.asks.len(), "a statement has failed");
         let now = self.shared.now();
         let mut core = self.shared.lock();
-        core.connected = why == Failure::NoRoom;
-        core.trouble = trouble.or(core.trouble.take());
         match why {
-            Failure::NoRoom => core.counts.overloads += 1,
-            Failure::Unsent | Failure::Unknown => core.counts.failures += 1,
+            Failure::NoRoom => {
+                core.counts.overloads += 1;
+                core.answered(now, trouble);
+            }
+            Failure::Unsent | Failure::Unknown => {
+                core.counts.failures += 1;
+                core.connected = false;
+                core.trouble = trouble.or(core.trouble.take());
+            }
         }
         core.engine.failed(plan, why, now);
         let fails = !core.connected && self.shared.options.unavailable == Unavailable::Fail;
-        let hots = core.seats.iter().filter(|_| fails).map(|seat| seat.hot.clone());
+        let hots = core.states.iter().filter(|_| fails).map(|state| state.hot.clone());
         let hots: Vec<Arc<Hot>> = hots.collect();
         drop(core);
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 }
 
-/// The server refuses the first lease of each sequence that is asked for. Returns these sequences.
-fn refuse(
-    core: &mut Core,
-    asks: Vec<Ask>,
-    source: &Arc<tokio_postgres::Error>,
-    parts: &mut Parts,
-    now: Monotonic,
-) -> Vec<(Arc<Hot>, Error)> {
-    let lack = is_lack(source);
-    let mut refused = HashSet::new();
-    let mut all = Vec::new();
-    for ask in asks {
-        if !refused.insert(ask.id) {
-            core.engine.ask_again(ask);
-            continue;
+fn has_no_room(row: &Result<Done, Arc<Report>>) -> bool {
+    row.as_ref().is_err_and(|refusal| refusal.is_overload())
+}
+
+impl Core {
+    /// The server has answered; it lacks something, or not.
+    fn answered(&mut self, now: Monotonic, lack: Option<Arc<Report>>) {
+        self.connected = true;
+        self.answered_at = now;
+        self.trouble = lack;
+    }
+
+    /// A lease has come.
+    fn granted(&mut self, ask: Ask, granted: Granted, sent: Monotonic, now: Monotonic) {
+        let hot = self.states[ask.id.0 as usize].hot.clone();
+        learn_keys(self, &hot, &granted, now);
+        let lease = Lease {
+            token: ask.token,
+            last: granted.last,
+            increment: granted.increment,
+            count: granted.count,
+            expires: self.engine.expiry(ask.tried.unwrap_or(sent)),
+        };
+        let state = self.state(ask.id);
+        (state.lack, state.refusal) = (None, None);
+        self.engine.granted(ask, lease, granted.suggested);
+    }
+
+    /// The server refuses a lease.
+    fn refused(&mut self, ask: Ask, refusal: Arc<Report>, changed: &mut Changed, now: Monotonic) {
+        let lack = refusal.is_lack();
+        if changed.insert(ask.id, Some(refusal.clone())).flatten().is_some() {
+            // Of those for several lanes, one counts.
+            return self.engine.ask_again(ask);
         }
-        core.engine.refused(ask, now);
-        let seat = core.seat(ask.id);
-        let error = Error::Refused { sequence: seat.hot.name.clone(), source: source.clone() };
-        seat.errors += 1;
-        seat.lack = lack.then(|| source.clone());
-        seat.refusal = (!lack).then(|| error.clone());
-        seat.refusals += u64::from(!lack);
-        all.push((seat.hot.clone(), error));
+        self.engine.refused(ask, lack, now);
+        let state = self.state(ask.id);
+        let sequence = state.hot.name.clone();
+        state.errors += 1;
+        state.refusals += u64::from(!lack);
+        state.lack = lack.then(|| refusal.clone());
+        state.refusal = (!lack).then_some(Error::Refused { sequence, source: refusal });
     }
-    for part in parts.plans_mut() {
-        let of_refused = part.asks.extract_if(.., |ask| refused.contains(&ask.id));
-        of_refused.for_each(|ask| core.engine.ask_again(ask));
+
+    /// Serves from what has come, or gives it back.
+    fn serve(&mut self, changed: &Changed, now: Monotonic) {
+        if self.life != Life::Serving {
+            // Nobody may find it.
+            return self.engine.give_back_all(now);
+        }
+        for id in changed.keys() {
+            let hot = self.states[id.0 as usize].hot.clone();
+            if self.engine.is_spread(*id) {
+                hot.widen();
+            }
+            self.fill(&hot, 0, now);
+            self.check(&hot, now);
+        }
     }
-    for (hot, _) in &all {
-        core.check(hot, now);
-    }
-    all
 }
 
 /// Notes how keys look from this lease on, before it is served. What is left of leases whose keys

@@ -12,43 +12,12 @@ use crate::Error;
 use crate::fork::{self, only_here};
 use crate::hot::{self, Hot, Keys};
 use crate::lane::Took;
+use crate::range::IdRange;
 use crate::shared::{Handle, Life, Shared};
 use crate::waiting::{Ticket, Waiter};
 
 /// The most values of one lease.
 const MOST: i64 = 1_000_000_000;
-
-/// Consecutive values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Range {
-    /// The first value.
-    pub first: i64,
-    /// The last value.
-    pub last: i64,
-    /// From one value to the next; negative in a descending sequence.
-    pub increment: i64,
-    /// How many values there are, at least 1.
-    pub count: i64,
-}
-
-impl Range {
-    fn new(first: i64, increment: i64, count: i64) -> Range {
-        Range {
-            first,
-            last: first.wrapping_add(increment.wrapping_mul(count - 1)),
-            increment,
-            count,
-        }
-    }
-
-    /// All values, in order.
-    pub fn values(&self) -> impl Iterator<Item = i64> + use<> {
-        let Range { first, increment, count, .. } = *self;
-        // In between, a multiplication may overflow, the value does not.
-        (0..count).map(move |at| first.wrapping_add(increment.wrapping_mul(at)))
-    }
-}
 
 /// A sequence of a [`Client`](crate::Client). It is cheap to clone, and all clones draw from the
 /// same memory.
@@ -120,13 +89,13 @@ impl Sequence {
     ///
     /// # Errors
     /// [`Error::Count`] unless `n` is from 1 to a billion, [`Error::Closed`], [`Error::Forked`].
-    pub fn try_next_range(&self, n: i64) -> Result<Option<Range>, Error> {
+    pub fn try_next_range(&self, n: i64) -> Result<Option<IdRange>, Error> {
         self.shared().check_process()?;
         if !(1..=MOST).contains(&n) {
             return Err(Error::Count(n));
         }
         if let Some(took) = self.search_lanes(n as u32) {
-            return Ok(Some(Range::new(took.first, took.increment, n)));
+            return Ok(Some(IdRange::new(took.first, took.increment, n)));
         }
         let shared = self.shared();
         let mut core = shared.lock();
@@ -137,7 +106,7 @@ impl Sequence {
         if run.is_some() {
             shared.turn(&mut core, &self.hot, self.hot.own());
         }
-        Ok(run.map(|(first, increment)| Range::new(first, increment, n)))
+        Ok(run.map(|(first, increment)| IdRange::new(first, increment, n)))
     }
 
     /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one
@@ -147,13 +116,29 @@ impl Sequence {
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
-    pub async fn next_range(&self, n: i64) -> Result<Range, Error> {
+    pub async fn next_range(&self, n: i64) -> Result<IdRange, Error> {
         if let Some(range) = self.try_next_range(n)? {
             return Ok(range);
         }
         let ticket = Ticket::new(self.shared(), &self.hot, n)?;
         let lease = self.until(self.shared().deadline(), || ticket.look()).await?;
-        Ok(Range::new(lease.first(), lease.increment, lease.count))
+        Ok(IdRange::new(lease.first(), lease.increment, lease.count))
+    }
+
+    /// Exactly `n` values, in as many ranges as it takes. If it fails or is dropped, nobody gets
+    /// the values of the ranges that it had.
+    ///
+    /// # Errors
+    /// As for [`next_range`](Self::next_range).
+    pub async fn next_ranges(&self, n: i64) -> Result<Vec<IdRange>, Error> {
+        let mut ranges = vec![self.next_range(n).await?];
+        let mut left = n - ranges[0].count;
+        while left > 0 {
+            let range = self.next_range(left).await?;
+            left -= range.count;
+            ranges.push(range);
+        }
+        Ok(ranges)
     }
 
     /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the
@@ -192,11 +177,13 @@ impl Sequence {
     }
 
     fn timed_out(&self) -> Error {
-        let mut core = self.shared().lock();
-        let lack = core.seat(self.hot.id).lack.clone();
+        let shared = self.shared();
+        let mut core = shared.lock();
+        let silent = (!core.connected).then(|| shared.since(core.answered_at));
+        let lack = core.state(self.hot.id).lack.clone();
         let source = lack.or_else(|| core.trouble.clone());
-        let waited = self.shared().options.patience;
-        Error::Timeout { sequence: self.hot.name.clone(), waited, source }
+        let (sequence, waited) = (self.hot.name.clone(), shared.options.patience);
+        Error::Timeout { sequence, waited, silent, source }
     }
 
     /// Does what there is to do after values were taken from a lane.
@@ -232,9 +219,10 @@ impl Sequence {
     /// Fills this thread's lane if it is empty, unless that means to wait.
     fn fill_own(&self) {
         let (shared, own) = (self.shared(), self.hot.own());
-        if self.hot.lane(own).left() == 0
-            && let Ok(mut core) = shared.core.try_lock()
-        {
+        if self.hot.lane(own).left() > 0 {
+            return;
+        }
+        if let Ok(mut core) = shared.core.try_lock() {
             shared.turn(&mut core, &self.hot, own);
         }
     }
@@ -289,7 +277,7 @@ impl Sequence {
                     return Ok(found);
                 }
                 if !std::mem::replace(&mut waits, true) {
-                    self.shared().lock().seat(self.hot.id).waits += 1;
+                    self.shared().lock().state(self.hot.id).waits += 1;
                 }
                 if timeout_at(deadline, changed).await.is_err() {
                     return Err(self.timed_out());
@@ -317,10 +305,10 @@ impl Future for Next<'_> {
     // By hand, so that a hit is a few instructions in the caller: waiting is elsewhere.
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.waiting.is_none()
-            && let Some(value) = self.sequence.hit()
-        {
-            return Poll::Ready(Ok(value));
+        if self.waiting.is_none() {
+            if let Some(value) = self.sequence.hit() {
+                return Poll::Ready(Ok(value));
+            }
         }
         self.poll_waiting(context)
     }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::engine::{Engine, Id};
 use crate::hot::Hot;
+use crate::refusal::Report;
 use crate::stats::Returned;
 use crate::{Error, Unavailable, fork};
 
@@ -35,7 +36,7 @@ pub struct Options {
 pub struct Shared {
     pub core: Mutex<Core>,
     /// Wakes the task.
-    pub poke: Notify,
+    pub wake_driver: Notify,
     /// Says once that serving has ended.
     pub closed: Notify,
     pub start: Instant,
@@ -64,26 +65,34 @@ impl Drop for Handle {
 
 pub struct Core {
     pub engine: Engine,
-    pub seats: Vec<Seat>,
+    pub states: Vec<SequenceState>,
     pub by_name: HashMap<Arc<str>, Id>,
     pub life: Life,
     pub connected: bool,
+    /// When the server has last answered.
+    pub answered_at: Monotonic,
     /// Why the server cannot be reached, or has last not done what it was asked for.
-    pub trouble: Option<Arc<tokio_postgres::Error>>,
+    pub trouble: Option<Arc<Report>>,
     pub counts: Counts,
 }
 
 /// A sequence of a client.
-pub struct Seat {
+pub struct SequenceState {
     pub hot: Arc<Hot>,
     /// The last refusal, and how many there were.
     pub refusal: Option<Error>,
     pub refusals: u64,
     /// What the server lacks to lease values, for which callers wait.
-    pub lack: Option<Arc<tokio_postgres::Error>>,
+    pub lack: Option<Arc<Report>>,
     pub waits: u64,
     /// Refusals of any kind.
     pub errors: u64,
+}
+
+impl SequenceState {
+    fn of(hot: Arc<Hot>) -> SequenceState {
+        SequenceState { hot, refusal: None, refusals: 0, lack: None, waits: 0, errors: 0 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +121,17 @@ impl Shared {
         let engine = engine(Monotonic(0));
         let core = Core {
             engine,
-            seats: Vec::new(),
+            states: Vec::new(),
             by_name: HashMap::new(),
             life: Life::Serving,
             connected: true,
+            answered_at: Monotonic(0),
             trouble: None,
             counts: Counts::default(),
         };
         Shared {
             core: Mutex::new(core),
-            poke: Notify::new(),
+            wake_driver: Notify::new(),
             closed: Notify::new(),
             start: Instant::now(),
             generation,
@@ -137,6 +147,11 @@ impl Shared {
 
     pub fn at(&self, time: Monotonic) -> Instant {
         self.start + Duration::from_micros(time.0.max(0) as u64)
+    }
+
+    /// How long ago that was.
+    pub fn since(&self, time: Monotonic) -> Duration {
+        Duration::from_micros(self.now().since(time).0.max(0) as u64)
     }
 
     /// When a caller who comes now loses patience.
@@ -157,23 +172,46 @@ impl Shared {
     }
 
     /// The sequence `name`, which is added if it is new.
-    pub fn seat(&self, name: &str) -> Arc<Hot> {
+    pub fn sequence(&self, name: &str) -> Arc<Hot> {
         if self.check_process().is_err() {
             // A thread of the parent may have held the lock. Whatever is called on this fails.
             return Arc::new(Hot::new(Id(0), name.into(), self.generation));
         }
         let mut core = self.lock();
         if let Some(id) = core.by_name.get(name) {
-            return core.seats[id.0 as usize].hot.clone();
+            return core.states[id.0 as usize].hot.clone();
         }
-        let id = core.engine.register();
+        let vacant = core.engine.vacant();
+        if let Some(id) = vacant {
+            // What came after it was forgotten goes back.
+            let before = core.states[id.0 as usize].hot.clone();
+            core.retire(&before, self.now());
+        }
+        let id = core.engine.register(vacant);
         let name: Arc<str> = name.into();
         let hot = Arc::new(Hot::new(id, name.clone(), self.generation));
         core.by_name.insert(name, id);
-        let seat =
-            Seat { hot: hot.clone(), refusal: None, refusals: 0, lack: None, waits: 0, errors: 0 };
-        core.seats.push(seat);
+        let state = SequenceState::of(hot.clone());
+        match core.states.get_mut(id.0 as usize) {
+            Some(place) => *place = state,
+            None => core.states.push(state),
+        }
         hot
+    }
+
+    /// Forgets a sequence that nobody has a handle of; its leases go back.
+    pub fn forget(&self, name: &str) -> bool {
+        let mut core = self.lock();
+        let Some(&id) = core.by_name.get(name) else { return false };
+        let hot = core.states[id.0 as usize].hot.clone();
+        // The list of sequences has one, and this is one.
+        if core.life != Life::Serving || Arc::strong_count(&hot) > 2 {
+            return false;
+        }
+        core.by_name.remove(name);
+        core.retire(&hot, self.now());
+        core.engine.vacate(id);
+        true
     }
 
     /// Looks at a sequence whose lane `number` is low: fills it if it is empty, and has the task
@@ -187,7 +225,7 @@ impl Shared {
         let due = core.engine.due();
         core.check(hot, now);
         if core.engine.due() < due {
-            self.poke.notify_one();
+            self.wake_driver.notify_one();
         }
     }
 
@@ -197,11 +235,12 @@ impl Shared {
         if core.life != Life::Serving {
             return Some(Error::Closed);
         }
-        let seat = &core.seats[hot.id.0 as usize];
-        if let Some(refusal) = &seat.refusal
-            && (seat.refusals > refusals
-                || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN)))
-        {
+        let state = &core.states[hot.id.0 as usize];
+        let is_fresh = || {
+            state.refusals > refusals
+                || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
+        };
+        if let Some(refusal) = state.refusal.as_ref().filter(|_| is_fresh()) {
             return Some(refusal.clone());
         }
         let fails = self.options.unavailable == Unavailable::Fail;
@@ -218,14 +257,14 @@ impl Shared {
             return;
         }
         core.life = life;
-        let hots: Vec<Arc<Hot>> = core.seats.iter().map(|seat| seat.hot.clone()).collect();
+        let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
         for hot in &hots {
             core.retire(hot, now);
         }
         core.engine.give_back_all(now);
         drop(core);
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
-        self.poke.notify_one();
+        self.wake_driver.notify_one();
         self.closed.notify_one();
     }
 }
@@ -265,7 +304,7 @@ impl Core {
         self.engine.figures(hot.id, now, hot.left()).left
     }
 
-    pub fn seat(&mut self, id: Id) -> &mut Seat {
-        &mut self.seats[id.0 as usize]
+    pub fn state(&mut self, id: Id) -> &mut SequenceState {
+        &mut self.states[id.0 as usize]
     }
 }

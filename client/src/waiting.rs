@@ -20,9 +20,9 @@ impl<'a> Ticket<'a> {
             return Err(error);
         }
         let number = core.engine.wait_for_range(hot.id, count, shared.now());
-        let refusals = core.seat(hot.id).refusals;
+        let refusals = core.state(hot.id).refusals;
         drop(core);
-        shared.poke.notify_one();
+        shared.wake_driver.notify_one();
         Ok(Ticket { shared, hot, number, refusals })
     }
 
@@ -69,13 +69,12 @@ impl<'a> Waiter<'a> {
         hot: &'a Hot,
         core: &mut Core,
     ) -> Result<Waiter<'a>, Error> {
-        if core.left(hot, shared.now()) == 0
-            && let Some(error) = shared.obstacle(core, hot, u64::MAX)
-        {
+        let is_empty = core.left(hot, shared.now()) == 0;
+        if let Some(error) = shared.obstacle(core, hot, u64::MAX).filter(|_| is_empty) {
             return Err(error);
         }
         core.engine.wait(hot.id, true);
-        let refusals = core.seat(hot.id).refusals;
+        let refusals = core.state(hot.id).refusals;
         shared.turn(core, hot, hot.own());
         Ok(Waiter { shared, hot, refusals })
     }

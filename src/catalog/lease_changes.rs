@@ -69,7 +69,7 @@ pub fn keep(ids: &CatalogOids, id: &LeaseId) -> Result<bool, HiloError> {
 /// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
 /// commits. Locks nothing.
 pub fn wait_for_keepers(ids: &CatalogOids, id: &LeaseId) {
-    let locked = subtransaction::tried(|| lock(ids, id, LockWait::Block).map(drop).or_raise());
+    let locked = subtransaction::try_out(|| lock(ids, id, LockWait::Block).map(drop).or_raise());
     locked.unwrap_or_else(|error| error.rethrow())
 }
 

@@ -180,7 +180,7 @@ pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileg
     if acts_as(user, pg_sys::Oid::from_u32(nameplate.owner())) {
         return Some(Privileges::ALL);
     }
-    let granted = nameplate.granted()?.iter();
+    let granted = nameplate.grants()?.iter();
     let granted =
         granted.map(|(role, bits)| (pg_sys::Oid::from_u32(*role), Privileges::from_bits(*bits)));
     Some(by_grants(user, granted))

@@ -15,6 +15,7 @@ use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Table, next_command};
 use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
+use crate::process::ffi;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const SHDEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(1214);
@@ -65,10 +66,8 @@ fn depender(ids: &CatalogOids) -> pg_sys::ObjectAddress {
 /// The key of hilo's rows in `pg_shdepend`.
 fn keys(ids: &CatalogOids) -> [(i16, Match<'static>); 4] {
     let depender = depender(ids);
-    // SAFETY: reads a static that is set when the backend connects to its database.
-    let database = unsafe { pg_sys::MyDatabaseId };
     [
-        (1, Match::Oid(database)),
+        (1, Match::Oid(ffi::database())),
         (2, Match::Oid(depender.classId)),
         (3, Match::Oid(depender.objectId)),
         (4, Match::Int4(depender.objectSubId)),

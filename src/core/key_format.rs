@@ -201,13 +201,14 @@ impl KeyFormat {
                 return Err(PrefixError::End(end as char));
             }
         }
-        if let (Some(gap), Some(&begin)) = (gap(self.behind.iter(), name), prefix.first())
-            && begin.is_ascii_digit()
-            && gap.iter().all(u8::is_ascii_digit)
-        {
-            return Err(PrefixError::Begin(begin as char));
+        match (gap(self.behind.iter(), name), prefix.first()) {
+            (Some(gap), Some(begin))
+                if begin.is_ascii_digit() && gap.iter().all(u8::is_ascii_digit) =>
+            {
+                Err(PrefixError::Begin(*begin as char))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The format with a name and a prefix filled in.

@@ -1,11 +1,13 @@
 //! The rules of hilo that need no Postgres.
 
-#![warn(clippy::too_many_lines)]
+#![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 
 pub mod backoff;
 pub mod cursor;
 pub mod direction;
+#[cfg(feature = "documents")]
 pub mod document;
+#[cfg(feature = "documents")]
 mod document_error;
 pub mod error_table;
 pub mod gaps;
@@ -23,4 +25,5 @@ pub mod pool;
 pub mod range;
 pub mod rate;
 pub mod slice;
+#[cfg(feature = "documents")]
 pub mod summary;

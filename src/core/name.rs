@@ -50,9 +50,7 @@ pub(crate) fn control(bytes: &[u8]) -> Option<(usize, u32)> {
             return Some((position, byte as u32));
         }
         // 0xC2 is only ever a first byte, so the pair cannot straddle two characters.
-        if byte == 0xc2
-            && let Some(&next @ 0x80..=0x9f) = bytes.get(position + 1)
-        {
+        if let (0xc2, Some(&next @ 0x80..=0x9f)) = (byte, bytes.get(position + 1)) {
             return Some((position, next as u32));
         }
     }

@@ -10,8 +10,8 @@ pub const MAX_SLICE_SIZE: i64 = 65_536;
 
 named! {
     /// The type that bounds a sequence's values, by the name that SQL prints.
-    #[derive(serde::Serialize, serde::Deserialize)]
-    #[serde(rename_all = "lowercase", try_from = "String")]
+    #[cfg_attr(feature = "documents", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "documents", serde(rename_all = "lowercase", try_from = "String"))]
     pub enum DataType {
         SmallInt = "smallint",
         Integer = "integer",
@@ -354,9 +354,7 @@ impl Definition {
             if self.ordered {
                 return Err(OptionError::OrderedWithSlice);
             }
-            if let Some(block_size) = self.block_size
-                && slice_size > block_size
-            {
+            if let Some(block_size) = self.block_size.filter(|size| slice_size > *size) {
                 return Err(OptionError::SliceLargerThanBlock { slice_size, block_size });
             }
         }

@@ -142,9 +142,8 @@ impl Rate {
         let mut most = 0;
         let mut before = [None, None];
         for mark in self.marks().iter().chain([&end]) {
-            if mark.at > end.at.saturating_sub(window.0)
-                && let Some(start) = before[0].or(before[1])
-            {
+            let is_recent = mark.at > end.at.saturating_sub(window.0);
+            if let Some(start) = before[0].or(before[1]).filter(|_| is_recent) {
                 most = most.max(mark.taken.saturating_sub(start));
             }
             before = [before[1], Some(mark.taken)];

@@ -98,7 +98,7 @@ pub enum Cause {
 
 impl HiloError {
     /// The last value that `mapping` allows has been drawn.
-    pub fn exhausted(name: String, mapping: &Mapping) -> HiloError {
+    pub fn exhaustion(name: String, mapping: &Mapping) -> HiloError {
         let falling = mapping.increment < 0;
         let bound = if falling { mapping.min_value } else { mapping.max_value };
         HiloError::Exhausted { name, bound, falling }
@@ -133,12 +133,12 @@ impl HiloError {
     }
 
     fn report(self, level: PgLogLevel) {
-        let mut report = ErrorReport::new(self.code(), shortened(self.to_string()), "hilo");
+        let mut report = ErrorReport::new(self.code(), shorten(self.to_string()), "hilo");
         if let Some(detail) = self.detail() {
-            report = report.set_detail(shortened(detail));
+            report = report.set_detail(shorten(detail));
         }
         if let Some(hint) = self.hint() {
-            report = report.set_hint(shortened(hint));
+            report = report.set_hint(shorten(hint));
         }
         report.report(level);
     }
@@ -166,7 +166,7 @@ impl From<DocumentError> for HiloError {
 }
 
 /// A text of a report, as long as one may be.
-fn shortened(mut text: String) -> String {
+fn shorten(mut text: String) -> String {
     if text.len() > LONGEST {
         let fits = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(fits.unwrap_or_default());

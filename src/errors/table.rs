@@ -143,8 +143,8 @@ errors! {
         => hint "Raise hilo.max_sequences.";
     Prepare = FEATURE_NOT_SUPPORTED,
         "cannot prepare a transaction that has created, altered, or set a hilo sequence"
-        => detail "What the transaction has reserved for itself is kept in this session's memory \
-                   until the transaction commits."
+        => detail "This session's memory keeps the values that the transaction has reserved for \
+                   itself, until it commits."
         => hint "Commit the change to the sequence before preparing a transaction.";
     NumberingDiffers { name: String, here: String, there: String }
         = OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -320,8 +320,8 @@ errors! {
                  TABLE: docs/citus.md says how.";
     NoIdentityBelow(column: String) = FEATURE_NOT_SUPPORTED,
         "column {column} cannot become an identity column of its partitions or children"
-        => detail "What is inserted directly into one of them would get no number: tables that \
-                   inherit have no identity of their parent, nor have partitions before \
+        => detail "A row that is inserted directly into one of them would get no number. Tables \
+                   that inherit have no identity of their parent, nor have partitions before \
                    PostgreSQL 17."
         => hint "Use identity => NULL for a column with a default.";
     IdentityInUse { sequence: String, others: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
@@ -344,8 +344,8 @@ errors! {
     NodesShare(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" is shared by several nodes"
         => detail "A sequence of Postgres knows nothing of the values that other nodes serve."
-        => hint "Let one node serve it alone: drop it on the others, and on this one set \
-                 hilo.node_count = 1, SET hilo.on_every_node = on and run hilo_alter(name, \
+        => hint "Let one node serve it alone: drop it on the others, and set hilo.node_count = 1 \
+                 on this one. Then SET hilo.on_every_node = on and run hilo_alter(name, \
                  restart_with => ...), with a value beyond all that any node has reserved.";
     Nullable(column: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "column {column} must be NOT NULL to become an identity column"
@@ -398,12 +398,12 @@ errors! {
         => hint "Set where it continues with hilo_setval.";
     LeaseUnsupported { name: String, why: &'static str } = FEATURE_NOT_SUPPORTED,
         "cannot lease values of hilo sequence \"{name}\" because it {why}"
-        => detail "What is leased is served outside of the server, in no order with other values, \
-                   and its rest is served later or is lost."
+        => detail "Leased values are served outside of the server, in no order with others, and \
+                   their rest is served later or is lost."
         => hint "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.";
     TooManyLeases { most: usize, dead: usize } = PROGRAM_LIMIT_EXCEEDED,
         "too many leases in open transactions"
-        => detail { leases_taken(*most, *dead) }
+        => detail { lease_counts(*most, *dead) }
         => hint {
             match dead {
                 0 => "Commit before you take more leases, and end transactions that are idle.",
@@ -413,8 +413,8 @@ errors! {
     PrepareLease = FEATURE_NOT_SUPPORTED,
         "cannot prepare a transaction that has taken, returned, renewed or revoked a lease of a \
          hilo sequence"
-        => detail "What a transaction has done with leases is kept in this session's memory until \
-                   the transaction ends."
+        => detail "This session's memory keeps the leases that the transaction has taken or ended, \
+                   until it ends."
         => hint "Take and end leases in a transaction of their own, and commit it.";
     LeaseVoid(name: String) = T_R_SERIALIZATION_FAILURE,
         "could not lease values of hilo sequence \"{name}\" because it was renumbered or dropped \

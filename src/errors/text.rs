@@ -196,7 +196,7 @@ pub fn default_is(default: Option<&str>) -> String {
     default.map_or("It has no default.".into(), |default| format!("Its default is {default}."))
 }
 
-pub fn leases_taken(most: usize, dead: usize) -> String {
+pub fn lease_counts(most: usize, dead: usize) -> String {
     let taken = "Transactions that have not ended yet have taken";
     match dead {
         0 => format!("{taken} {most} leases."),
@@ -223,13 +223,14 @@ pub fn with_path(detail: Option<String>, path: &str) -> String {
 
 /// A DETAIL with one line for each object, and no longer than core makes it.
 pub fn first_lines(lines: &[String]) -> String {
-    const MOST: usize = 100;
+    const MAX_LINES: usize = 100;
     let mut size = 0;
     let fits = |line: &&String| {
         size += line.len() + 1;
         size < LONGEST - 100
     };
-    let some: Vec<&str> = lines.iter().take(MOST).take_while(fits).map(String::as_str).collect();
+    let some: Vec<&str> =
+        lines.iter().take(MAX_LINES).take_while(fits).map(String::as_str).collect();
     let mut text = some.join("\n");
     if lines.len() > some.len() {
         text += &format!("\nand {} other objects", lines.len() - some.len());

@@ -28,6 +28,12 @@ pub fn current_user() -> pg_sys::Oid {
     unsafe { raw::GetUserId() }
 }
 
+/// The database that this process is connected to.
+pub fn database() -> pg_sys::Oid {
+    // SAFETY: a static that is set when the process connects.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
 /// Wakes the owner of `latch`.
 ///
 /// # Safety
@@ -47,6 +53,18 @@ pub unsafe fn palloc(size: usize) -> *mut std::ffi::c_void {
     // SAFETY: neither this frame nor, as required, the caller's has anything to drop when an error
     // jumps past it.
     unsafe { raw::palloc(size) }
+}
+
+/// The first result of `look`, which is called up to `tries` times, so many microseconds apart.
+pub fn poll<T>(tries: u32, micros: i64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..tries).find_map(|_| {
+        let found = look();
+        if found.is_none() {
+            // SAFETY: it only sleeps.
+            unsafe { pg_sys::pg_usleep(micros) };
+        }
+        found
+    })
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.

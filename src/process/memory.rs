@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use crate::errors::HiloError;
 
@@ -30,9 +30,9 @@ struct Reserve(UnsafeCell<[u8; RESERVE]>);
 unsafe impl Sync for Reserve {}
 
 static PLACE: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
-/// One bit for each grain, set while the grain is handed out. A backend has one thread, but an
-/// allocator must not rely on that.
-static TAKEN: [AtomicU64; GRAINS / 64] = [const { AtomicU64::new(0) }; GRAINS / 64];
+/// Whether each grain is handed out. A backend has one thread, but an allocator must not rely on
+/// that.
+static TAKEN: [AtomicBool; GRAINS] = [const { AtomicBool::new(false) }; GRAINS];
 /// Held while `TAKEN` is searched.
 static BUSY: AtomicBool = AtomicBool::new(false);
 /// Whether the system has refused memory since `check` last found some.
@@ -47,20 +47,8 @@ fn grains(layout: Layout) -> usize {
     layout.size().div_ceil(GRAIN).max(1)
 }
 
-fn is_free(grain: usize) -> bool {
-    TAKEN[grain / 64].load(Relaxed) & (1 << (grain % 64)) == 0
-}
-
-fn mark_taken(from: usize, count: usize) {
-    for grain in from..from + count {
-        TAKEN[grain / 64].fetch_or(1 << (grain % 64), Relaxed);
-    }
-}
-
-fn mark_free(from: usize, count: usize) {
-    for grain in from..from + count {
-        TAKEN[grain / 64].fetch_and(!(1 << (grain % 64)), Release);
-    }
+fn mark(from: usize, count: usize, taken: bool) {
+    TAKEN[from..from + count].iter().for_each(|grain| grain.store(taken, Release));
 }
 
 /// A piece of the reserve, or null. First fit is enough, because the reserve is used only while an
@@ -72,8 +60,8 @@ fn take(layout: Layout) -> *mut u8 {
         return std::ptr::null_mut();
     }
     let (wanted, mut from, mut length) = (grains(layout), 0, 0);
-    for grain in 0..GRAINS {
-        if !is_free(grain) {
+    for (grain, taken) in TAKEN.iter().enumerate() {
+        if taken.load(Acquire) {
             (from, length) = (grain + 1, 0);
             continue;
         }
@@ -84,7 +72,7 @@ fn take(layout: Layout) -> *mut u8 {
     }
     let found = length == wanted;
     if found {
-        mark_taken(from, wanted);
+        mark(from, wanted, true);
     }
     BUSY.store(false, Release);
     match found {
@@ -134,7 +122,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         match grain_of(piece) {
-            Some(grain) => mark_free(grain, grains(layout)),
+            Some(grain) => mark(grain, grains(layout), false),
             // SAFETY: the piece is not of the reserve, so it came from the system, with the layout
             // that the caller states.
             None => unsafe { System.dealloc(piece, layout) },

@@ -39,7 +39,7 @@ unsafe extern "C-unwind" {
 ///
 /// # Safety
 /// It may run at any moment: it only stores to flags of this process and sets its latch.
-unsafe extern "C-unwind" fn expired() {
+unsafe extern "C-unwind" fn on_expiry() {
     // SAFETY: core's own handlers set these flags, and the latch is this process's own.
     unsafe {
         if (&raw mut pg_sys::QueryCancelPending).read_volatile() == 0 {
@@ -57,7 +57,7 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinis
     // SAFETY: the handler stays loaded for the life of the process. What is enabled is disabled on
     // every way out: `subtransaction::run` returns after each error.
     let result = unsafe {
-        let id = TIMEOUT.get().unwrap_or_else(|| RegisterTimeout(USER_TIMEOUT, Some(expired)));
+        let id = TIMEOUT.get().unwrap_or_else(|| RegisterTimeout(USER_TIMEOUT, Some(on_expiry)));
         TIMEOUT.set(Some(id));
         LATE.store(false, Relaxed);
         enable_timeout_after(id, limit.as_millis() as i32);

@@ -20,38 +20,26 @@ use crate::shared::slot::Slot;
 pub const DRAW: Privileges = Privileges::USAGE.or(Privileges::UPDATE);
 
 /// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
-/// value for it.
+/// value for it. Also for callers outside pgrx's guard: what may fail in here has a guard of its
+/// own, and no frame between the two has a destructor.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
-    hit_or_want(memo, want_block)
-}
-
-/// Like [`hit`], for a caller outside pgrx's guard.
-#[inline(always)]
-pub fn hit_unguarded(memo: &'static Memo) -> Option<i64> {
-    // SAFETY: the callee has a guard of its own, which turns a panic into a Postgres error. No
-    // frame between that guard and the caller's has a destructor, so the error may jump over them.
-    hit_or_want(memo, |slot| unsafe { want_block_guarded(slot) })
-}
-
-#[inline(always)]
-fn hit_or_want(memo: &'static Memo, want: impl FnOnce(&'static Slot)) -> Option<i64> {
     let entry = memo.entry()?;
     if !memo.is_good() || !memo.allows(DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
         Some(value) => value,
-        None => single(entry, want)?,
+        None => single(entry)?,
     };
-    memo.served(entry, value);
+    memo.note_value(entry, value);
     Some(value)
 }
 
 /// Takes one value straight from the pool, for an ordered sequence or one that this session draws
 /// from too seldom to hold a slice. Handles the usual case only.
 #[inline(always)]
-fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64> {
+fn single(entry: &'static Entry) -> Option<i64> {
     // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot()?;
@@ -69,8 +57,9 @@ fn single(entry: &'static Entry, want: impl FnOnce(&'static Slot)) -> Option<i64
         slice_table::count_draw(entry);
         slot.taking.slices.fetch_add(1, Relaxed);
     }
-    if left + slot.queued() < slot.threshold.load(Relaxed) {
-        want(slot);
+    if left + slot.queue_len() < slot.threshold.load(Relaxed) {
+        // SAFETY: its guard turns a panic into a Postgres error, which may jump over these frames.
+        unsafe { want_block_guarded(slot) };
     }
     let value = terms.mapping.value(range.start);
     if value.is_none() {
@@ -103,15 +92,15 @@ pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
 #[cold]
 pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), HiloError> {
     /// The most values that a slice takes for such a caller.
-    const MOST: i64 = 65_536;
+    const MAX_VALUES: i64 = 65_536;
     loop {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, DRAW)?;
         if let Some(value) = hit(memo) {
             return Ok((memo, value));
         }
-        if let Some(value) = draw(memo, entry, count.min(MOST))? {
-            memo.served(entry, value);
+        if let Some(value) = draw(memo, entry, count.min(MAX_VALUES))? {
+            memo.note_value(entry, value);
             return Ok((memo, value));
         }
     }
@@ -130,7 +119,7 @@ pub fn draw(
     }
     match entry.source.get() {
         Source::Gapless => gapless::more(memo, entry),
-        Source::Own => uncommitted::more(memo, entry),
+        Source::Own => uncommitted::next(memo, entry),
         Source::Pool(slot) => from_pool(memo, entry, slot, least),
     }
 }
@@ -172,7 +161,7 @@ fn from_pool(
             memo.forget();
             return Ok(None);
         }
-        return Err(HiloError::exhausted(memo.name(), &entry.mapping()));
+        return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
     }
     Ok(value)
 }
@@ -188,10 +177,10 @@ fn take_into(
     let (taken, fits) = match slice {
         None => (take(entry, slot, 1), true),
         Some(slice) => {
-            slice.take_begins();
+            slice.begin_take();
             let taken = take(entry, slot, want);
             let fits = taken.is_some_and(|range| fill(entry, slice, range));
-            slice.taken();
+            slice.end_take();
             (taken, fits)
         }
     };
@@ -214,9 +203,9 @@ fn next_run(entry: &Entry) -> bool {
     if rest.is_empty() || entry.slot().is_none() || !slice_table::has_slice(entry) {
         return false;
     }
-    slice.take_begins();
+    slice.begin_take();
     let filled = fill(entry, slice, rest);
-    slice.taken();
+    slice.end_take();
     filled
 }
 
@@ -240,14 +229,14 @@ fn size(entry: &Entry, slot: &Slot) -> i64 {
     if grown == 1 {
         return 1;
     }
-    let there = slot.cursor().peek().0.len() + slot.queued();
+    let there = slot.cursor().peek().0.len() + slot.queue_len();
     (grown as i64).min(there / 4).max(1)
 }
 
 /// Takes from the returned ranges, else from the cursor.
 fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     if slot.has_returned() && !entry.terms.get().ordered {
-        let taken = returned(entry, slot, want);
+        let taken = take_returned(entry, slot, want);
         if taken.is_some() {
             return taken;
         }
@@ -261,13 +250,13 @@ fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     }
 }
 
-fn returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+fn take_returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
     let shared = shared::get().ok()?;
     let mut locked = shared.lock_slot(shared.number_of(slot));
     if locked.serial() != entry.serial.get() {
         return None;
     }
-    let range = locked.take_returned(want, entry.floor.get())?;
+    let range = locked.pool.take_returned(want, entry.floor.get())?;
     entry.floor.set(range.start);
     Some(range)
 }

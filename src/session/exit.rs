@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::session::{auto_create, slice_table, wait};
+use crate::session::{slice_table, wait};
 use crate::shared;
 
 /// Registers a callback that runs while the process can still take locks and use its memory. The
@@ -19,7 +19,6 @@ pub fn init_process() {
 #[pg_guard]
 unsafe extern "C-unwind" fn leave(_code: i32, _arg: pg_sys::Datum) {
     wait::leave();
-    auto_create::give_up();
     slice_table::return_slices(|_| true);
     // SAFETY: the removal of temporary tables does the same at this point of a process's life.
     unsafe { pg_sys::AbortOutOfAnyTransaction() };

@@ -42,7 +42,7 @@ struct Count {
 
 /// What this transaction knows of a sequence that it has drawn from.
 #[derive(Clone, Copy)]
-struct Held {
+struct Counted {
     entry: &'static Entry,
     /// `None`: the transaction has renumbered the sequence since, so the row must be read again.
     count: Option<Count>,
@@ -53,7 +53,7 @@ struct Held {
 
 #[derive(Default)]
 struct State {
-    held: Nested<SequenceId, Held>,
+    held: Nested<SequenceId, Counted>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
 }
@@ -81,7 +81,7 @@ impl State {
             return;
         }
         let slice = entry.slice.replace(Slice::empty());
-        if let Some(Held { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
+        if let Some(Counted { count: Some(count), .. }) = self.held.get_mut(&entry.id) {
             count.next = slice.rest().start;
         }
     }
@@ -89,25 +89,25 @@ impl State {
     /// Notes that an entry's slice is about to be filled.
     fn fills(&mut self, entry: &'static Entry) -> Result<(), HiloError> {
         /// An entry can be noted several times.
-        const MOST: usize = 4096;
-        if self.filled.len() >= MOST {
+        const MAX_FILLED: usize = 4096;
+        if self.filled.len() >= MAX_FILLED {
             self.empty();
         }
         self.filled.try_push(entry)
     }
 
     /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
-    fn saved(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
+    fn save(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
         let Some(held) = self.held.get_mut(&entry.id) else { return Ok(None) };
         let count = held.count;
         if !self.held.is_saved(level, &entry.id) {
-            let held = Held { entry, count, ..*self.held.get(&entry.id).expect("just found") };
-            self.set(level, Held { last: Last::of(entry), ..held })?;
+            let held = Counted { entry, count, ..*self.held.get(&entry.id).expect("just found") };
+            self.set(level, Counted { last: Last::of(entry), ..held })?;
         }
         Ok(count)
     }
 
-    fn set(&mut self, level: i32, held: Held) -> Result<(), HiloError> {
+    fn set(&mut self, level: i32, held: Counted) -> Result<(), HiloError> {
         let id = held.entry.id;
         if let Some(known) = self.held.get_mut(&id) {
             known.last = held.last;
@@ -133,13 +133,13 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
 /// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
-pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>, HiloError> {
+pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = levels::current();
     let known = with(|state| {
         state.empty_one(entry);
-        state.saved(entry, level)
+        state.save(entry, level)
     })?;
     let count = match known {
         Some(count) => count,
@@ -149,13 +149,13 @@ pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<(Terms, Range)>
             ACTIVE.set(true);
             with(|state| {
                 let first = state.held.get(&entry.id).map_or(last, |held| held.first);
-                state.set(level, Held { entry, count: Some(count), first, last })
+                state.set(level, Counted { entry, count: Some(count), first, last })
             })?;
             count
         }
     };
     entry.terms.set(count.terms);
-    Ok(Some((count.terms, Range::new(count.next, count.terms.mapping.limit()))))
+    Ok(Some(Range::new(count.next, count.terms.mapping.limit())))
 }
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
@@ -208,10 +208,9 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 /// # Errors
 /// `Exhausted`, and those of [`left`].
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let Some((terms, range)) = left(memo, entry)? else { return Ok(None) };
-    let Some(run) = terms.mapping.run(range) else {
-        return Err(HiloError::exhausted(memo.name(), &terms.mapping));
-    };
+    let Some(range) = left(memo, entry)? else { return Ok(None) };
+    let mapping = entry.mapping();
+    let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
     if CLOSING.get() {
         take(entry, Range::of(range.start, 1))?;
         return Ok(Some(run.first));
@@ -225,7 +224,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
 }
 
 /// How far this transaction has counted a sequence, if it has drawn from it.
-pub fn reached(id: SequenceId) -> Option<Index> {
+pub fn progress(id: SequenceId) -> Option<Index> {
     STATE.borrow_mut().as_mut().and_then(|state| {
         state.empty();
         state.held.get(&id)?.count.map(|count| count.next)
@@ -233,12 +232,12 @@ pub fn reached(id: SequenceId) -> Option<Index> {
 }
 
 /// Notes that this transaction has renumbered a sequence: its next draw reads the position again.
-pub fn renumbered(id: SequenceId) -> Result<(), HiloError> {
+pub fn note_renumbering(id: SequenceId) -> Result<(), HiloError> {
     let level = levels::current();
     with(|state| {
         state.empty();
         let Some(entry) = state.held.get(&id).map(|held| held.entry) else { return Ok(()) };
-        state.saved(entry, level)?;
+        state.save(entry, level)?;
         if let Some(held) = state.held.get_mut(&id) {
             held.count = None;
         }
@@ -252,7 +251,7 @@ fn write_all() {
         state.empty();
         let mut counts = Vec::new();
         for held in state.held.values_mut() {
-            if let Held { entry, count: Some(count), .. } = held
+            if let Counted { entry, count: Some(count), .. } = held
                 && count.next > count.counter.position.next_index
             {
                 counts.try_push((entry.id, count.counter, count.next))?;
@@ -270,7 +269,7 @@ fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloEr
     counter.write(next)?;
     table::next_command();
     with(|state| {
-        if let Some(Held { count: Some(count), .. }) = state.held.get_mut(&id) {
+        if let Some(Counted { count: Some(count), .. }) = state.held.get_mut(&id) {
             count.counter = counter;
         }
     });

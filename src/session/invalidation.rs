@@ -15,6 +15,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::session::levels::Levels;
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;
@@ -34,11 +35,11 @@ pub enum Change {
     Outdated,
     /// Its bounds, its order or its sizes have changed; each index keeps its value.
     Terms,
+    /// The extension was dropped, with all its sequences.
+    Extension,
 }
 
 static NOTED: Global<RefCell<Levels<(Key, Change)>>> = Global::new(RefCell::new(Levels::new()));
-/// The extensions that this transaction has dropped.
-static EXTENSIONS: Global<RefCell<Levels<Key>>> = Global::new(RefCell::new(Levels::new()));
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -56,13 +57,15 @@ pub fn extension_appears() {
 
 /// Notes that this transaction drops the extension: its slots serve nothing from the moment that
 /// the commit returns.
-pub fn extension_dropped(extension: pg_sys::Oid) {
+pub fn note_extension_drop(extension: pg_sys::Oid) {
     begin();
-    // SAFETY: reads a static of this backend, which is connected.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    let key = Key { database: database.to_u32(), extension: extension.to_u32(), ..Key::NONE };
-    EXTENSIONS.borrow_mut().push(key).or_raise();
+    let key = Key::here(extension, Key::NONE.sequence);
+    NOTED.borrow_mut().push((key, Change::Extension)).or_raise();
     SINCE_DROP.set(false);
+}
+
+fn drops_extension() -> bool {
+    NOTED.borrow().iter().any(|(_, change)| matches!(change, Change::Extension))
 }
 
 /// Whether this transaction has defined anything. If so, it may have to serve itself.
@@ -92,7 +95,7 @@ fn define() {
 pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     match change {
         Change::Dropped | Change::Released { .. } | Change::Outdated => define(),
-        Change::Renumbered { .. } | Change::Terms => begin(),
+        Change::Renumbered { .. } | Change::Terms | Change::Extension => begin(),
     }
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows
     // `NOTED` too.
@@ -106,14 +109,14 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         return;
     }
     if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE)
-        && (APPEARED.get() || !EXTENSIONS.borrow().is_empty())
+        && (APPEARED.get() || drops_extension())
     {
         outdate_all();
     }
     match event {
         // Citus drops an extension like this. What the transaction has defined before is dropped
         // with it.
-        XACT_EVENT_PRE_PREPARE if !EXTENSIONS.borrow().is_empty() && !SINCE_DROP.get() => {}
+        XACT_EVENT_PRE_PREPARE if drops_extension() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
             end_leases().or_raise();
@@ -141,7 +144,7 @@ fn end_leases() -> Result<(), HiloError> {
         let noted = NOTED.borrow().get(at).cloned();
         let Some((key, change)) = noted else { return Ok(()) };
         at += 1;
-        if matches!(change, Change::Outdated | Change::Terms) {
+        if matches!(change, Change::Outdated | Change::Terms | Change::Extension) {
             continue;
         }
         let ids = match catalog_oids() {
@@ -174,7 +177,6 @@ fn end() {
     OWN.set(false);
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
-    EXTENSIONS.borrow_mut().clear();
     uncommitted::forget();
     positions::forget_written();
     forget_names();
@@ -185,17 +187,12 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     if !DEFINED.get() {
         return;
     }
-    let (mut noted, mut extensions) = (NOTED.borrow_mut(), EXTENSIONS.borrow_mut());
     match event {
         SUBXACT_EVENT_ABORT_SUB => {
-            noted.roll_back(level);
-            extensions.roll_back(level);
+            NOTED.borrow_mut().roll_back(level);
             forget_names();
         }
-        SUBXACT_EVENT_COMMIT_SUB => {
-            noted.commit(level);
-            extensions.commit(level);
-        }
+        SUBXACT_EVENT_COMMIT_SUB => NOTED.borrow_mut().commit(level),
         _ => {}
     }
 }
@@ -205,18 +202,22 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
-    let extensions = EXTENSIONS.borrow();
-    if !noted.is_empty() || !extensions.is_empty() {
+    if !noted.is_empty() {
         shared.control.definitions.fetch_add(1, SeqCst);
     }
-    extensions.iter().for_each(|key| drop_all(shared, key));
     for (key, change) in noted.iter() {
-        tell(shared, key, |locked| match change {
+        let apply = |locked: &mut Locked| match change {
             Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
-            Change::Dropped | Change::Released { .. } => locked.end(),
+            Change::Dropped | Change::Released { .. } | Change::Extension => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),
-        });
+        };
+        match change {
+            Change::Extension => {
+                tell_all(shared, key.database, |of| of.extension == key.extension, apply)
+            }
+            _ => tell_one(shared, key, apply),
+        }
     }
 }
 
@@ -235,7 +236,7 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     let Ok(shared) = shared::get() else { return Ok(()) };
     shared.control.definitions.fetch_add(1, SeqCst);
     for (key, _) in NOTED.borrow().iter() {
-        tell(shared, key, |locked| locked.outdate());
+        tell_one(shared, key, Locked::outdate);
     }
     Ok(())
 }
@@ -246,56 +247,50 @@ fn leave_in_doubt() -> Result<(), HiloError> {
 /// end. What memory has of an extension that is gone, the worker frees.
 fn outdate_all() {
     let Some(shared) = shared::existing() else { return };
-    // SAFETY: reads a static of this backend, which is connected.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
     shared.control.definitions.fetch_add(1, SeqCst);
-    each_of(shared, database, |_| true, |locked| locked.outdate());
+    tell_all(shared, ffi::database().to_u32(), |_| true, Locked::outdate);
 }
 
-/// Ends all slots of the extension.
-fn drop_all(shared: &'static Shared, key: &Key) {
-    let ours = |of: &Key| of.extension == key.extension;
-    each_of(shared, key.database, ours, |locked| locked.end());
-}
-
-/// Changes the slots of a database whose keys are `such`.
-fn each_of(
+/// Tells the slots of a database whose keys are `such`.
+fn tell_all(
     shared: &'static Shared,
     database: u32,
     such: impl Fn(&Key) -> bool,
     change: impl Fn(&mut Locked),
 ) {
     for (number, slot) in shared.slots.iter().enumerate() {
-        if slot.database.load(Acquire) != database {
-            continue;
-        }
-        let mut locked = shared.lock_slot(number);
-        let ours = locked.key.database == database && such(&locked.key);
-        if ours {
-            change(&mut locked);
-        }
-        let dropped = locked.epoch == DROPPED;
-        drop(locked);
-        if ours {
-            slot.refilled.broadcast();
-        }
-        if ours && dropped {
-            shared.free(number);
+        if slot.database.load(Acquire) == database {
+            tell(shared, number, |key| key.database == database && such(key), &change);
         }
     }
 }
 
-fn tell(shared: &'static Shared, key: &Key, change: impl FnOnce(&mut Locked)) {
-    let Some(slot) = shared.find(key) else { return };
-    let number = shared.number_of(&slot);
+/// Tells a slot if its key is `such`, and frees it if its sequence is gone. One that a session has
+/// pinned is not freed here. It is reaped when its place is needed.
+fn tell(
+    shared: &'static Shared,
+    number: usize,
+    such: impl Fn(&Key) -> bool,
+    change: impl Fn(&mut Locked),
+) {
     let mut locked = shared.lock_slot(number);
+    if !such(&locked.key) {
+        return;
+    }
     change(&mut locked);
-    let dropped = locked.epoch == DROPPED;
+    let (slot, dropped) = (locked.slot, locked.epoch == DROPPED);
     drop(locked);
     slot.refilled.broadcast();
-    drop(slot);
-    // A slot that a session has pinned is not freed here. It is reaped when its place is needed.
     if dropped {
         shared.free(number);
+    }
+}
+
+/// Tells the slot of a sequence, if it has one. A slot that it gets after this has read what is
+/// committed.
+fn tell_one(shared: &'static Shared, key: &Key, change: impl Fn(&mut Locked)) {
+    let number = shared.find(key).map(|slot| shared.number_of(&slot));
+    if let Some(number) = number {
+        tell(shared, number, |of| of == key, change);
     }
 }

@@ -13,6 +13,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{Entry, Source};
+use crate::session::range::Claim;
 use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
@@ -66,11 +67,11 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             return Err(HiloError::LeaseUnsupported { name: memo.name(), why });
         }
         let Some(slot) = entry.slot() else {
-            let none = || HiloError::exhausted(memo.name(), &terms.mapping);
+            let none = || HiloError::exhaustion(memo.name(), &terms.mapping);
             let demand = Demand::default();
             let (epoch, range) =
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
-            return Ok(taken(entry, epoch, range, suggested(entry, &demand)));
+            return Ok(lease_of(entry, epoch, range, suggestion(entry, &demand)));
         };
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
@@ -83,22 +84,24 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
         };
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
         match wait::until(shared, slot, &memo.name(), ready)? {
-            Found::Range(range) => {
+            Claim::Here(range) => {
                 prefetch(shared, slot, entry, count);
-                let suggested = suggested(entry, &demand(shared, slot));
-                return Ok(taken(entry, entry.epoch.get(), range, suggested));
+                let suggested = suggestion(entry, &demand(shared, slot));
+                return Ok(lease_of(entry, entry.epoch.get(), range, suggested));
             }
-            Found::Outdated => memo.forget(),
+            Claim::Outdated => memo.forget(),
             // The last values may be this session's.
-            Found::Nothing if !entry.slice.get().rest().is_empty() => {
+            Claim::Exhausted if !entry.slice.get().rest().is_empty() => {
                 slice_table::return_slice(entry)
             }
-            Found::Nothing => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
+            Claim::Never | Claim::Exhausted => {
+                return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
+            }
         }
     }
 }
 
-fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
+fn lease_of(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
     let mapping = entry.mapping();
     let run = mapping.run(range).unwrap_or(Run { first: 0, count: 0 });
     let node = mapping.stripes.node as i32;
@@ -110,22 +113,12 @@ fn taken(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
     lease_pending::make_room(version)?;
-    let mapping = entry.mapping();
-    let claimed = uncommitted::claim(entry, |left| match left.is_empty() {
-        true => None,
-        false => leasable_prefix(&mapping, left.start, count),
-    });
-    let Some(range) = claimed else { return Ok(None) };
-    lease_pending::took_own(version, range)?;
+    let left = uncommitted::left(entry).filter(|left| !left.is_empty());
+    let range = left.and_then(|left| leasable_prefix(&entry.mapping(), left.start, count));
+    let Some(range) = range else { return Ok(None) };
+    uncommitted::take(entry, range)?;
+    lease_pending::note_own(version, range)?;
     Ok(Some((version.epoch, range)))
-}
-
-enum Found {
-    Range(Range),
-    /// The entry is out of date.
-    Outdated,
-    /// Nothing is left.
-    Nothing,
 }
 
 /// `None`: the caller waits for more.
@@ -135,9 +128,9 @@ fn try_take(
     entry: &Entry,
     count: i64,
     place: usize,
-) -> Option<Found> {
+) -> Option<Claim> {
     if locked.serial() != entry.serial.get() || locked.terms().is_none() {
-        return Some(Found::Outdated);
+        return Some(Claim::Outdated);
     }
     let mapping = entry.mapping();
     let returned = |run: Range| leasable_prefix(&mapping, run.start, count.min(run.len()));
@@ -145,7 +138,7 @@ fn try_take(
     // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease
     // can have it.
     let mut none_for_leases = false;
-    let mut found = locked.claim_returned(Index::ZERO, returned).or_else(|| {
+    let mut found = locked.pool.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {
             let whole = leasable_prefix(&mapping, run.start, count);
             none_for_leases |= whole.is_none();
@@ -158,7 +151,7 @@ fn try_take(
         found = locked.claim(|run| leasable_prefix(&mapping, run.start, count.min(run.len())));
     }
     if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
-        return Some(Found::Nothing);
+        return Some(Claim::Exhausted);
     }
     let Some(range) = found else {
         locked.slot.want_from(Index::ZERO);
@@ -169,7 +162,7 @@ fn try_take(
     shared.pending[place].hold(&locked.index_space(), range);
     // The worker counts what is used of it, once the lease has ended.
     locked.taken_at_reset += range.len();
-    Some(Found::Range(range))
+    Some(Claim::Here(range))
 }
 
 /// Has the worker keep as much ready as this lease took, so that the next one need not wait, and
@@ -177,7 +170,7 @@ fn try_take(
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, total_indexes(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
-    let left = slot.cursor().peek().0.len() + slot.queued();
+    let left = slot.cursor().peek().0.len() + slot.queue_len();
     let number = shared.number_of(slot);
     let wants = slot.is_low() || left < ahead || shared.lock_slot(number).is_bare();
     if wants && shared.want(number) {
@@ -188,7 +181,7 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
 /// What the whole server draws from a sequence.
 fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
     let locked = shared.lock_slot(shared.number_of(slot));
-    locked.rate.demand(ffi::now(), locked.taken(), gucs::window().into())
+    locked.rate.demand(ffi::now(), locked.taken_count(), gucs::window().into())
 }
 
 fn total_indexes(entry: &Entry) -> i64 {
@@ -204,7 +197,7 @@ fn max_lease_len(entry: &Entry, demand: &Demand) -> i64 {
 }
 
 /// How many values a lease should have, by the rate of the whole server.
-fn suggested(entry: &Entry, demand: &Demand) -> i64 {
+fn suggestion(entry: &Entry, demand: &Demand) -> i64 {
     let whole = total_indexes(entry);
     policy::lease_size(demand, Remaining { whole, left: whole }, &gucs::refill(None))
 }

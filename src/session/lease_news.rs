@@ -3,11 +3,11 @@
 //! for nobody. After the commit the worker learns of it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use hilo_core::nested::Nested;
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
 use crate::backend::Global;
@@ -18,27 +18,36 @@ use crate::catalog::leases::{Ended, Lease};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
-use crate::session::levels::Levels;
-use crate::session::wait;
+use crate::session::{levels, wait};
 use crate::shared::Shared;
 use crate::shared::key::Key;
 
-/// What this transaction has noted, for its commit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum News {
-    /// It does this to a lease, which begins at an index, of a sequence. The row is written just
-    /// before the commit, so that no row of a lease is locked by an open transaction; the worker
-    /// learns of it after the commit.
-    Change(LeaseId, Index, Key, Change),
-    /// A lease that it has taken expires at this time, or not. The worker learns of it after the
-    /// commit.
-    Due(Option<Timestamp>),
+/// What this transaction does to a lease.
+#[derive(Clone, Copy)]
+struct Noted {
+    id: LeaseId,
+    /// Where the lease begins.
+    start: Index,
+    key: Key,
+    /// The sequence was moved beyond values of its range.
+    passed: bool,
+    /// The last other change.
+    change: Option<Change>,
 }
 
-static NEWS: Global<RefCell<Levels<News>>> = Global::new(RefCell::new(Levels::new()));
+type State = Nested<LeaseId, Noted>;
+
+static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+
+/// When the first of the leases that this transaction has taken expires.
+static EXPIRES: Global<Cell<Option<Timestamp>>> = Global::new(Cell::new(None));
 
 /// Whether the rows are written. What a callback notes from then on is written at once.
 static WRITTEN: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
+    work(STATE.borrow_mut().get_or_insert_default())
+}
 
 /// Notes what becomes of a lease when this transaction commits.
 ///
@@ -48,88 +57,78 @@ pub fn change(lease: &Lease, key: Key, change: Change) -> Result<(), HiloError> 
     if WRITTEN.get() {
         lease_changes::write(&catalog_oids()?, key.sequence, &lease.id, change)?;
     }
-    NEWS.borrow_mut().push(News::Change(lease.id, lease.range.start, key, change))
-}
-
-/// The leases to which this transaction does what `picks` picks.
-pub fn leases(picks: impl Fn(Change) -> bool) -> Result<HashSet<LeaseId>, HiloError> {
-    let mut found = HashSet::new();
-    for news in NEWS.borrow().iter() {
-        if let News::Change(id, _, _, change) = *news
-            && picks(change)
-        {
-            found.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-            found.insert(id);
+    let (id, start) = (lease.id, lease.range.start);
+    with(|state| {
+        let known = state.get(&id).copied();
+        let mut noted = known.unwrap_or(Noted { id, start, key, passed: false, change: None });
+        match change {
+            Change::Pass => noted.passed = true,
+            change => noted.change = Some(change),
         }
-    }
-    Ok(found)
-}
-
-/// How this transaction ends a lease when it commits, if it does.
-pub fn ended(id: &LeaseId) -> Option<Ended> {
-    NEWS.borrow().iter().find_map(|news| match news {
-        News::Change(of, _, _, change) if of == id => change.ends(),
-        _ => None,
+        state.set(levels::current(), id, noted).map_err(|_| HiloError::OutOfMemory)
     })
 }
 
+/// Whether this transaction moves the lease's sequence beyond values of its range.
+pub fn passes(id: &LeaseId) -> bool {
+    with(|state| state.get(id).is_some_and(|noted| noted.passed))
+}
+
+/// How this transaction ends a lease when it commits, if it does.
+pub fn end_of(id: &LeaseId) -> Option<Ended> {
+    with(|state| state.get(id)?.change?.ends())
+}
+
 /// Notes that a lease of this transaction expires at this time, or not.
-///
-/// # Errors
-/// `OutOfMemory`
-pub fn expires(at: Option<Timestamp>) -> Result<(), HiloError> {
-    let mut news = NEWS.borrow_mut();
-    for known in news.of_current() {
-        if let News::Due(first) = known {
-            *first = [*first, at].into_iter().flatten().min();
-            return Ok(());
-        }
-    }
-    news.push(News::Due(at))
+pub fn expires(at: Option<Timestamp>) {
+    EXPIRES.set([EXPIRES.get(), at].into_iter().flatten().min());
 }
 
-/// Called when the rows are about to be written, and after the end of the transaction.
-pub fn set_written(written: bool) {
-    WRITTEN.set(written);
-}
-
+/// Whether there is nothing to write, and whether the worker is to learn of any of it.
 pub fn is_empty() -> bool {
-    NEWS.borrow().is_empty()
+    with(|state| state.saved() == 0)
+}
+
+pub fn concerns_worker() -> bool {
+    with(|state| state.values_mut().any(|noted| noted.change.is_some()))
+}
+
+/// Called with each event of the transaction, before the rows are written.
+pub fn at_transaction(event: pg_sys::XactEvent::Type) {
+    use pg_sys::XactEvent::*;
+    WRITTEN.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
 }
 
 pub fn forget() {
-    NEWS.borrow_mut().clear();
+    EXPIRES.set(None);
+    with(State::clear);
 }
 
-/// Forgets what came up at this level, which is rolled back.
-pub fn roll_back(level: i32) {
-    NEWS.borrow_mut().roll_back(level);
-}
-
-/// Hands what came up at this level, which commits, on to the one around it.
-pub fn keep(level: i32) {
-    NEWS.borrow_mut().commit(level);
-}
-
-/// Whether the worker is to learn of any of it.
-pub fn concern_worker() -> bool {
-    let passes = |news: &News| matches!(news, News::Change(_, _, _, Change::Pass));
-    !NEWS.borrow().iter().all(passes)
+pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
+    use pg_sys::SubXactEvent::*;
+    match event {
+        SUBXACT_EVENT_ABORT_SUB => with(|state| state.abort(level, |_, _| {})),
+        SUBXACT_EVENT_COMMIT_SUB => with(|state| state.commit(level)),
+        _ => {}
+    }
 }
 
 /// Writes what this transaction does to leases: to those of one sequence that it drops, or to all.
 pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
+    // What this transaction returns itself is passed before. Transactions that change the same
+    // leases do it in one order, in which they are also filed, so that the rests of neighbours are
+    // one range.
     let mut changes = Vec::new();
-    for news in NEWS.borrow().iter() {
-        if let News::Change(id, start, key, change) = *news
-            && of.is_none_or(|of| of == key.sequence)
+    with(|state| {
+        for noted in state.values_mut().filter(|noted| of.is_none_or(|of| of == noted.key.sequence))
         {
-            // What this transaction returns itself is passed before. Transactions that change the
-            // same leases do it in one order, in which they are also filed, so that the rests of
-            // neighbours are one range.
-            changes.try_push(((change != Change::Pass, key.sequence, start, id), change))?;
+            let place = (noted.key.sequence, noted.start, noted.id);
+            let pass = noted.passed.then_some(Change::Pass);
+            changes.try_extend(pass.map(|pass| (false, place, pass)))?;
+            changes.try_extend(noted.change.map(|change| (true, place, change)))?;
         }
-    }
+        Ok::<_, HiloError>(())
+    })?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -138,8 +137,8 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
         Err(HiloError::NotInstalled) => return Ok(()),
         found => found?,
     };
-    changes.sort_by_key(|(order, _)| *order);
-    for ((_, sequence, _, id), change) in changes {
+    changes.sort_unstable_by_key(|(after, place, _)| (*after, *place));
+    for (_, (sequence, _, id), change) in changes {
         check_for_interrupts!();
         lease_changes::write(&ids, sequence, &id, change)?;
     }
@@ -148,19 +147,23 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
 
 /// Tells the worker after the commit.
 pub fn announce(shared: &'static Shared) {
-    let due = NEWS.borrow_mut().take().filter_map(|news| match news {
-        News::Due(at) | News::Change(_, _, _, Change::Renew(at)) => at,
-        News::Change(_, _, _, Change::Pass) => None,
-        News::Change(_, _, key, Change::Return(_) | Change::Revoke) => {
-            shared.expect_free(&key);
-            Some(ffi::now())
+    let mut due = EXPIRES.get();
+    with(|state| {
+        for noted in state.values_mut() {
+            let at = match noted.change {
+                None => None,
+                Some(Change::Renew(at)) => at,
+                Some(_) => {
+                    shared.expect_free(&noted.key);
+                    Some(ffi::now())
+                }
+            };
+            due = [due, at].into_iter().flatten().min();
         }
     });
-    let Some(due) = due.min() else { return };
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
+    let Some(due) = due else { return };
     // The next worker reads the catalog when it starts.
-    if !shared.lease_due(database, due) {
+    if !shared.lease_due(ffi::database().to_u32(), due) {
         wait::wake(shared);
     }
 }

@@ -21,7 +21,7 @@ use crate::process::memory;
 use crate::session::levels::Levels;
 use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
-use crate::shared::pending::{Committing, Held};
+use crate::shared::pending::{Committing, Place};
 use crate::shared::slices::IndexSpace;
 use crate::shared::{self, Shared};
 
@@ -58,12 +58,12 @@ pub fn make_room(version: Version) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `OutOfMemory`, unless [`make_room`] has been called.
-pub fn took_own(version: Version, range: Range) -> Result<(), HiloError> {
+pub fn note_own(version: Version, range: Range) -> Result<(), HiloError> {
     OPEN.borrow_mut().push(TakenFrom::Own(version, range))
 }
 
 /// The ranges of an index space that this transaction has leased out.
-pub fn own(index_space: &IndexSpace) -> Vec<Range> {
+pub fn own_ranges(index_space: &IndexSpace) -> Vec<Range> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let open = OPEN.borrow();
     let places = open.iter().filter_map(|taken| match taken {
@@ -83,7 +83,7 @@ fn has_place(open: &Levels<TakenFrom>, at: usize) -> bool {
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Held>, HiloError> {
+pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError> {
     loop {
         let committing = {
             let open = OPEN.borrow();
@@ -129,13 +129,13 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
 
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
-    lease_news::set_written(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
+    lease_news::at_transaction(event);
     if OPEN.borrow().is_empty() && lease_news::is_empty() {
-        return;
+        return lease_news::forget();
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concern_worker() => {
+        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concerns_worker() => {
             HiloError::PrepareLease.raise()
         }
         XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
@@ -150,11 +150,12 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
             if let Ok(shared) = shared::get() {
                 for taken in open {
                     if let TakenFrom::Pending(at) = taken {
-                        shared.settle_pending(at);
+                        shared.free_committed(at);
                     }
                 }
                 lease_news::announce(shared);
             }
+            lease_news::forget();
         }
         XACT_EVENT_ABORT => {
             lease_news::forget();
@@ -203,15 +204,10 @@ fn abandon(level: i32) {
 
 pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
     use pg_sys::SubXactEvent::*;
+    lease_news::at_savepoint(event, level);
     match event {
-        SUBXACT_EVENT_ABORT_SUB => {
-            lease_news::roll_back(level);
-            abandon(level);
-        }
-        SUBXACT_EVENT_COMMIT_SUB => {
-            OPEN.borrow_mut().commit(level);
-            lease_news::keep(level);
-        }
+        SUBXACT_EVENT_ABORT_SUB => abandon(level),
+        SUBXACT_EVENT_COMMIT_SUB => OPEN.borrow_mut().commit(level),
         _ => {}
     }
 }

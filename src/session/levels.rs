@@ -53,12 +53,6 @@ impl<T> Levels<T> {
         self.0.iter().map(|(item, _)| item)
     }
 
-    /// The items of the level that is open.
-    pub fn of_current(&mut self) -> impl Iterator<Item = &mut T> {
-        let level = current();
-        self.0.iter_mut().rev().take_while(move |(_, at)| *at == level).map(|(item, _)| item)
-    }
-
     /// Takes out the last item of `level`, which is rolled back, or of one inside it.
     pub fn pop_from(&mut self, level: i32) -> Option<T> {
         self.0.pop_if(|(_, at)| *at >= level).map(|(item, _)| item)

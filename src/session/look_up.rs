@@ -103,46 +103,41 @@ fn resolve(
         }
         let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
-        let Some(source) = source_of(entry, &sequence, node, definitions_at)? else { continue };
-        let Origin { version_at, version, attached } = source;
-        let nameplate = match &attached {
-            Some(attached) => nameplate_of(&sequence, attached, &held),
-            None => None,
-        };
+        let Some(origin) = attach(entry, &sequence, node, definitions_at)? else { continue };
+        let nameplate = entry.slot().and_then(|_| nameplate_of(&sequence, &origin, &held));
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
-        if let (Some(nameplate), Some(attached)) = (nameplate, &attached) {
-            shared::get()?.put_up(my_database(), attached.slot, attached.version, nameplate);
+        if let (Some(nameplate), Some(slot)) = (nameplate, entry.slot()) {
+            shared::get()?.put_up(ffi::database().to_u32(), slot, origin.version, nameplate);
         }
         let meaning = Meaning {
             entry,
-            version_at,
-            version,
+            version_at: origin.version_at,
+            version: origin.version,
             // A narrowed memo is good for this call only.
-            names_version: match attached.is_some_and(|attached| attached.narrowed) {
-                true => 0,
-                false => names_at,
-            },
+            names_version: if origin.narrowed { 0 } else { names_at },
             user,
             privileges: held.privileges,
             key_format: sequence.definition.parsed_key_format(),
         };
-        return renewed(name, known, meaning);
+        return renew(name, known, meaning);
     }
 }
 
-/// Where a sequence is served from now, and the version that says how long that is so.
+/// The version that says how long an entry's source is good.
 struct Origin {
     version_at: *const AtomicU64,
     version: u64,
-    attached: Option<Attached>,
+    /// The definition allows less than the pool serves, as in a transaction that has changed the
+    /// bounds and not committed: each value must be checked.
+    narrowed: bool,
 }
 
 /// Attaches the entry to the count of a gapless sequence, to what this transaction has defined, or
 /// to the slot. `definitions_at`: the version of all definitions before the look-up. `None`: the
 /// name is to be looked up again.
-fn source_of(
+fn attach(
     entry: &'static Entry,
     sequence: &Sequence,
     node: i32,
@@ -154,20 +149,16 @@ fn source_of(
         }
         gapless::attach(entry, sequence);
         let version_at = std::ptr::from_ref(definitions_version());
-        return Ok(Some(Origin { version_at, version: definitions_at, attached: None }));
+        return Ok(Some(Origin { version_at, version: definitions_at, narrowed: false }));
     }
     if invalidation::in_progress() && uncommitted::adopt(entry, sequence)? {
         let version_at = &raw const OWN_VERSION;
-        return Ok(Some(Origin { version_at, version: 0, attached: None }));
+        return Ok(Some(Origin { version_at, version: 0, narrowed: false }));
     }
-    Ok(attach(entry, sequence, node)?.map(|found| Origin {
-        version_at: &raw const found.slot.version,
-        version: found.version,
-        attached: Some(found),
-    }))
+    attach_to_slot(entry, sequence, node)
 }
 
-fn renewed(
+fn renew(
     name: &[u8],
     known: Option<&'static Memo>,
     meaning: Meaning,
@@ -180,18 +171,13 @@ fn renewed(
     Ok(memo)
 }
 
-fn my_database() -> u32 {
-    // SAFETY: this static is set when the backend connects.
-    unsafe { pg_sys::MyDatabaseId }.to_u32()
-}
-
 /// The nameplate that other sessions may go by. `None`: what was found may not be what they would
 /// find, or has no room.
-fn nameplate_of(sequence: &Sequence, attached: &Attached, held: &Held) -> Option<Nameplate> {
+fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &Held) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
     // Where Citus can make this server another node, sessions look that up.
-    if wrote || attached.narrowed || invalidation::in_progress() || citus::is_here() {
+    if wrote || origin.narrowed || invalidation::in_progress() || citus::is_here() {
         return None;
     }
     // The owner has not read what others may do; a session of theirs will.
@@ -211,7 +197,9 @@ fn by_nameplate(
 ) -> Result<Option<&'static Memo>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(None) };
     let (names_at, user) = (names_version(), ffi::current_user());
-    let Some((slot, key, nameplate)) = shared.named(my_database(), name) else { return Ok(None) };
+    let Some((slot, key, nameplate)) = shared.nameplate_of(ffi::database().to_u32(), name) else {
+        return Ok(None);
+    };
     let Some(held) = privileges::of_nameplate(&nameplate, user).filter(|held| held.any_of(needs))
     else {
         return Ok(None);
@@ -224,18 +212,18 @@ fn by_nameplate(
     let learned = Learned::of(&locked).filter(|learned| learned.version == nameplate.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
-    let version = attach_entry(entry, slot, learned, false).version;
+    let origin = attach_entry(entry, slot, learned, false);
     let format = nameplate.key_format().and_then(|text| KeyFormat::parse(text).ok());
     let meaning = Meaning {
         entry,
-        version_at: &raw const slot.version,
-        version,
+        version_at: origin.version_at,
+        version: origin.version,
         names_version: names_at,
         user,
         privileges: held,
         key_format: format.unwrap_or_default(),
     };
-    renewed(name, known, meaning).map(Some)
+    renew(name, known, meaning).map(Some)
 }
 
 /// Raised by every commit that changes a definition. Without shared memory no definition is
@@ -244,24 +232,15 @@ fn definitions_version() -> &'static AtomicU64 {
     shared::get().map_or(&OWN_VERSION, |shared| &shared.control.definitions)
 }
 
-/// What a memo that is served from the pool is attached to.
-struct Attached {
-    slot: &'static Slot,
-    version: u64,
-    /// The definition allows less than the pool serves, as in a transaction that has changed the
-    /// bounds and not committed: each value must be checked.
-    narrowed: bool,
-}
-
 /// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the
 /// entry. `None`: the worker no longer serves the sequence, which has been dropped or become
 /// gapless. What the slot holds of another node than `node`, which this server is now, is given
 /// back first.
-fn attach(
+fn attach_to_slot(
     entry: &'static Entry,
     sequence: &Sequence,
     node: i32,
-) -> Result<Option<Attached>, HiloError> {
+) -> Result<Option<Origin>, HiloError> {
     shared::refuse_single_user()?;
     let shared = shared::get()?;
     slice_table::register_session(shared);
@@ -293,7 +272,7 @@ fn attach_entry(
     slot: &'static Slot,
     learned: Learned,
     narrowed: bool,
-) -> Attached {
+) -> Origin {
     let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
     // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the
@@ -312,7 +291,7 @@ fn attach_entry(
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);
-    Attached { slot, version, narrowed }
+    Origin { version_at: &raw const slot.version, version, narrowed }
 }
 
 /// Narrows a mapping to what a definition allows too. Returns whether that is less.

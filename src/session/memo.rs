@@ -273,14 +273,14 @@ impl Memo {
 
     /// Remembers a value as the last one of this session.
     #[inline(always)]
-    pub fn served(&'static self, entry: &'static Entry, value: i64) {
+    pub fn note_value(&'static self, entry: &'static Entry, value: i64) {
         entry.last.set(Some(value));
         LAST.set(Some((self, entry)));
     }
 }
 
 /// What `hilo_lastval` refers to.
-pub fn last_used() -> Option<(&'static Memo, &'static Entry)> {
+pub fn last_use() -> Option<(&'static Memo, &'static Entry)> {
     LAST.get()
 }
 
@@ -378,13 +378,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
 
 /// The key of a sequence of this database.
 pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-    Ok(Key {
-        database,
-        extension: crate::catalog::catalog_oids()?.extension.to_u32(),
-        sequence: id,
-    })
+    Ok(Key::here(crate::catalog::catalog_oids()?.extension, id))
 }
 
 impl Entry {
@@ -424,10 +418,8 @@ impl Entry {
     /// The index space of what the entry's slot serves; `None` while it has no slot.
     pub fn index_space(&self) -> Option<IndexSpace> {
         self.slot()?;
-        // SAFETY: this static is set when the backend connects.
-        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
         Some(IndexSpace {
-            key: Key { database, extension: self.extension.to_u32(), sequence: self.id },
+            key: Key::here(self.extension, self.id),
             node: self.terms.get().mapping.stripes.node as i32,
             epoch: self.epoch.get(),
         })

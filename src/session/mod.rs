@@ -75,7 +75,7 @@ fn register() {
         unsafe {
             pg_sys::CacheRegisterSyscacheCallback(
                 cache as _,
-                Some(roles_changed),
+                Some(on_role_change),
                 pg_sys::Datum::null(),
             )
         }
@@ -83,6 +83,6 @@ fn register() {
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn roles_changed(_arg: pg_sys::Datum, _cache: i32, _hash: u32) {
+unsafe extern "C-unwind" fn on_role_change(_arg: pg_sys::Datum, _cache: i32, _hash: u32) {
     backend::forget_names();
 }

@@ -32,7 +32,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
     if let Some(first) = at_once(memo, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
-        memo.served(entry, run.last(increment));
+        memo.note_value(entry, run.last(increment));
         return Ok((run, increment));
     }
     let (memo, entry, range) = claim(
@@ -47,7 +47,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
     let run = Run { first, count };
-    memo.served(entry, run.last(increment));
+    memo.note_value(entry, run.last(increment));
     Ok((run, increment))
 }
 
@@ -134,7 +134,7 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
         HiFit::Exhausted => Fit::Never,
     };
     let mapping = entry.mapping();
-    claim(name, fit, |name| HiloError::exhausted(name, &mapping))?;
+    claim(name, fit, |name| HiloError::exhaustion(name, &mapping))?;
     Ok(hi)
 }
 
@@ -151,21 +151,21 @@ fn claim(
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         let claim = match entry.source.get() {
-            Source::Gapless => from_count(memo, entry, &mut fit)?,
-            Source::Own => from_own(entry, &mut fit),
+            Source::Gapless => from_own(memo, entry, true, &mut fit)?,
+            Source::Own => from_own(memo, entry, false, &mut fit)?,
             Source::Pool(slot) => from_pool(memo, entry, slot, &mut fit)?,
         };
         match claim {
             Claim::Here(range) => return Ok((memo, entry, range)),
             Claim::Outdated => memo.forget(),
             Claim::Never => return Err(never(memo.name())),
-            Claim::Exhausted => return Err(HiloError::exhausted(memo.name(), &entry.mapping())),
+            Claim::Exhausted => return Err(HiloError::exhaustion(memo.name(), &entry.mapping())),
         }
     }
 }
 
 /// The result of a claim.
-enum Claim {
+pub enum Claim {
     Here(Range),
     /// The entry is out of date.
     Outdated,
@@ -175,37 +175,29 @@ enum Claim {
     Exhausted,
 }
 
-/// Claims what is left of a gapless sequence.
-fn from_count(
+/// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that
+/// it has defined itself.
+fn from_own(
     memo: &'static Memo,
     entry: &'static Entry,
+    is_gapless: bool,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
 ) -> Result<Claim, HiloError> {
-    let Some((terms, left)) = gapless::left(memo, entry)? else { return Ok(Claim::Outdated) };
-    match fit(&terms, left) {
-        Fit::Here(range) => {
-            gapless::take(entry, range)?;
-            Ok(Claim::Here(range))
-        }
-        _ if left.is_empty() => Ok(Claim::Exhausted),
-        _ => Ok(Claim::Never),
+    let left = match is_gapless {
+        true => gapless::left(memo, entry)?,
+        false => uncommitted::left(entry),
+    };
+    let Some(left) = left else { return Ok(Claim::Outdated) };
+    let range = match fit(&entry.terms.get(), left) {
+        Fit::Here(range) => range,
+        _ if left.is_empty() => return Ok(Claim::Exhausted),
+        _ => return Ok(Claim::Never),
+    };
+    match is_gapless {
+        true => gapless::take(entry, range)?,
+        false => uncommitted::take(entry, range)?,
     }
-}
-
-/// Claims numbers that this transaction has defined itself.
-fn from_own(entry: &'static Entry, fit: &mut impl FnMut(&Terms, Range) -> Fit) -> Claim {
-    let terms = entry.terms.get();
-    let mut none = Claim::Exhausted;
-    let claimed = uncommitted::claim(entry, |run| match fit(&terms, run) {
-        Fit::Here(range) => Some(range),
-        _ => {
-            if !run.is_empty() {
-                none = Claim::Never;
-            }
-            None
-        }
-    });
-    claimed.map_or(none, Claim::Here)
+    Ok(Claim::Here(range))
 }
 
 /// Claims from the pool, and waits for more if something that fits can still come.
@@ -263,7 +255,7 @@ fn try_claim(
                 _ => None,
             }
         };
-        let returned = (!terms.ordered).then(|| locked.claim_returned(*floor, fits)).flatten();
+        let returned = (!terms.ordered).then(|| locked.pool.claim_returned(*floor, fits)).flatten();
         if let Some(range) = returned {
             return Some(Claim::Here(range));
         }

@@ -10,6 +10,7 @@ use hilo_core::range::Range;
 
 use crate::backend::Global;
 use crate::gucs;
+use crate::process::ffi;
 use crate::session::memo::Entry;
 use crate::shared::slices::{IndexSpace, Slice, my_number};
 use crate::shared::{self, Shared};
@@ -168,10 +169,10 @@ pub fn return_slice(entry: &'static Entry) {
 /// the next time.
 pub fn return_for_range(entry: &'static Entry) {
     /// Then it is about a million draws.
-    const MOST: u32 = 20;
+    const MAX_RESTS: u32 = 20;
     if !entry.slice.get().rest().is_empty() {
         entry.slices_from.set(DRAWS.get() + (1 << entry.rests.get()));
-        entry.rests.set((entry.rests.get() + 1).min(MOST));
+        entry.rests.set((entry.rests.get() + 1).min(MAX_RESTS));
     }
     return_slice(entry);
 }
@@ -197,20 +198,18 @@ pub fn return_range(entry: &'static Entry, range: Range) {
 /// A free slice for a range that finds no room in the pool. `None`: it has found room there, or
 /// neither that nor a free slice was found in about five seconds.
 fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -> Option<usize> {
-    const TRIES: u32 = 5_000;
-    for _ in 0..TRIES {
+    let returned_or_place = || {
         if shared.return_range(index_space, range) {
-            return None;
+            return Some(None);
         }
-        if let Some(at) = free_place() {
-            return Some(at);
+        let place = free_place();
+        if place.is_none() {
+            // No slice is free yet. The worker frees those that are orphaned.
+            crate::session::wait::wake(shared);
         }
-        // No slice is free yet. The worker frees those that are orphaned.
-        crate::session::wait::wake(shared);
-        // SAFETY: it only sleeps, for a millisecond.
-        unsafe { pg_sys::pg_usleep(1_000) };
-    }
-    None
+        place.map(Some)
+    };
+    ffi::poll(5_000, 1_000, returned_or_place).flatten()
 }
 
 /// The entries that hold a slice.

@@ -32,10 +32,6 @@ use crate::session::memo::{Entry, Memo, Source};
 use crate::session::slice_table;
 use crate::shared::slices::Slice;
 
-/// The most indexes loaded at a time. A large number loses nothing: what is not served is not
-/// written as served.
-const CHUNK: i64 = 1 << 20;
-
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
@@ -61,74 +57,67 @@ pub struct Continued {
     pub next_index: Index,
 }
 
-struct Own {
-    entry: &'static Entry,
-    slice: &'static Slice,
-    limit: Index,
-    /// How many indexes to load at a time.
-    chunk: i64,
+/// What is known of a version.
+#[derive(Default)]
+struct Served {
+    origin: Option<Origin>,
+    /// What it has not served, if it has been in force since it was written.
+    left: Option<Range>,
+    /// The smallest index that it may still serve, where another one continues it.
+    floor: Option<Index>,
+    /// What was skipped, to reach what was asked for.
+    passed: Vec<Range>,
 }
 
-impl Own {
-    /// Moves past what a version that continues this one has served.
-    fn rise_to(&self, floor: Index) {
-        if floor > self.next() {
-            self.slice.move_to(floor.min(self.limit));
-        }
+impl Served {
+    /// The first index that it has not served.
+    fn progress(&self) -> Option<Index> {
+        self.left.map(|left| left.start).into_iter().chain(self.floor).max()
     }
 
-    /// The first index that this version has not served.
-    fn next(&self) -> Index {
-        self.slice.rest().start
+    /// Moves past what it, or a version that continues it, has served.
+    fn rise_to(&mut self, floor: Index) {
+        self.left = self.left.map(|left| left.from(floor.min(left.end)));
     }
 }
 
 #[derive(Default)]
 struct State {
-    served: HashMap<Version, Own>,
-    origins: HashMap<Version, Origin>,
-    /// The smallest index that a version may still serve.
-    floors: HashMap<Version, Index>,
-    /// What was skipped under a version, to reach what was asked for.
-    passed: HashMap<Version, Vec<Range>>,
+    versions: HashMap<Version, Served>,
     /// The version of each sequence that is in force.
     current: HashMap<SequenceId, Version>,
 }
 
 impl State {
-    fn floor(&self, version: &Version) -> Index {
-        self.floors.get(version).copied().unwrap_or_default()
+    fn of(&mut self, version: Version) -> Result<&mut Served, HiloError> {
+        self.versions.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        Ok(self.versions.entry(version).or_default())
+    }
+
+    fn origin(&self, version: &Version) -> Option<Origin> {
+        self.versions.get(version)?.origin
     }
 
     /// Notes that `run` is about to be served under `version`: the versions that it continues will
     /// not serve the same values, nor those before them.
     fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
-        while let Some(Origin::Continues(before)) = self.origins.get(&at).copied() {
+        while let Some(Origin::Continues(before)) = self.origin(&at) {
             let Continued { version, mapping, next_index } = before;
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
-            let served = self.served.get(&version);
-            let from = self.floor(&version).max(next_index);
-            let from = served.map_or(from, |own| own.next().max(from));
+            let served = self.of(version)?;
+            let from = served.progress().unwrap_or_default().max(next_index);
             let first = mapping.index_of(run.first).unwrap_or_else(|| behind(run.first));
             let passed = Range::new(from, first.min(floor));
-            if let Some(own) = served {
-                own.rise_to(floor);
-            }
-            self.floors.try_push((version, floor.max(from)))?;
+            served.rise_to(floor);
+            served.floor = Some(floor.max(from));
             if !passed.is_empty() {
-                self.pass(version)?.try_push(passed)?;
+                served.passed.try_push(passed)?;
             }
             at = version;
         }
         Ok(())
-    }
-
-    /// The list of what was skipped under a version.
-    fn pass(&mut self, version: Version) -> Result<&mut Vec<Range>, HiloError> {
-        self.passed.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-        Ok(self.passed.entry(version).or_default())
     }
 }
 
@@ -138,23 +127,23 @@ static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn wrote(version: Version, origin: Origin) -> Result<(), HiloError> {
+pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    let origin_of = |before| state.origins.get(&before).copied();
     // A version that continues one with shared numbers has shared numbers too.
     let origin = match origin {
-        Origin::Continues(before) => match origin_of(before.version) {
+        Origin::Continues(before) => match state.origin(&before.version) {
             Some(Origin::New | Origin::Continues(_)) => origin,
             inherited => inherited.unwrap_or(Origin::Shared),
         },
-        Origin::Gapless(Some(before)) => match origin_of(before) {
+        Origin::Gapless(Some(before)) => match state.origin(&before) {
             Some(inherited @ (Origin::Shared | Origin::Gapless(_))) => inherited,
             _ => origin,
         },
         _ => origin,
     };
-    state.origins.try_push((version, origin))
+    state.of(version)?.origin = Some(origin);
+    Ok(())
 }
 
 /// Attaches the entry to this transaction's own count if the transaction, which has defined
@@ -172,34 +161,21 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     };
     slice_table::return_slice(entry);
     let terms = position.terms(sequence);
-    let limit = terms.mapping.limit();
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
-    // What is loaded counts as served in the version that this one continues, so no more is loaded
-    // than is drawn.
-    let chunk = match state.origins.get(&version) {
-        Some(Origin::New) => CHUNK,
-        Some(Origin::Continues(_)) => 1,
-        // The next transaction gets the same numbers if this one rolls back.
-        Some(Origin::Shared | Origin::Gapless(_)) | None => {
-            return Err(HiloError::Renumbered(sequence.name.to_string()));
-        }
+    // The next transaction gets the same numbers if this one rolls back.
+    let Some(Origin::New | Origin::Continues(_)) = state.origin(&version) else {
+        return Err(HiloError::Renumbered(sequence.name.to_string()));
     };
-    let floor = state.floor(&version);
-    state.served.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
     state.current.try_push((sequence.id, version))?;
-    let own = state.served.entry(version).or_insert_with(|| {
-        let slice: &'static Slice = Box::leak(Box::new(Slice::new()));
-        slice.move_to(position.next_index);
-        Own { entry, slice, limit, chunk }
-    });
-    // The bounds may have changed since it was loaded.
-    own.limit = limit;
-    own.slice.move_to(own.next().max(floor));
+    let served = state.of(version)?;
+    // The bounds may have changed since it was in force.
+    let from = served.left.map_or(position.next_index, |left| left.start);
+    let from = from.max(served.floor.unwrap_or_default());
+    served.left = Some(Range::new(from, terms.mapping.limit()));
     entry.source.set(Source::Own);
     entry.serial.set(Serial::default());
     entry.terms.set(terms);
-    entry.slice.set(own.slice);
     Ok(true)
 }
 
@@ -213,7 +189,7 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
         return Ok(());
     };
     let state = STATE.borrow();
-    match state.as_ref().and_then(|state| state.origins.get(&version)) {
+    match state.as_ref().and_then(|state| state.origin(&version)) {
         Some(Origin::Shared | Origin::Continues(_)) => {
             Err(HiloError::Renumbered(sequence.name.to_string()))
         }
@@ -222,68 +198,58 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
 }
 
 /// How far this transaction has served the version of a position row that it has written.
-pub fn reached(version: &Version) -> Option<Index> {
-    let state = STATE.borrow();
-    let state = state.as_ref()?;
-    let served = state.served.get(version).map(Own::next);
-    served.into_iter().chain(state.floors.get(version).copied()).max()
+pub fn progress(version: &Version) -> Option<Index> {
+    STATE.borrow().as_ref()?.versions.get(version)?.progress()
 }
 
 /// What was skipped under a version, and not served.
-pub fn passed(version: &Version) -> Vec<Range> {
+pub fn skips(version: &Version) -> Vec<Range> {
     let state = STATE.borrow();
-    state.as_ref().and_then(|state| state.passed.get(version)).cloned().unwrap_or_default()
+    let served = state.as_ref().and_then(|state| state.versions.get(version));
+    served.map(|served| served.passed.clone()).unwrap_or_default()
 }
 
-/// Loads the next indexes of a sequence that this transaction serves itself. `None`: the caller
-/// tries again.
+/// What is left of a sequence that this transaction serves itself. `None`: the memo is out of date.
+pub fn left(entry: &Entry) -> Option<Range> {
+    let state = STATE.borrow();
+    let state = state.as_ref()?;
+    state.versions.get(state.current.get(&entry.id)?)?.left
+}
+
+/// Takes a part of what is [`left`]. What comes before it is skipped.
+///
+/// # Errors
+/// `OutOfMemory`
+pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
+    let mut state = STATE.borrow_mut();
+    let state = state.get_or_insert_default();
+    let Some(version) = state.current.get(&entry.id).copied() else { return Ok(()) };
+    let served = state.of(version)?;
+    let skipped = served.left.map_or(Range::EMPTY, |left| left.until(range.start));
+    served.rise_to(range.end);
+    if !skipped.is_empty() {
+        served.passed.try_push(skipped)?;
+    }
+    let mapping = entry.mapping();
+    mapping.runs(range).try_for_each(|run| state.serve(version, run, mapping.increment))
+}
+
+/// The next value. `None`: the caller looks the name up again.
 ///
 /// # Errors
 /// `Exhausted`.
-pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let mut state = STATE.borrow_mut();
-    let loaded = state.as_mut().and_then(|state| {
-        let version = *state.current.get(&entry.id)?;
-        let own = state.served.get_mut(&version)?;
-        let mapping = entry.mapping();
-        let next = own.next();
-        let range = Range::of(next, own.chunk).until(own.limit);
-        let Some(run) = mapping.run(range) else {
-            return Some(Err(HiloError::exhausted(memo.name(), &mapping)));
-        };
-        // One run at a time, so that no other part of the range counts as served.
-        own.slice.load(Range::of(next, run.count), run);
-        Some(state.serve(version, run, mapping.increment).map(|()| None))
-    });
-    loaded.unwrap_or_else(|| {
+pub fn next(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+    let Some(left) = left(entry) else {
         memo.forget();
-        Ok(None)
-    })
-}
-
-/// Takes the part that `fit` chooses of what is left of a sequence that this transaction serves
-/// itself.
-pub fn claim(entry: &'static Entry, fit: impl FnOnce(Range) -> Option<Range>) -> Option<Range> {
-    let mut state = STATE.borrow_mut();
-    let state = state.as_mut()?;
-    let version = *state.current.get(&entry.id)?;
-    let own = state.served.get(&version)?;
-    let passed = own.next();
-    let left = Range::new(passed, own.limit);
-    let claimed = fit(left)?;
-    own.rise_to(claimed.end);
-    if passed < claimed.start {
-        state.pass(version).and_then(|all| all.try_push(left.until(claimed.start))).or_raise();
-    }
+        return Ok(None);
+    };
     let mapping = entry.mapping();
-    mapping
-        .runs(claimed)
-        .try_for_each(|run| state.serve(version, run, mapping.increment))
-        .or_raise();
-    Some(claimed)
+    let run = mapping.run(left).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
+    take(entry, Range::of(left.start, 1))?;
+    Ok(Some(run.first))
 }
 
-/// The version that [`claim`] takes from.
+/// The version that [`take`] takes from.
 pub fn version(entry: &Entry) -> Option<Version> {
     STATE.borrow().as_ref()?.current.get(&entry.id).copied()
 }
@@ -295,15 +261,15 @@ pub fn version(entry: &Entry) -> Option<Version> {
 pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let Some(state) = state.as_mut() else { return Ok(()) };
-    state.pass(version)?.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
+    state.of(version)?.passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
 }
 
 /// Takes note of a range that was claimed under a version and will not be used. A rollback calls
-/// this, so the caller of [`claim`] has made room.
+/// this, so the caller of [`take`] has made room.
 pub fn give_up(version: Version, range: Range) {
     let mut state = STATE.borrow_mut();
-    if let Some(passed) = state.as_mut().and_then(|state| state.passed.get_mut(&version)) {
-        passed.push(range);
+    if let Some(served) = state.as_mut().and_then(|state| state.versions.get_mut(&version)) {
+        served.passed.push(range);
     }
 }
 
@@ -311,27 +277,16 @@ pub fn give_up(version: Version, range: Range) {
 pub fn write_back() {
     // A version keeps the node that it was written under, even if a reload has made this server
     // another node since.
-    let mut served: HashMap<Version, Index> = HashMap::new();
-    if let Some(state) = STATE.borrow().as_ref() {
-        served.extend(&state.floors);
-        for (version, own) in &state.served {
-            let reached = served.entry(*version).or_default();
-            *reached = own.next().max(*reached);
-        }
+    let mut written = Vec::new();
+    for (version, served) in STATE.borrow_mut().iter_mut().flat_map(|state| &mut state.versions) {
+        let Some(reached) = served.progress() else { continue };
+        // A later callback that draws would get numbers that are not written down, so nothing is
+        // left to draw.
+        served.left = served.left.map(|left| left.until(left.start));
+        written.push((*version, reached, std::mem::take(&mut served.passed)));
     }
-    // A later callback that draws would get numbers that are not written down, so nothing is left
-    // to draw.
-    for own in STATE.borrow_mut().iter_mut().flat_map(|state| state.served.values_mut()) {
-        own.limit = own.next();
-        own.slice.move_to(own.limit);
-    }
-    let passed = STATE.borrow_mut().as_mut().map(|state| std::mem::take(&mut state.passed));
-    let passed = passed.unwrap_or_default();
-    for (version, next) in served {
-        let passed = passed.get(&version).map_or(&[][..], Vec::as_slice);
-        if let Err(error) = advance(&version, next, passed) {
-            error.raise();
-        }
+    for (version, next, passed) in written {
+        advance(&version, next, &passed).or_raise();
     }
 }
 
@@ -350,15 +305,5 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
 /// Discards this state when the transaction has ended: its sequences are served from their slots
 /// from then on.
 pub fn forget() {
-    let Some(state) = STATE.borrow_mut().take() else { return };
-    for own in state.served.into_values() {
-        if own.entry.slot().is_none() {
-            own.entry.slice.set(Slice::empty());
-            own.entry.serial.set(Serial::default());
-        }
-        // SAFETY: `adopt` leaked it, and only its entry has pointed to it. An entry without a slot
-        // has just dropped that reference; `adopt` has made one with a slot drop it before the slot
-        // was set.
-        drop(unsafe { Box::from_raw(std::ptr::from_ref(own.slice).cast_mut()) });
-    }
+    STATE.take();
 }

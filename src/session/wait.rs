@@ -1,6 +1,7 @@
 //! Waiting: for a free slot, for the worker to read a sequence's terms, for a block.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,11 @@ use crate::errors::{Cause, HiloError, Meant};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::Memo;
-use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
-use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
-use crate::shared::{self, Condition, Shared};
+use crate::shared::{self, Condition, Shared, wait_event};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards;
 /// a FATAL error does not, and leaves them to [`leave`].
@@ -80,17 +79,17 @@ pub fn leave() {
 const NAP: Duration = Duration::from_millis(100);
 
 /// One wait: how long it may last, and what is known of why it lasts.
-pub(super) struct Patience {
+struct Patience {
     began: Instant,
     timeout: Duration,
     /// Whether there is no worker, and none can be registered.
-    pub(super) no_worker: bool,
+    no_worker: bool,
     /// Whether there was no worker, and none could be registered, at some point of the wait.
     starved: bool,
 }
 
 impl Patience {
-    pub(super) fn new() -> Patience {
+    fn new() -> Patience {
         Patience {
             began: Instant::now(),
             timeout: gucs::reserve_timeout(),
@@ -99,29 +98,28 @@ impl Patience {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.began.elapsed() >= self.timeout
     }
 
     /// Wakes the database's worker, or registers one.
-    pub(super) fn wake(&mut self, shared: &'static Shared) {
+    fn wake(&mut self, shared: &'static Shared) {
         self.no_worker = !wake(shared);
         self.starved |= self.no_worker;
     }
 
     /// Sleeps until `condition` is broadcast, or for a while.
-    pub(super) fn sleep(&self, condition: &Condition, event: WaitEvent) {
+    fn sleep(&self, condition: &Condition, event: &'static CStr) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
-        condition.sleep(ms as i64 + 1, event.code());
+        condition.sleep(ms as i64 + 1, wait_event::code(event));
     }
 }
 
 /// Wakes the worker of this database, or registers one. `false`: there is none, and none could be
 /// registered.
 pub fn wake(shared: &'static Shared) -> bool {
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
+    let database = ffi::database();
     let registered = match shared.wake(database) {
         Wake::Woken => true,
         Wake::Register(place) => {
@@ -146,36 +144,47 @@ pub fn wake(shared: &'static Shared) -> bool {
 /// running is not woken, as it stays while there are sessions.
 pub fn ensure_worker(shared: &'static Shared) {
     static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
-    // SAFETY: this static is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    if !ENSURED.replace(true) && !shared.has_worker(database) {
+    if !ENSURED.replace(true) && !shared.has_worker(ffi::database()) {
         wake(shared);
     }
 }
 
-/// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
-pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
-    if let Some(pinned) = shared.find_or_add(key) {
-        return Ok((pinned.slot(), Pin::found(pinned)));
-    }
-    shared.reap(database_exists);
+/// Looks for what other processes free, until `look` has found it or, told that its time is over,
+/// returns an error. Wakes all workers meanwhile.
+fn until_freed<T>(
+    shared: &'static Shared,
+    freed: &Condition,
+    event: &'static CStr,
+    look: impl Fn(bool) -> Option<Result<T, HiloError>>,
+) -> Result<T, HiloError> {
     let mut patience = Patience::new();
-    let freed = &shared.control.slot_freed;
     freed.prepare();
-    loop {
-        if let Some(pinned) = shared.find_or_add(key) {
-            Condition::cancel();
-            return Ok((pinned.slot(), Pin::found(pinned)));
+    let found = loop {
+        if let Some(found) = look(patience.is_over()) {
+            break found;
         }
-        if patience.is_over() {
-            Condition::cancel();
-            return Err(HiloError::DirectoryFull(gucs::max_sequences()));
-        }
-        shared.control.slots_wanted.store(1, Release);
         patience.wake(shared);
         shared.nudge_all();
-        patience.sleep(freed, WaitEvent::Slot);
+        patience.sleep(freed, event);
+    };
+    Condition::cancel();
+    found
+}
+
+/// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
+pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
+    let found = |pinned: Pinned| (pinned.slot(), Pin::found(pinned));
+    if let Some(pinned) = shared.find_or_add(key) {
+        return Ok(found(pinned));
     }
+    shared.reap(database_exists);
+    until_freed(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
+        if let Some(pinned) = shared.find_or_add(key) {
+            return Some(Ok(found(pinned)));
+        }
+        shared.control.slots_wanted.store(1, Release);
+        is_over.then(|| Err(HiloError::DirectoryFull(gucs::max_sequences())))
+    })
 }
 
 /// A place for a range that this transaction leases. If all are taken, waits for those of
@@ -185,24 +194,13 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
         return Ok(at);
     }
     shared.reap_pending(|database| !database_exists(database));
-    let mut patience = Patience::new();
-    let freed = &shared.control.pending_freed;
-    freed.prepare();
-    let place = loop {
+    until_freed(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
         // Counted first: what is freed after that is found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
-        if let Some(at) = shared.allocate_pending() {
-            break Ok(at);
-        }
-        if dead == 0 || patience.is_over() {
-            break Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
-        }
-        patience.wake(shared);
-        shared.nudge_all();
-        patience.sleep(freed, WaitEvent::Lease);
-    };
-    Condition::cancel();
-    place
+        let full = || Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
+        let place = shared.allocate_pending().map(Ok);
+        place.or_else(|| (dead == 0 || is_over).then(full))
+    })
 }
 
 fn database_exists(database: u32) -> bool {
@@ -277,7 +275,7 @@ pub fn for_block(
         Some(Some(terms.mapping))
     })?;
     match exhausted {
-        Some(mapping) => Err(HiloError::exhausted(name.into(), &mapping)),
+        Some(mapping) => Err(HiloError::exhaustion(name.into(), &mapping)),
         None => Ok(()),
     }
 }
@@ -304,7 +302,12 @@ pub fn until<T>(
         }
         if slot.faults.load(Acquire) != faults {
             let fault = shared.lock_slot(number).fault;
-            break Err(failed(name, &fault));
+            break Err(HiloError::Fault {
+                name: name.into(),
+                sqlstate: fault.sqlstate,
+                kind: fault.kind,
+                message: fault.message().to_owned(),
+            });
         }
         if patience.is_over() {
             break Err(HiloError::Timeout {
@@ -314,22 +317,12 @@ pub fn until<T>(
         }
         shared.want(number);
         patience.wake(shared);
-        patience.sleep(&slot.refilled, WaitEvent::Block);
+        patience.sleep(&slot.refilled, c"HiloBlock");
     };
     Condition::cancel();
     drop(waiting);
     slot.count_wait(patience.began.elapsed().as_micros() as u64);
     done
-}
-
-/// The error for what the worker could not do.
-pub(super) fn failed(name: &str, fault: &Fault) -> HiloError {
-    HiloError::Fault {
-        name: name.into(),
-        sqlstate: fault.sqlstate,
-        kind: fault.kind,
-        message: fault.message().to_owned(),
-    }
 }
 
 fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
@@ -339,21 +332,10 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     let fault = shared.lock_slot(number).fault;
     let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
     if fault.at >= began {
-        Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
-    } else {
-        silence(shared, false)
+        return Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() };
     }
-}
-
-/// Why nobody has answered.
-pub fn silence(shared: &'static Shared, starved: bool) -> Cause {
-    // SAFETY: a static that is set when the backend connects.
-    let database = unsafe { pg_sys::MyDatabaseId };
-    if starved {
-        return Cause::NoWorker;
-    }
-    if shared.has_worker(database) {
+    if shared.has_worker(ffi::database()) {
         return Cause::Slow;
     }
-    shared::refused().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
+    shared::other_version().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
 }

@@ -49,11 +49,11 @@ impl Locked {
 
     /// Whether the slot holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.held().is_empty()
+        self.all_ranges().is_empty()
     }
 
     /// All ranges that the slot holds.
-    pub fn held(&self) -> Ranges<HELD> {
+    pub fn all_ranges(&self) -> Ranges<HELD> {
         let mut held = Ranges::default();
         let current = self.slot.cursor().peek().0;
         let queued = self.pool.queue().as_slice().iter();
@@ -86,7 +86,6 @@ impl Locked {
     pub fn freeze(&mut self) -> u64 {
         let slot = self.slot;
         self.pool.freeze(slot.cursor());
-        self.mirror();
         self.freezes += 1;
         self.freezes
     }
@@ -102,19 +101,14 @@ impl Locked {
     /// Makes the next queued block current if the segment is used up. Returns whether there is
     /// anything to take.
     pub fn promote(&mut self) -> bool {
-        let serial = self.serial();
-        let slot = self.slot;
-        let any = self.pool.promote(slot.cursor(), serial);
-        self.mirror();
-        any
+        let (slot, serial) = (self.slot, self.serial());
+        self.pool.promote(slot.cursor(), serial)
     }
 
     /// Takes back a range that was taken and not served. `false`: there is no place for it.
     pub fn return_range(&mut self, range: Range) -> bool {
         let (slot, serial) = (self.slot, self.serial());
-        let kept = self.pool.return_range(slot.cursor(), serial, range);
-        self.mirror();
-        kept
+        self.pool.return_range(slot.cursor(), serial, range)
     }
 
     /// Counts a range that was taken under an earlier epoch as lost, not as served.
@@ -125,41 +119,13 @@ impl Locked {
 
     /// What was served of the sequence, and what sessions have in their slices.
     pub fn served(&self) -> Served {
-        Served { before: self.served_before, now: self.taken() - self.taken_at_reset }
-    }
-
-    /// See [`Pool::restore`].
-    pub fn restore(&mut self, range: Range) -> bool {
-        let kept = self.pool.restore(range);
-        self.mirror();
-        kept
-    }
-
-    /// See [`Pool::take_returned`].
-    pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
-        let taken = self.pool.take_returned(want, floor);
-        self.mirror();
-        taken
+        Served { before: self.served_before, now: self.taken_count() - self.taken_at_reset }
     }
 
     /// See [`Pool::claim`].
     pub fn claim(&mut self, fit: impl FnMut(Range) -> Option<Range>) -> Option<Range> {
-        let serial = self.serial();
-        let slot = self.slot;
-        let claimed = self.pool.claim(slot.cursor(), serial, fit);
-        self.mirror();
-        claimed
-    }
-
-    /// See [`Pool::claim_returned`].
-    pub fn claim_returned(
-        &mut self,
-        floor: Index,
-        fit: impl FnMut(Range) -> Option<Range>,
-    ) -> Option<Range> {
-        let claimed = self.pool.claim_returned(floor, fit);
-        self.mirror();
-        claimed
+        let (slot, serial) = (self.slot, self.serial());
+        self.pool.claim(slot.cursor(), serial, fit)
     }
 
     /// Moves the returned ranges, except the `keep` lowest, to those that are leaving for the
@@ -171,7 +137,6 @@ impl Locked {
                 debug_assert!(kept);
             }
         }
-        self.mirror();
     }
 
     /// What is to be written to the catalog from a frozen pool: all that could be served in order,
@@ -198,7 +163,6 @@ impl Locked {
                 self.leaving.push(*range);
             }
         }
-        self.mirror();
     }
 
     /// Forgets the ranges that were leaving: the catalog has them.
@@ -211,11 +175,10 @@ impl Locked {
     pub fn forget_queue(&mut self) {
         self.pool.forget_queue();
         self.forget_leaving();
-        self.mirror();
     }
 
     /// How many indexes have been taken so far. See [`Pool::taken`].
-    pub fn taken(&self) -> i64 {
+    pub fn taken_count(&self) -> i64 {
         self.pool.taken(self.slot.cursor())
     }
 

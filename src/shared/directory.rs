@@ -1,44 +1,26 @@
 //! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it
-//! can lie at another address in each process, and a list of the free slots; and which slot may
-//! have the nameplate of a name.
+//! can lie at another address in each process; and which slot may have the nameplate of a
+//! name.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use hilo_core::numbers::SequenceId;
+use pgrx::pg_sys::LWLockMode::{LW_EXCLUSIVE, LW_SHARED};
 use rustc_hash::FxHasher;
 
-use crate::shared::key::Key;
+use crate::shared::Shared;
+use crate::shared::key::{AtomicKey, Key};
 use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{Locked, Slot};
-use crate::shared::{LockMode, Shared};
 
 /// What the slot of the same number belongs to, and the next slot whose key has the same bucket.
 /// Changed only under `directory`.
 #[repr(C)]
 pub struct Entry {
-    database: AtomicU32,
-    extension: AtomicU32,
-    sequence: AtomicI64,
+    key: AtomicKey,
     /// Plus one; 0: there is none.
     next: AtomicU32,
-}
-
-impl Entry {
-    fn key(&self) -> Key {
-        Key {
-            database: self.database.load(Relaxed),
-            extension: self.extension.load(Relaxed),
-            sequence: SequenceId(self.sequence.load(Relaxed)),
-        }
-    }
-
-    fn store(&self, key: &Key) {
-        self.database.store(key.database, Relaxed);
-        self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence.0, Relaxed);
-    }
 }
 
 impl Shared {
@@ -55,7 +37,7 @@ impl Shared {
         let mut link = self.bucket(key);
         while let Some(number) = (link.load(Relaxed) as usize).checked_sub(1) {
             let entry = &self.entries[number];
-            if entry.key() == *key {
+            if entry.key.load() == *key {
                 return (link, Some(number));
             }
             link = &entry.next;
@@ -69,7 +51,7 @@ impl Shared {
 
     /// The slot of `key`, with a pin, if there is one.
     pub fn find(&'static self, key: &Key) -> Option<Pinned> {
-        let _lock = self.lock_directory(LockMode::Shared);
+        let _lock = self.lock_directory(LW_SHARED);
         self.find_locked(key).map(Pinned::new)
     }
 
@@ -79,29 +61,24 @@ impl Shared {
         if let Some(slot) = self.find(key) {
             return Some(slot);
         }
-        let _lock = self.lock_directory(LockMode::Exclusive);
+        let _lock = self.lock_directory(LW_EXCLUSIVE);
         if let Some(slot) = self.find_locked(key) {
             return Some(Pinned::new(slot));
         }
-        let free = self.control.free.load(Relaxed);
-        if free == 0 {
-            return None;
-        }
-        let number = self.free[free as usize - 1].load(Relaxed);
-        self.control.free.store(free - 1, Relaxed);
-        let entry = &self.entries[number as usize];
-        entry.store(key);
+        let number = self.used.set_first(self.slots.len())?;
+        let entry = &self.entries[number];
+        entry.key.store(key);
         entry.next.store(0, Relaxed);
-        self.search(key).0.store(number + 1, Relaxed);
-        let slot = &self.slots[number as usize];
+        self.search(key).0.store(number as u32 + 1, Relaxed);
+        let slot = &self.slots[number];
         let pinned = Pinned::new(slot);
-        self.lock_slot(number as usize).assign(*key);
+        self.lock_slot(number).assign(*key);
         Some(pinned)
     }
 
     /// How many slots are free.
     pub fn free_slots(&self) -> usize {
-        self.control.free.load(Relaxed) as usize
+        self.slots.len() - self.used.count()
     }
 
     /// Whether sessions will soon find no free slot.
@@ -124,7 +101,7 @@ impl Shared {
 
     /// Frees a slot with all that it holds, if `may` allows it.
     fn free_if(&'static self, number: usize, may: impl FnOnce(&Slot, &mut Locked) -> bool) -> bool {
-        let _lock = self.lock_directory(LockMode::Exclusive);
+        let _lock = self.lock_directory(LW_EXCLUSIVE);
         let mut locked = self.lock_slot(number);
         if locked.key == Key::NONE || !may(&self.slots[number], &mut locked) {
             return false;
@@ -135,10 +112,8 @@ impl Shared {
         let (link, found) = self.search(&key);
         debug_assert_eq!(found, Some(number));
         link.store(self.entries[number].next.load(Relaxed), Relaxed);
-        self.take_want(number);
-        let free = self.control.free.load(Relaxed);
-        self.free[free as usize].store(number as u32, Relaxed);
-        self.control.free.store(free + 1, Relaxed);
+        self.wanted.clear(number);
+        self.used.clear(number);
         true
     }
 
@@ -195,7 +170,7 @@ impl Shared {
 
     /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there
     /// is one and it is valid.
-    pub fn named(
+    pub fn nameplate_of(
         &'static self,
         database: u32,
         name: &[u8],

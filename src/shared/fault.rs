@@ -16,10 +16,13 @@ pub struct Fault {
     pub at: Timestamp,
 }
 
-impl Fault {
-    pub const NONE: Fault =
-        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: Timestamp(0) };
+impl Default for Fault {
+    fn default() -> Fault {
+        Fault { sqlstate: 0, kind: FaultKind::Other, len: 0, text: [0; 240], at: Timestamp(0) }
+    }
+}
 
+impl Fault {
     pub fn new(sqlstate: i32, kind: FaultKind, message: &str, at: Timestamp) -> Fault {
         let mut end = message.len().min(240);
         while !message.is_char_boundary(end) {

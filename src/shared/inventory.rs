@@ -7,7 +7,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory;
+use crate::process::{ffi, memory};
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
@@ -53,24 +53,20 @@ impl Shared {
     /// committed, and no longer has what it has written to the catalog. `false`: it is not so. The
     /// caller holds the position's lock, so that nothing more is committed.
     pub fn await_worker(&'static self, key: &Key) -> bool {
-        const TRIES: u32 = 500;
         let slot = self.find(key);
-        (0..TRIES).any(|_| {
+        let arrived = || {
             let reserved = slot.as_ref().is_none_or(|slot| slot.reserving.load(Acquire) == 0);
-            let arrived = reserved && !self.is_pending_leaving(key) && !self.is_orphan_leaving(key);
-            if !arrived {
-                // SAFETY: it only sleeps, for a millisecond.
-                unsafe { pgrx::pg_sys::pg_usleep(1_000) };
-            }
-            arrived
-        })
+            let left = !self.is_pending_leaving(key) && !self.is_orphan_leaving(key);
+            (reserved && left).then_some(())
+        };
+        ffi::poll(500, 1_000, arrived).is_some()
     }
 
     /// What memory holds of `index_space`. `None`: that cannot be told, because a session is just
     /// taking a range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
-        let pending = self.control.pending.load(Acquire) as usize;
+        let pending = self.pending_used.count();
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
@@ -89,7 +85,7 @@ impl Shared {
         if let Some(locked) = &locked {
             held.has_slot = true;
             if locked.counts(index_space) {
-                ranges.extend_from_slice(locked.held().as_slice());
+                ranges.extend_from_slice(locked.all_ranges().as_slice());
                 (held.first_untaken, held.reserved_to) =
                     (locked.first_untaken(), locked.reserved_to);
             }
@@ -124,13 +120,6 @@ impl Shared {
     /// Does the same, and tries again for a moment if that fails: a session fills a slice within a
     /// few instructions.
     pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
-        const TRIES: u32 = 100;
-        (0..TRIES).find_map(|_| {
-            self.in_memory(index_space).or_else(|| {
-                // SAFETY: it only sleeps, for a tenth of a millisecond.
-                unsafe { pgrx::pg_sys::pg_usleep(100) };
-                None
-            })
-        })
+        ffi::poll(100, 100, || self.in_memory(index_space))
     }
 }

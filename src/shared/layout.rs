@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use pgrx::pg_sys;
 
 use crate::gucs;
-use crate::shared::auto_create::{REQUESTS, Request};
 use crate::shared::directory::Entry;
+use crate::shared::flags::Flags;
 use crate::shared::pending::{PENDING, Pending};
 use crate::shared::slices::{Backend, Slice};
 use crate::shared::slot::{Guarded, Slot};
@@ -52,15 +52,15 @@ impl Layout {
     fn offsets(&self) -> ([usize; 13], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
-            size_of::<AtomicU32>() * self.slots,
-            size_of::<AtomicU64>() * self.slots.div_ceil(64),
+            size_of::<AtomicU64>() * Flags::words(self.slots),
+            size_of::<AtomicU64>() * Flags::words(self.slots),
             size_of::<Worker>() * self.workers,
             size_of::<Backend>() * self.backends,
             size_of::<Slice>() * self.backends * self.slices_per_backend,
-            size_of::<Request>() * REQUESTS,
             size_of::<Guarded>() * self.slots,
             size_of::<AtomicU32>() * self.names(),
             size_of::<Pending>() * PENDING,
+            size_of::<AtomicU64>() * Flags::words(PENDING),
             size_of::<Entry>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
             size_of::<pg_sys::LWLockPadded>() * LOCKS,
@@ -119,24 +119,25 @@ impl Layout {
         // zeroed, except for what `fill` writes before another process can look.
         let shared = unsafe {
             let part = |at: usize| base.add(starts[at]) as *mut c_void;
+            let flags = |at: usize, count: usize| {
+                let words = Flags::words(count);
+                Flags(std::slice::from_raw_parts(part(at) as *const AtomicU64, words))
+            };
             Shared {
                 control: &*(base as *const Control),
                 slots: std::slice::from_raw_parts(part(0) as *const Slot, self.slots),
-                guarded: std::slice::from_raw_parts(part(7) as *const Guarded, self.slots),
-                free: std::slice::from_raw_parts(part(1) as *const AtomicU32, self.slots),
-                wanted: std::slice::from_raw_parts(
-                    part(2) as *const AtomicU64,
-                    self.slots.div_ceil(64),
-                ),
+                used: flags(1, self.slots),
+                wanted: flags(2, self.slots),
                 workers: std::slice::from_raw_parts(part(3) as *const Worker, self.workers),
                 backends: std::slice::from_raw_parts(part(4) as *const Backend, self.backends),
                 slices: std::slice::from_raw_parts(
                     part(5) as *const Slice,
                     self.backends * self.slices_per_backend,
                 ),
-                names: std::slice::from_raw_parts(part(8) as *const AtomicU32, self.names()),
-                pending: std::slice::from_raw_parts(part(9) as *const Pending, PENDING),
-                requests: std::slice::from_raw_parts(part(6) as *const Request, REQUESTS),
+                guarded: std::slice::from_raw_parts(part(6) as *const Guarded, self.slots),
+                names: std::slice::from_raw_parts(part(7) as *const AtomicU32, self.names()),
+                pending: std::slice::from_raw_parts(part(8) as *const Pending, PENDING),
+                pending_used: flags(9, PENDING),
                 slices_per_backend: self.slices_per_backend,
                 entries: std::slice::from_raw_parts(part(10) as *const Entry, self.slots),
                 buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),

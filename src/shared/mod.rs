@@ -8,10 +8,10 @@
 //! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would
 //! leave Postgres's count of held-off interrupts wrong.
 
-pub mod auto_create;
 pub mod content;
 pub mod directory;
 pub mod fault;
+pub mod flags;
 pub mod inventory;
 pub mod key;
 mod layout;
@@ -24,17 +24,18 @@ mod registry;
 pub mod slices;
 pub mod slot;
 pub mod wait_event;
-pub mod work_flags;
 pub mod workers;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::LWLockMode::{self, LW_EXCLUSIVE};
 use pgrx::prelude::*;
 
 use crate::errors::HiloError;
-use auto_create::Request;
+use crate::process::ffi;
+use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
@@ -54,22 +55,14 @@ pub struct Control {
     /// Raised when a definition has changed, before its slot learns of it: a session that looks up
     /// a name can tell that its answer is out of date.
     pub definitions: AtomicU64,
-    /// How many slots are on the free list. Changed only under `directory`.
-    free: AtomicU32,
     /// 1: a session waits for a free slot. The worker sets it back to 0.
     pub slots_wanted: AtomicU32,
     /// How many slices are orphaned.
     pub orphans: AtomicU32,
-    /// How many places of `Shared::pending` are allocated, and how many of them are to be written
-    /// off.
-    pub pending: AtomicU32,
+    /// How many places of `Shared::pending` are to be written off.
     pub pending_dead: AtomicU32,
     /// Who finds no place waits here until one that was to be written off is free.
     pub pending_freed: Condition,
-    /// Below it, no place was free when it was last looked at.
-    pub pending_from: AtomicU32,
-    /// The end of those that may be taken: see `pending::End`.
-    pub pending_end: AtomicU64,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
     /// When (microseconds, monotonic) a session last found no place for its database's worker.
@@ -80,8 +73,6 @@ pub struct Control {
     pub twin_seen_at: AtomicI64,
     /// Wakes the sessions that wait for a free slot.
     pub slot_freed: Condition,
-    /// Wakes the sessions that wait for a sequence to be created.
-    pub answered: Condition,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -126,15 +117,18 @@ pub struct Shared {
     pub control: &'static Control,
     pub slots: &'static [Slot],
     guarded: &'static [Guarded],
-    free: &'static [AtomicU32],
-    wanted: &'static [AtomicU64],
+    /// The slots that have a key. Changed only under `directory`.
+    used: Flags,
+    /// The slots where the worker has something to do.
+    pub wanted: Flags,
     /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
-    requests: &'static [Request],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
+    /// Those of `pending` that are allocated.
+    pub pending_used: Flags,
     pub slices_per_backend: usize,
     entries: &'static [directory::Entry],
     buckets: &'static [AtomicU32],
@@ -153,12 +147,12 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 /// hilo's shared memory, or the error that says how to set it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
-    known().map_or_else(first_use, Ok)
+    current().map_or_else(first_use, Ok)
 }
 
 /// The memory, if this process has used it.
 #[inline]
-fn known() -> Option<&'static Shared> {
+fn current() -> Option<&'static Shared> {
     // SAFETY: the pointer is null, or `found` has leaked what it points to, so that is never freed.
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
@@ -189,7 +183,7 @@ pub fn refuse_single_user() -> Result<(), HiloError> {
 /// # Errors
 /// `NotPreloaded` where only a preloaded library can have memory.
 pub fn attach() -> Result<&'static Shared, HiloError> {
-    known().map_or_else(make_or_find, Ok)
+    current().map_or_else(make_or_find, Ok)
 }
 
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
@@ -215,18 +209,18 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
 /// may use it until the server restarts.
 pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
-    return known();
+    return current();
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    known().or_else(|| if is_alone() { None } else { registry::find().map(found) })
+    current().or_else(|| if is_alone() { None } else { registry::find().map(found) })
 }
 
 /// The version of a library that a process has loaded, since the memory was made, and that cannot
 /// use it. Files may have been put back since.
-pub fn refused() -> Option<String> {
+pub fn other_version() -> Option<String> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return None;
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    registry::refused()
+    registry::other_version()
 }
 
 /// Whether there is shared memory, or there can be when it is needed.
@@ -244,22 +238,11 @@ fn found(shared: Shared) -> &'static Shared {
     shared
 }
 
-/// How an LWLock is taken.
-#[derive(Clone, Copy)]
-enum LockMode {
-    Shared,
-    Exclusive,
-}
-
 /// An LWLock, held until this is dropped.
 pub struct Lock(*mut pg_sys::LWLock);
 
 impl Lock {
-    fn new(lock: *mut pg_sys::LWLock, mode: LockMode) -> Lock {
-        let mode = match mode {
-            LockMode::Exclusive => pg_sys::LWLockMode::LW_EXCLUSIVE,
-            LockMode::Shared => pg_sys::LWLockMode::LW_SHARED,
-        };
+    fn new(lock: *mut pg_sys::LWLock, mode: LWLockMode::Type) -> Lock {
         // SAFETY: the lock is one of hilo's tranche, in shared memory.
         unsafe { pg_sys::LWLockAcquire(lock, mode) };
         Lock(lock)
@@ -275,23 +258,23 @@ impl Drop for Lock {
 }
 
 impl Shared {
-    fn lock_at(&self, index: usize, mode: LockMode) -> Lock {
+    fn lock_at(&self, index: usize, mode: LWLockMode::Type) -> Lock {
         debug_assert!(index < LOCKS);
         // SAFETY: `index` is less than LOCKS, and the tranche has LOCKS locks.
         Lock::new(unsafe { &raw mut (*self.locks.add(index)).lock }, mode)
     }
 
-    fn lock_directory(&self, mode: LockMode) -> Lock {
+    fn lock_directory(&self, mode: LWLockMode::Type) -> Lock {
         self.lock_at(0, mode)
     }
 
-    fn lock_workers(&self, mode: LockMode) -> Lock {
+    fn lock_workers(&self, mode: LWLockMode::Type) -> Lock {
         self.lock_at(1, mode)
     }
 
     /// A slot with its lock held.
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
-        let lock = self.lock_at(2 + number % SLOT_LOCKS, LockMode::Exclusive);
+        let lock = self.lock_at(2 + number % SLOT_LOCKS, LW_EXCLUSIVE);
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
     }
 
@@ -299,9 +282,7 @@ impl Shared {
     /// where this life has reserved. It depends on the database, so in a copy of this database it
     /// names the memory of no server.
     pub fn life(&self) -> i64 {
-        // SAFETY: the static is set when the backend connects, and only read here.
-        let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
-        (self.control.incarnation ^ i64::from(database)).max(1)
+        (self.control.incarnation ^ i64::from(ffi::database().to_u32())).max(1)
     }
 
     pub fn number_of(&self, slot: &Slot) -> usize {
@@ -328,15 +309,9 @@ impl Shared {
     fn fill(&self) {
         self.control.slot_freed.init();
         self.control.pending_freed.init();
-        self.control.answered.init();
-        self.requests.iter().for_each(Request::init);
         for (slot, guarded) in self.slots.iter().zip(self.guarded) {
             slot.init();
             guarded.init();
         }
-        for (place, number) in self.free.iter().zip((0..self.slots.len() as u32).rev()) {
-            place.store(number, Relaxed);
-        }
-        self.control.free.store(self.slots.len() as u32, Relaxed);
     }
 }

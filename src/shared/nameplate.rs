@@ -9,14 +9,17 @@
 //! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds
 //! another one's place there takes it; the nameplate itself says for which name it is.
 
-/// The longest name, and the longest key format, in bytes: others are looked up in the catalog each
-/// time.
-const NAME: usize = 96;
+/// The longest name, and the longest key format, in bytes. With a longer format, the name is looked
+/// up in the catalog each time.
+const NAME: usize = hilo_core::name::MAX_LENGTH;
 const FORMAT: usize = 48;
 /// The most roles. If more have a privilege, the nameplate knows of none.
 const GRANTS: usize = 6;
 /// Instead of a number of roles: what was granted is not known.
 const UNKNOWN: u8 = u8::MAX;
+/// Instead of a version: no sequence has the name. The worker creates one for the owner while a
+/// session waits for it (`hilo.auto_create`).
+const WISH: u64 = u64::MAX;
 /// Instead of a length: the sequence has no key format of its own.
 const DEFAULT: u8 = u8::MAX;
 
@@ -47,7 +50,7 @@ impl<const N: usize> Text<N> {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Nameplate {
-    /// The version of the slot with which it is valid; 0: there is no nameplate.
+    /// The version of the slot with which it is valid, or [`WISH`]; 0: there is no nameplate.
     version: u64,
     owner: u32,
     granted: [(u32, u8); GRANTS],
@@ -56,16 +59,20 @@ pub struct Nameplate {
     key_format: Text<FORMAT>,
 }
 
-impl Nameplate {
-    pub const NONE: Nameplate = Nameplate {
-        version: 0,
-        owner: 0,
-        granted: [(0, 0); GRANTS],
-        grants: UNKNOWN,
-        name: Text::EMPTY,
-        key_format: Text::EMPTY,
-    };
+impl Default for Nameplate {
+    fn default() -> Nameplate {
+        Nameplate {
+            version: 0,
+            owner: 0,
+            granted: Default::default(),
+            grants: UNKNOWN,
+            name: Text::EMPTY,
+            key_format: Text::EMPTY,
+        }
+    }
+}
 
+impl Nameplate {
     /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None`
     /// is returned for what has no room in a nameplate.
     pub fn new(
@@ -79,7 +86,7 @@ impl Nameplate {
             None => Text { len: DEFAULT, ..Text::EMPTY },
         };
         let mut nameplate =
-            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::NONE };
+            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::default() };
         if let Some(granted) = granted
             && let Some(room) = nameplate.granted.get_mut(..granted.len())
         {
@@ -89,12 +96,21 @@ impl Nameplate {
         Some(nameplate)
     }
 
+    /// Of a sequence that is to be created.
+    pub fn wish(name: &[u8], owner: u32) -> Option<Nameplate> {
+        Nameplate::new(name, owner, None, None).map(|wish| wish.at(WISH))
+    }
+
+    pub fn is_wish(&self) -> bool {
+        self.version == WISH
+    }
+
     /// The same, valid with this version of the slot.
     pub(super) fn at(self, version: u64) -> Nameplate {
         Nameplate { version, ..self }
     }
 
-    pub(super) fn name(&self) -> &[u8] {
+    pub fn name(&self) -> &[u8] {
         self.name.get()
     }
 
@@ -107,7 +123,7 @@ impl Nameplate {
     }
 
     /// What was granted to whom; `None`: not known.
-    pub fn granted(&self) -> Option<&[(u32, u8)]> {
+    pub fn grants(&self) -> Option<&[(u32, u8)]> {
         self.granted.get(..self.grants as usize)
     }
 

@@ -8,15 +8,15 @@
 //! says how often the place was filled, so a process that slept since it read the place changes
 //! nothing of what is in it by then.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering::*, fence};
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::range::Range;
 
 use crate::shared::Shared;
-use crate::shared::key::Key;
+use crate::shared::key::{AtomicKey, Key};
 use crate::shared::slices::IndexSpace;
 
 /// How many ranges open transactions can have leased out at the same time.
@@ -27,18 +27,16 @@ pub const PENDING: usize = 16_384;
 #[repr(C, align(64))]
 pub struct Pending {
     state: AtomicU64,
-    sequence: AtomicI64,
+    key: AtomicKey,
     epoch: AtomicI64,
     start: AtomicI64,
     end: AtomicI64,
     node: AtomicI32,
-    database: AtomicU32,
-    extension: AtomicU32,
 }
 
 /// What a place is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Phase {
     Free,
     /// A session has allocated the place, which has no range yet.
     Allocated,
@@ -61,20 +59,20 @@ enum Kind {
 pub struct State(u64);
 
 impl State {
-    const KIND: u64 = 0b111;
+    const PHASE: u64 = 0b111;
     const FILLING: u64 = 0xffff_fff8;
     /// What the next filling adds. The number begins again after 2^29 fillings.
     const FILLED: u64 = 0b1000;
 
-    fn kind(self) -> Kind {
-        match self.0 & Self::KIND {
-            0 => Kind::Free,
-            1 => Kind::Allocated,
-            2 => Kind::Open,
-            3 => Kind::Committing,
-            4 => Kind::Void,
-            5 => Kind::Dead,
-            _ => Kind::Leaving,
+    fn phase(self) -> Phase {
+        match self.0 & Self::PHASE {
+            0 => Phase::Free,
+            1 => Phase::Allocated,
+            2 => Phase::Open,
+            3 => Phase::Committing,
+            4 => Phase::Void,
+            5 => Phase::Dead,
+            _ => Phase::Leaving,
         }
     }
 
@@ -87,24 +85,24 @@ impl State {
     }
 
     /// The same filling as another kind.
-    fn to(self, kind: Kind) -> State {
-        State(self.filling() | kind as u64)
+    fn to(self, phase: Phase) -> State {
+        State(self.filling() | phase as u64)
     }
 
     /// The next filling.
-    fn allocated(self) -> State {
+    fn next_filling(self) -> State {
         let next = self.filling().wrapping_add(Self::FILLED) & Self::FILLING;
-        State(next | Kind::Allocated as u64)
+        State(next | Phase::Allocated as u64)
     }
 
     fn committing(self, transaction: pg_sys::TransactionId) -> State {
-        State(self.to(Kind::Committing).0 | u64::from(u32::from(transaction)) << 32)
+        State(self.to(Phase::Committing).0 | u64::from(u32::from(transaction)) << 32)
     }
 }
 
 /// A place that has a range, as it was read.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct Place {
     pub at: usize,
     state: State,
     pub index_space: IndexSpace,
@@ -128,32 +126,26 @@ impl Pending {
     /// place.
     pub fn hold(&self, index_space: &IndexSpace, range: Range) {
         let IndexSpace { key, node, epoch } = index_space;
-        // Pairs with the fence in `held`: a process that sees what is stored after this sees the
+        // Pairs with the fence in `content`: a process that sees what is stored after this sees the
         // new filling too.
         fence(Release);
-        self.database.store(key.database, Relaxed);
-        self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence.0, Relaxed);
+        self.key.store(key);
         self.node.store(*node, Relaxed);
         self.epoch.store(epoch.0, Relaxed);
         self.start.store(range.start.0, Relaxed);
         self.end.store(range.end.0, Relaxed);
         // Nobody else changes the state of a place that is allocated.
-        self.state.store(self.state().to(Kind::Open).0, Release);
+        self.state.store(self.state().to(Phase::Open).0, Release);
     }
 
     /// The index space and the range, if there is one, with the state in which the place has them.
-    fn held(&self) -> Option<(State, IndexSpace, Range)> {
+    fn content(&self) -> Option<(State, IndexSpace, Range)> {
         loop {
             let state = self.state();
-            if matches!(state.kind(), Kind::Free | Kind::Allocated) {
+            if matches!(state.phase(), Phase::Free | Phase::Allocated) {
                 return None;
             }
-            let key = Key {
-                database: self.database.load(Relaxed),
-                extension: self.extension.load(Relaxed),
-                sequence: SequenceId(self.sequence.load(Relaxed)),
-            };
+            let key = self.key.load();
             let (node, epoch) = (self.node.load(Relaxed), Epoch(self.epoch.load(Relaxed)));
             let range = Range::new(Index(self.start.load(Relaxed)), Index(self.end.load(Relaxed)));
             fence(Acquire);
@@ -166,56 +158,31 @@ impl Pending {
     /// Notes that the transaction is about to commit. `false`: the range is void.
     pub fn commit(&self, transaction: pg_sys::TransactionId) -> bool {
         let state = self.state();
-        state.kind() == Kind::Open && self.change(state, state.committing(transaction))
+        state.phase() == Phase::Open && self.change(state, state.committing(transaction))
     }
 }
 
 impl Shared {
-    /// Allocates a place, the lowest that is free as far as is known. `None`: all are taken.
+    /// Allocates a place, the lowest that is free. `None`: all are taken.
     pub fn allocate_pending(&self) -> Option<usize> {
-        let control = self.control;
-        let from = control.pending_from.load(Relaxed);
-        let places = self.pending.len();
-        let at = (0..places).map(|step| (from as usize + step) % places).find(|&at| {
-            let (place, state) = (&self.pending[at], self.pending[at].state());
-            state.kind() == Kind::Free && place.change(state, state.allocated())
-        })?;
-        let _ = control.pending_from.compare_exchange(from, at as u32 + 1, Relaxed, Relaxed);
-        control.pending.fetch_add(1, AcqRel);
-        // Raised in any case, so that a process that has found the places free until now does not
-        // lower it.
-        let raised = |end: u64| Some(End::raised(end, at));
-        let _ = control.pending_end.fetch_update(SeqCst, SeqCst, raised);
+        let at = self.pending_used.set_first(self.pending.len())?;
+        // It was free, and nobody else changes that any more.
+        let place = &self.pending[at];
+        place.state.store(place.state().next_filling().0, Release);
         Some(at)
     }
 
     /// Frees a place whose state was read. `false`: it has another one by now.
     fn free_pending(&self, at: usize, state: State) -> bool {
-        let freed = self.pending[at].change(state, state.to(Kind::Free));
+        let freed = self.pending[at].change(state, state.to(Phase::Free));
         if freed {
-            self.control.pending.fetch_sub(1, AcqRel);
-            self.control.pending_from.fetch_min(at as u32, Relaxed);
-            self.lower_pending_end();
+            self.pending_used.clear(at);
         }
         freed
     }
 
-    /// Moves the end down past the places that are free, so that nobody has to look at them. A
-    /// place that is allocated meanwhile changes the word, and gets its range only after that.
-    fn lower_pending_end(&self) {
-        let word = self.control.pending_end.load(SeqCst);
-        let used = self.pending[..End::of(word)]
-            .iter()
-            .rposition(|place| place.state().kind() != Kind::Free);
-        let end = used.map_or(0, |last| last + 1);
-        if end < End::of(word) {
-            let lowered = End::lowered(word, end);
-            let _ = self.control.pending_end.compare_exchange(word, lowered, SeqCst, SeqCst);
-        }
-    }
-
     /// Frees the place of a transaction that has committed: the row of `_hilo.lease` owns it.
-    pub fn settle_pending(&self, at: usize) {
+    pub fn free_committed(&self, at: usize) {
         self.free_pending(at, self.pending[at].state());
     }
 
@@ -225,13 +192,13 @@ impl Shared {
         let place = &self.pending[at];
         loop {
             let state = place.state();
-            if state.kind() == Kind::Allocated {
+            if state.phase() == Phase::Allocated {
                 self.free_pending(at, state);
                 return false;
             }
             self.control.pending_dead.fetch_add(1, AcqRel);
             // It may just become void.
-            if place.change(state, state.to(Kind::Dead)) {
+            if place.change(state, state.to(Phase::Dead)) {
                 return true;
             }
             self.control.pending_dead.fetch_sub(1, AcqRel);
@@ -240,22 +207,22 @@ impl Shared {
 
     /// Marks a place that the worker's transaction writes off. `None`: another process has freed
     /// it.
-    pub fn begin_leaving(&self, held: &Held) -> Option<Held> {
-        let state = held.state.to(Kind::Leaving);
-        self.pending[held.at].change(held.state, state).then_some(Held { state, ..*held })
+    pub fn begin_leaving(&self, held: &Place) -> Option<Place> {
+        let state = held.state.to(Phase::Leaving);
+        self.pending[held.at].change(held.state, state).then_some(Place { state, ..*held })
     }
 
     /// Frees a place that the worker has written off.
-    pub fn has_left(&self, held: &Held) {
+    pub fn has_left(&self, held: &Place) {
         self.bury(held);
     }
 
     /// The worker's transaction was rolled back: the place is to be written off again.
-    pub fn stays(&self, held: &Held) {
-        self.pending[held.at].change(held.state, held.state.to(Kind::Dead));
+    pub fn stays(&self, held: &Place) {
+        self.pending[held.at].change(held.state, held.state.to(Phase::Dead));
     }
 
-    fn bury(&self, held: &Held) {
+    fn bury(&self, held: &Place) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
             self.control.pending_freed.broadcast();
@@ -263,16 +230,14 @@ impl Shared {
     }
 
     /// What is in one place.
-    pub fn pending_at(&self, at: usize) -> Option<Held> {
-        let (state, index_space, range) = self.pending[at].held()?;
-        Some(Held { at, state, index_space, range })
+    pub fn pending_at(&self, at: usize) -> Option<Place> {
+        let (state, index_space, range) = self.pending[at].content()?;
+        Some(Place { at, state, index_space, range })
     }
 
     /// All ranges that open transactions have leased out, or that are to be written off.
-    pub fn all_pending(&self) -> impl Iterator<Item = Held> + '_ {
-        let any = self.control.pending.load(Acquire) != 0;
-        let end = if any { End::of(self.control.pending_end.load(SeqCst)) } else { 0 };
-        (0..end).filter_map(|at| self.pending_at(at))
+    pub fn all_pending(&self) -> impl Iterator<Item = Place> + '_ {
+        self.pending_used.iter().filter_map(|at| self.pending_at(at))
     }
 
     /// Those of an index space.
@@ -282,10 +247,10 @@ impl Shared {
     }
 
     /// Those of rolled back transactions that the worker has not taken up yet.
-    pub fn dead_pending(&self) -> impl Iterator<Item = Held> + '_ {
+    pub fn dead_pending(&self) -> impl Iterator<Item = Place> + '_ {
         let any = self.control.pending_dead.load(Acquire) != 0;
         let all = any.then(|| self.all_pending()).into_iter().flatten();
-        all.filter(|held| held.state.kind() == Kind::Dead)
+        all.filter(|held| held.state.phase() == Phase::Dead)
     }
 
     /// Whether the worker is just writing off what was leased out of a sequence.
@@ -293,7 +258,7 @@ impl Shared {
         self.control.pending_dead.load(Acquire) != 0
             && self
                 .all_pending()
-                .any(|held| held.index_space.key == *key && held.state.kind() == Kind::Leaving)
+                .any(|held| held.index_space.key == *key && held.state.phase() == Phase::Leaving)
     }
 
     /// Keeps the open transactions that have leased from a sequence from committing, except for the
@@ -309,14 +274,14 @@ impl Shared {
             while let Some(held) =
                 found.filter(|held| held.index_space.key == *key && !mine(held.at))
             {
-                match held.state.kind() {
-                    Kind::Open
-                        if self.pending[held.at].change(held.state, held.state.to(Kind::Void)) =>
+                match held.state.phase() {
+                    Phase::Open
+                        if self.pending[held.at].change(held.state, held.state.to(Phase::Void)) =>
                     {
                         break;
                     }
-                    Kind::Open => found = self.pending_at(held.at),
-                    Kind::Committing => return Err(Committing(held.state.transaction())),
+                    Phase::Open => found = self.pending_at(held.at),
+                    Phase::Committing => return Err(Committing(held.state.transaction())),
                     _ => break,
                 }
             }
@@ -331,24 +296,5 @@ impl Shared {
                 self.bury(&held);
             }
         }
-    }
-}
-
-/// The end of the places that may be taken, in the lower half of a word; how often it was raised,
-/// in the upper.
-struct End;
-
-impl End {
-    fn of(word: u64) -> usize {
-        word as u32 as usize
-    }
-
-    fn raised(word: u64, taken: usize) -> u64 {
-        let end = Self::of(word).max(taken + 1) as u64;
-        ((word >> 32).wrapping_add(1) << 32) | end
-    }
-
-    fn lowered(word: u64, end: usize) -> u64 {
-        (word >> 32 << 32) | end as u64
     }
 }

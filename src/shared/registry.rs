@@ -19,9 +19,9 @@ use crate::shared::layout::Layout;
 type Maker = [u8; 32];
 
 /// This library. Another version may lay out the memory otherwise.
-static MAKER: Maker = padded(concat!("hilo memory of ", env!("CARGO_PKG_VERSION")));
+static MAKER: Maker = pad(concat!("hilo memory of ", env!("CARGO_PKG_VERSION")));
 
-const fn padded(text: &str) -> Maker {
+const fn pad(text: &str) -> Maker {
     let mut padded = [0; size_of::<Maker>()];
     padded.split_at_mut(text.len()).0.copy_from_slice(text.as_bytes());
     padded
@@ -145,7 +145,7 @@ impl Drop for QuitHeld {
 const ADDIN_SHMEM_INIT_LOCK: usize = 21;
 
 /// The version of a library that could not use this memory, if one has tried.
-pub fn refused() -> Option<String> {
+pub fn other_version() -> Option<String> {
     // Memory that the server has preloaded is inherited together with its library.
     LAYOUT.get()?;
     let bytes = refused_bytes();

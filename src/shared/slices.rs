@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Run;
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::range::Range;
 
 use crate::shared::Shared;
-use crate::shared::key::Key;
+use crate::shared::key::{AtomicKey, Key};
 
 /// A session's place: the database that it draws in.
 #[repr(C, align(64))]
@@ -71,11 +71,9 @@ pub struct Slice {
     pub next: AtomicI64,
     run_end: AtomicIndex,
     range_end: AtomicIndex,
-    /// The sequence's id; 0: the slice is free.
-    sequence: AtomicI64,
+    /// Without a sequence, the slice is free.
+    key: AtomicKey,
     epoch: AtomicI64,
-    database: AtomicU32,
-    extension: AtomicU32,
     node: AtomicI32,
     state: AtomicU32,
 }
@@ -107,10 +105,8 @@ impl Slice {
             next: AtomicI64::new(0),
             run_end: AtomicIndex::new(Index::ZERO),
             range_end: AtomicIndex::new(Index::ZERO),
-            sequence: AtomicI64::new(0),
+            key: AtomicKey::new(),
             epoch: AtomicI64::new(0),
-            database: AtomicU32::new(0),
-            extension: AtomicU32::new(0),
             node: AtomicI32::new(0),
             state: AtomicU32::new(0),
         }
@@ -122,32 +118,26 @@ impl Slice {
         self.clear();
         self.epoch.store(epoch.0, Relaxed);
         self.node.store(*node, Relaxed);
-        self.database.store(key.database, Relaxed);
-        self.extension.store(key.extension, Relaxed);
-        self.sequence.store(key.sequence.0, Release);
+        self.key.store(key);
     }
 
     pub fn is_free(&self) -> bool {
-        self.sequence.load(Acquire) == 0
+        self.key.sequence.load(Acquire) == 0
     }
 
     /// The index space of its indexes. Consistent for its owner, or while the slice does not
     /// change.
     pub fn index_space(&self) -> IndexSpace {
         IndexSpace {
-            key: Key {
-                database: self.database.load(Relaxed),
-                extension: self.extension.load(Relaxed),
-                sequence: SequenceId(self.sequence.load(Acquire)),
-            },
+            key: self.key.load(),
             node: self.node.load(Relaxed),
             epoch: Epoch(self.epoch.load(Relaxed)),
         }
     }
 
-    /// Begins to take a range, and is called before that. Until [`taken`](Self::taken), no other
-    /// process can tell what the slice holds.
-    pub fn take_begins(&self) {
+    /// Begins to take a range, and is called before that. Until [`end_take`](Self::end_take), no
+    /// other process can tell what the slice holds.
+    pub fn begin_take(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
         self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
         // Pairs with the fence in `observe`: a process that sees what is stored after this sees the
@@ -155,7 +145,7 @@ impl Slice {
         std::sync::atomic::fence(SeqCst);
     }
 
-    pub fn taken(&self) {
+    pub fn end_take(&self) {
         self.state.fetch_and(!TAKING, Release);
     }
 
@@ -175,7 +165,7 @@ impl Slice {
 
     /// The state of an orphaned slice that nobody has taken up. What is read of the slice
     /// afterwards belongs to it if [`begin_leaving`](Self::begin_leaving) succeeds.
-    pub fn orphaned(&self) -> Option<Orphaned> {
+    pub fn orphan_state(&self) -> Option<Orphaned> {
         let state = self.state.load(Acquire);
         (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))
     }
@@ -191,9 +181,9 @@ impl Slice {
     }
 
     /// Fills the slice with `range`, of which `run` is the first part. Where others can see the
-    /// slice, this is called between [`take_begins`] and [`taken`](Self::taken).
+    /// slice, this is called between [`begin_take`] and [`end_take`](Self::end_take).
     ///
-    /// [`take_begins`]: Self::take_begins
+    /// [`begin_take`]: Self::begin_take
     pub fn load(&self, range: Range, run: Run) {
         self.left.store(0, Relaxed);
         self.range_end.store(range.end, Relaxed);
@@ -242,17 +232,10 @@ impl Slice {
         self.range_end.store(self.run_end.load(Relaxed), Release);
     }
 
-    /// Moves an emptied slice to index `next`.
-    pub fn move_to(&self, next: Index) {
-        self.left.store(0, Relaxed);
-        self.run_end.store(next, Relaxed);
-        self.range_end.store(next, Relaxed);
-    }
-
     /// Frees the slice, with all that is in it.
     pub fn free(&self) {
         self.clear();
-        self.sequence.store(0, Release);
+        self.key.sequence.store(0, Release);
     }
 
     /// What another process sees of the slice: its index space and its indexes. `None`: the slice

@@ -128,6 +128,7 @@ impl Guarded {
 }
 
 /// What the slot's lock guards.
+#[derive(Default)]
 #[repr(C)]
 pub struct Inner {
     pub key: Key,
@@ -218,13 +219,13 @@ impl Slot {
     }
 
     #[inline]
-    pub fn queued(&self) -> i64 {
+    pub fn queue_len(&self) -> i64 {
         self.queued.load(Relaxed)
     }
 
     /// Whether the next block is wanted.
     pub fn is_low(&self) -> bool {
-        self.cursor().peek().0.len() + self.queued() < self.threshold.load(Relaxed)
+        self.cursor().peek().0.len() + self.queue_len() < self.threshold.load(Relaxed)
     }
 
     /// Notes that a caller waits who may be served no index below `floor`.
@@ -255,38 +256,8 @@ impl Slot {
 
 impl Inner {
     fn new(key: Key) -> Inner {
-        Inner {
-            key,
-            epoch: UNKNOWN,
-            node: -1,
-            terms: None,
-            pool: Pool::default(),
-            leaving: Ranges::default(),
-            unacknowledged: false,
-            catalog_stale: false,
-            reserved_to: None,
-            free_end: Index::ZERO,
-            more_free: false,
-            freed: 0,
-            reloaded: 0,
-            freezes: 0,
-            worker: 0,
-            rate: Rate::default(),
-            block: 0,
-            block_at: Timestamp(0),
-            active_at: crate::process::ffi::now(),
-            seen_taken: 0,
-            blocks_reserved: 0,
-            blocks_prefetched: 0,
-            lost: 0,
-            taken_at_reset: 0,
-            served_before: None,
-            recycled_at_reset: 0,
-            errors: 0,
-            fault: Fault::NONE,
-            warned: 0,
-            nameplate: Nameplate::NONE,
-        }
+        let active_at = crate::process::ffi::now();
+        Inner { key, epoch: UNKNOWN, node: -1, active_at, ..Inner::default() }
     }
 }
 
@@ -312,6 +283,20 @@ impl DerefMut for Locked {
     }
 }
 
+/// Mirrors what the pool holds, for callers without the lock, before the lock is released.
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let (queued, returned) = (self.pool.queue().total(), self.pool.returned().len() as u32);
+        // Others read this cache line all the time.
+        if self.slot.queued.load(Relaxed) != queued {
+            self.slot.queued.store(queued, Relaxed);
+        }
+        if self.slot.returned.load(Relaxed) != returned {
+            self.slot.returned.store(returned, Relaxed);
+        }
+    }
+}
+
 impl Locked {
     pub(super) fn new(slot: &'static Slot, guarded: &'static Guarded, lock: Lock) -> Locked {
         Locked { slot, guarded, _lock: lock }
@@ -330,7 +315,7 @@ impl Locked {
     /// Counts from zero again. What was taken so far becomes the starting point, except for what
     /// the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
-        self.taken_at_reset = self.taken() - in_slices;
+        self.taken_at_reset = self.taken_count() - in_slices;
         self.served_before = Some(0);
         self.catalog_stale = true;
         self.recycled_at_reset = self.pool.recycled();
@@ -338,7 +323,7 @@ impl Locked {
         self.blocks_prefetched = 0;
         self.lost = 0;
         self.errors = 0;
-        self.fault = Fault::NONE;
+        self.fault = Fault::default();
     }
 
     /// Makes everything that memos remember of this slot out of date.
@@ -369,7 +354,7 @@ impl Locked {
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
-            (self.served_before, self.taken_at_reset) = (None, self.taken());
+            (self.served_before, self.taken_at_reset) = (None, self.taken_count());
         }
     }
 
@@ -377,7 +362,7 @@ impl Locked {
     /// somebody froze it.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
-        self.lost += self.held().total();
+        self.lost += self.all_ranges().total();
         self.pool.drain(slot.cursor());
         self.pool.set_bounds(slot.cursor(), Range::ALL);
         self.forget_leaving();
@@ -389,7 +374,6 @@ impl Locked {
         self.free_end = Index::ZERO;
         self.warned = 0;
         self.slot.serial.fetch_add(1, SeqCst);
-        self.mirror();
         self.outdate();
     }
 
@@ -406,7 +390,6 @@ impl Locked {
         slot.wanted_from.store(0, Relaxed);
         slot.database.store(key.database, Release);
         slot.reset_counters();
-        self.mirror();
     }
 
     /// Lets the worker of this generation act here from now on. `false`: a later one does.
@@ -416,11 +399,6 @@ impl Locked {
         }
         self.worker = generation;
         true
-    }
-
-    pub(super) fn mirror(&mut self) {
-        self.slot.queued.store(self.pool.queue().total(), Relaxed);
-        self.slot.returned.store(self.pool.returned().as_slice().len() as u32, Relaxed);
     }
 
     /// Stores the terms that the worker has read, unless the slot was told of a change since
@@ -436,6 +414,9 @@ impl Locked {
         }
         let same = self.slot.version.load(Relaxed) == version;
         self.raise(node, epoch);
+        if self.nameplate.is_wish() {
+            self.nameplate = Nameplate::default();
+        }
         if same {
             self.terms = Some(terms);
             let slot = self.slot;
@@ -487,7 +468,7 @@ impl Locked {
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.
     pub fn see_activity(&mut self, now: Timestamp) -> bool {
-        let taken = self.taken();
+        let taken = self.taken_count();
         let active = taken != self.seen_taken;
         if active {
             self.seen_taken = taken;

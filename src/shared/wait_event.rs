@@ -1,50 +1,18 @@
 //! What processes of hilo wait for, as the server shows it.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
-/// What pg_stat_activity shows of a process that waits: a name of its own from PostgreSQL 17 on,
+/// What pg_stat_activity shows of a process that waits: this name from PostgreSQL 17 on,
 /// "Extension" before.
-#[derive(Clone, Copy)]
-pub enum WaitEvent {
-    /// A caller waits for a block.
-    Block,
-    /// A caller waits for a free slot.
-    Slot,
-    /// A caller waits until a sequence is created (hilo.auto_create).
-    Create,
-    /// A caller waits until leases that were rolled back are written off.
-    Lease,
-    /// The worker has nothing to do.
-    WorkerMain,
-    /// A move between core's sequences and hilo's waits before it tries again to lock a table.
-    Table,
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+pub fn code(name: &'static CStr) -> u32 {
+    // SAFETY: the name is a C string. Whoever registers a name again gets the same code.
+    unsafe { pg_sys::WaitEventExtensionNew(name.as_ptr()) }
 }
 
-impl WaitEvent {
-    #[cfg(any(feature = "pg15", feature = "pg16"))]
-    pub fn code(self) -> u32 {
-        pg_sys::PG_WAIT_EXTENSION
-    }
-
-    #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    pub fn code(self) -> u32 {
-        const NAMES: [&std::ffi::CStr; 6] = [
-            c"HiloBlock",
-            c"HiloSlot",
-            c"HiloCreate",
-            c"HiloLease",
-            c"HiloWorkerMain",
-            c"HiloTable",
-        ];
-        use std::cell::Cell;
-
-        use crate::backend::Global;
-        static CODES: Global<[Cell<u32>; 6]> = Global::new([const { Cell::new(0) }; 6]);
-        let code = &CODES[self as usize];
-        if code.get() == 0 {
-            // SAFETY: the name is a literal that ends with a null byte.
-            code.set(unsafe { pg_sys::WaitEventExtensionNew(NAMES[self as usize].as_ptr()) });
-        }
-        code.get()
-    }
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+pub fn code(_name: &'static CStr) -> u32 {
+    pg_sys::PG_WAIT_EXTENSION
 }

@@ -15,11 +15,12 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::LWLockMode::{LW_EXCLUSIVE, LW_SHARED};
 
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::process::ffi;
-use crate::shared::{LockMode, Shared};
+use crate::shared::Shared;
 
 /// A place in the table of workers.
 #[repr(C, align(64))]
@@ -109,21 +110,22 @@ impl Shared {
     pub fn wake(&self, database: pg_sys::Oid) -> Wake {
         let database = database.to_u32();
         {
-            let _lock = self.lock_workers(LockMode::Shared);
+            let _lock = self.lock_workers(LW_SHARED);
             if let Some(place) = self.place_of(database)
                 && self.signal(place)
             {
                 return Wake::Woken;
             }
         }
-        let _lock = self.lock_workers(LockMode::Exclusive);
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
         let place = match self.place_of(database) {
             Some(place) if self.signal(place) => return Wake::Woken,
             Some(place) => place,
-            None if self.is_contended() && self.was_served_just_now(database) => {
+            // Its turn has ended.
+            None if self.is_contended() && self.was_just_now(database, |of| &of.left_at) => {
                 return Wake::Full;
             }
-            None if self.was_registered_just_now(database) => return Wake::Woken,
+            None if self.was_just_now(database, |of| &of.registered_at) => return Wake::Woken,
             None => match self.free_place() {
                 Some(place) => place,
                 None => return Wake::Full,
@@ -141,20 +143,12 @@ impl Shared {
         worker.database.store(database, Relaxed);
     }
 
-    fn was_registered_just_now(&self, database: u32) -> bool {
+    /// Whether a worker was registered for a database just now, or left it.
+    fn was_just_now(&self, database: u32, at: impl Fn(&Worker) -> &AtomicI64) -> bool {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
-                && now.since(Monotonic(worker.registered_at.load(Relaxed))) < START_INTERVAL
-        })
-    }
-
-    /// Whether the turn of a database ended just now.
-    fn was_served_just_now(&self, database: u32) -> bool {
-        let now = ffi::monotonic();
-        self.workers.iter().any(|worker| {
-            worker.registered_for.load(Relaxed) == database
-                && now.since(Monotonic(worker.left_at.load(Relaxed))) < START_INTERVAL
+                && now.since(Monotonic(at(worker).load(Relaxed))) < START_INTERVAL
         })
     }
 
@@ -187,7 +181,7 @@ impl Shared {
 
     /// Wakes the worker of a database, if there is one.
     pub fn nudge(&self, database: u32) {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         if let Some(place) = self.place_of(database) {
             self.signal(place);
         }
@@ -195,7 +189,7 @@ impl Shared {
 
     /// Whether the worker of a database is running.
     pub fn has_worker(&self, database: pg_sys::Oid) -> bool {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         self.place_of(database.to_u32()).is_some_and(|place| {
             let worker = &self.workers[place];
             worker.proc().is_some() && !worker.is_dead()
@@ -205,7 +199,7 @@ impl Shared {
     /// Tells the worker of a database, if there is one, that a session has ended. Returns whether
     /// there is.
     pub fn depart(&self, database: u32) -> bool {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         self.place_of(database).is_some_and(|place| {
             self.workers[place].departures.fetch_add(1, Release);
             self.signal(place)
@@ -215,7 +209,7 @@ impl Shared {
     /// Tells the worker of a database, if there is one, when a lease ends. Returns whether there is
     /// a worker.
     pub fn lease_due(&self, database: u32, at: Timestamp) -> bool {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         self.place_of(database).is_some_and(|place| {
             let earlier = |known: i64| (known == 0 || at.0 < known).then_some(at.0);
             let _ = self.workers[place].lease_due.fetch_update(AcqRel, Relaxed, earlier);
@@ -236,7 +230,7 @@ impl Shared {
 
     /// Wakes all workers.
     pub fn nudge_all(&self) {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         for place in 0..self.workers.len() {
             if self.workers[place].database.load(Relaxed) != 0 {
                 self.signal(place);
@@ -246,7 +240,7 @@ impl Shared {
 
     /// Frees the place of a worker whose registration failed.
     pub fn unregister(&self, place: usize) {
-        let _lock = self.lock_workers(LockMode::Exclusive);
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
         let worker = &self.workers[place];
         if worker.process.load(Relaxed) == 0 {
             worker.database.store(0, Relaxed);
@@ -257,7 +251,7 @@ impl Shared {
     /// Makes this process the worker of `database` from now on. `None`: it has another one, or no
     /// place is free.
     pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {
-        let _lock = self.lock_workers(LockMode::Exclusive);
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
         let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
         let worker = &self.workers[at];
         if worker.process.load(Relaxed) != 0 && !worker.is_dead() {
@@ -273,14 +267,14 @@ impl Shared {
 
     /// Ends this worker's service of its database. Does nothing if it has left before.
     pub fn leave(&self, place: Place) {
-        let _lock = self.lock_workers(LockMode::Exclusive);
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
         self.leave_locked(place);
     }
 
     /// Leaves, unless something is wanted meanwhile. Returns whether it has left.
     pub fn leave_unless(&self, place: Place, wanted: impl Fn() -> bool) -> bool {
-        let _lock = self.lock_workers(LockMode::Exclusive);
-        if wanted() || self.has_request_locked(self.workers[place.at].database.load(Relaxed)) {
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
+        if wanted() {
             return false;
         }
         self.leave_locked(place);
@@ -289,7 +283,7 @@ impl Shared {
 
     /// Leaves, and holds the place for the next worker.
     pub fn hand_over(&self, place: Place) -> usize {
-        let _lock = self.lock_workers(LockMode::Exclusive);
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
         let database = self.workers[place.at].database.load(Relaxed);
         self.leave_locked(place);
         self.hold(place.at, database);
@@ -298,7 +292,7 @@ impl Shared {
 
     /// Whether a place that was handed over still waits for its worker.
     pub fn is_awaited(&self, at: usize, database: pg_sys::Oid) -> bool {
-        let _lock = self.lock_workers(LockMode::Shared);
+        let _lock = self.lock_workers(LW_SHARED);
         let worker = &self.workers[at];
         worker.database.load(Relaxed) == database.to_u32() && worker.process.load(Relaxed) == 0
     }

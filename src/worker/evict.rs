@@ -33,43 +33,28 @@ const BATCH: usize = 512;
 
 const DEADLOCK: i32 = PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED as i32;
 
-/// What came of a flush.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flush {
-    /// What could be written was.
-    Done,
-    /// Somebody has locked a table, so that nothing can be written now.
-    TablesLocked,
-}
-
-/// What came of an eviction.
-struct Evicted {
-    /// How many slots were freed.
-    freed: usize,
-    flush: Flush,
-}
+/// Somebody has locked a table, so that nothing can be written now.
+pub(super) struct TablesLocked;
 
 impl Worker {
     /// Flushes and frees all slots of this database. Returns whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
-        self.evict(&slots).freed == slots.len()
+        self.evict(&slots).0 == slots.len()
     }
 
-    /// Flushes slots and frees them.
-    fn evict(&mut self, numbers: &[usize]) -> Evicted {
-        let mut evicted = Evicted { freed: 0, flush: Flush::Done };
-        for batch in numbers.chunks(BATCH) {
-            evicted.flush = self.flush(batch);
-            evicted.freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
-            if evicted.flush == Flush::TablesLocked {
-                break;
-            }
-        }
+    /// Flushes slots and frees them. Returns how many were freed.
+    fn evict(&mut self, numbers: &[usize]) -> (usize, Result<(), TablesLocked>) {
+        let mut freed = 0;
+        let done = numbers.chunks(BATCH).try_for_each(|batch| {
+            let done = self.flush(batch);
+            freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
+            done
+        });
         if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
             self.shared.control.slot_freed.broadcast();
         }
-        evicted
+        (freed, done)
     }
 
     /// Evicts the longest idle slots if sessions wait for a slot, or soon would.
@@ -91,9 +76,9 @@ impl Worker {
         // For each slot whose row is locked, another one is evicted.
         while missing > 0 {
             let some: Vec<usize> = numbers.by_ref().take(missing).collect();
-            let evicted = self.evict(&some);
-            missing -= evicted.freed;
-            if some.is_empty() || evicted.flush == Flush::TablesLocked {
+            let (freed, done) = self.evict(&some);
+            missing -= freed;
+            if some.is_empty() || done.is_err() {
                 break;
             }
         }
@@ -101,7 +86,7 @@ impl Worker {
 
     fn is_idle(&self, number: usize) -> bool {
         let slot = &self.shared.slots[number];
-        slot.pins.load(SeqCst) == 0 && !self.shared.is_wanted(number)
+        slot.pins.load(SeqCst) == 0 && !self.shared.wanted.is_set(number)
     }
 
     /// When a slot was last seen to be used, in microseconds.
@@ -112,7 +97,7 @@ impl Worker {
     }
 
     /// Writes what these slots hold to the catalog.
-    pub(super) fn flush(&mut self, numbers: &[usize]) -> Flush {
+    pub(super) fn flush(&mut self, numbers: &[usize]) -> Result<(), TablesLocked> {
         let mut frozen: Vec<Rc<Frozen>> = Vec::new();
         for &number in numbers {
             // A pool for which there is no memory now stays as it is.
@@ -122,7 +107,7 @@ impl Worker {
             frozen.extend(self.freeze(number));
         }
         if frozen.is_empty() {
-            return Flush::Done;
+            return Ok(());
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
@@ -142,19 +127,13 @@ impl Worker {
             Ok(())
         });
         leaving::end_flush(shared);
-        let failed = done.err().map(|failure| failure.sqlstate);
-        let several = frozen.len() > 1;
-        match failed {
-            Some(LOCKED | DEADLOCK) => Flush::TablesLocked,
+        match done.map_err(|failure| failure.sqlstate) {
+            Err(LOCKED | DEADLOCK) => Err(TablesLocked),
             // So that one fault takes no other sequence down with it.
-            Some(_) if several => {
-                let locked = |&number: &usize| self.flush(&[number]) == Flush::TablesLocked;
-                match numbers.iter().any(locked) {
-                    true => Flush::TablesLocked,
-                    false => Flush::Done,
-                }
+            Err(_) if frozen.len() > 1 => {
+                numbers.iter().try_for_each(|number| self.flush(&[*number]))
             }
-            _ => Flush::Done,
+            _ => Ok(()),
         }
     }
 

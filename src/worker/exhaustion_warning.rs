@@ -29,7 +29,7 @@ fn level(percent: u8) -> u8 {
 
 /// The level that a block passes, if that is worth a warning. What lies below the block was
 /// reported when it was reserved, perhaps in an earlier life.
-pub fn passed(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option<u8> {
+pub fn new_level(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option<u8> {
     if mapping.cycle || block.is_empty() {
         return None;
     }

@@ -71,7 +71,7 @@ impl Deferred {
 
 /// Files leases of one position, whose epoch memory holds `held` of. Returns what comes back, and
 /// how many values were used; `None`: there was nothing to file.
-fn settle(
+fn end_leases(
     ids: &CatalogOids,
     sequence: &Sequence,
     position: &Position,
@@ -119,7 +119,6 @@ fn settle(
 fn file(
     ids: &CatalogOids,
     shared: &'static Shared,
-    database: u32,
     due: &[Lease],
     deferred: &mut Deferred,
 ) -> Result<(), HiloError> {
@@ -147,15 +146,15 @@ fn file(
     let position = &locked.position;
     if sequence.definition.gapless || is_elsewhere(position) {
         // The position is none of the worker's, and nothing comes back to it.
-        return settle(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
+        return end_leases(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
     }
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
-        let key = Key { database, extension: ids.extension.to_u32(), sequence: id };
+        let key = Key::here(ids.extension, id);
         let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
             deferred.of.insert((id, node));
             return Ok(());
         };
-        let Some((rests, used)) = settle(ids, &sequence, owned, due, &held.ranges, deferred)?
+        let Some((rests, used)) = end_leases(ids, &sequence, owned, due, &held.ranges, deferred)?
         else {
             return Ok(());
         };
@@ -217,7 +216,7 @@ impl Worker {
     /// Files some leases, and notes when the next one is due. Returns when to look again at least,
     /// if nothing more can be done now, or if there was a fault.
     fn look(&mut self, deferred: &mut Deferred) -> Option<Duration> {
-        let (shared, database) = (self.shared, self.database.to_u32());
+        let shared = self.shared;
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
             let ids = match catalog::catalog_oids() {
@@ -231,7 +230,7 @@ impl Worker {
             found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
             batch = found;
             for same in batch.chunk_by(is_same_position) {
-                file(&ids, shared, database, same, deferred)?;
+                file(&ids, shared, same, deferred)?;
             }
             Ok(Look::Next(next))
         });
@@ -258,12 +257,12 @@ impl Worker {
     /// Files the leases of each position in a transaction of its own, so that one fault takes no
     /// other sequence down with it. Returns whether there was a fault.
     fn file_apart(&mut self, batch: &[Lease], deferred: &mut Deferred) -> bool {
-        let (shared, database) = (self.shared, self.database.to_u32());
+        let shared = self.shared;
         let mut any = false;
         for same in batch.chunk_by(is_same_position) {
             let done: Result<(), Failure> =
                 transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-                    file(&catalog::catalog_oids()?, shared, database, same, deferred)
+                    file(&catalog::catalog_oids()?, shared, same, deferred)
                 });
             if let Err(failure) = done {
                 deferred.of.insert((same[0].sequence, same[0].node));

@@ -23,7 +23,7 @@ use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::process::memory;
 use crate::shared::content::Served;
-use crate::shared::pending::Held;
+use crate::shared::pending::Place;
 use crate::shared::slices::{IndexSpace, Orphaned, Slice};
 use crate::shared::{self, Shared};
 
@@ -33,7 +33,7 @@ pub(super) enum Leftover {
     /// An orphaned slice.
     Slice { slice: &'static Slice, state: Orphaned, index_space: IndexSpace, rest: Range },
     /// What a rolled back transaction had leased out.
-    Lease(Held),
+    Lease(Place),
 }
 
 impl Leftover {
@@ -52,7 +52,7 @@ impl Leftover {
     }
 
     /// `None`: it is no longer what was read, as another process has seen to it.
-    fn marked(self, shared: &Shared) -> Option<Leftover> {
+    fn mark(self, shared: &Shared) -> Option<Leftover> {
         match self {
             Leftover::Slice { slice, state, .. } => slice.begin_leaving(state).then_some(self),
             Leftover::Lease(held) => shared.begin_leaving(&held).map(Leftover::Lease),
@@ -160,7 +160,7 @@ pub(super) fn begin(shared: &Shared, leftovers: &[Leftover]) -> Result<Vec<Lefto
     let mut leaving = LEAVING.borrow_mut();
     leaving.try_reserve(leftovers.len()).map_err(|_| HiloError::OutOfMemory)?;
     let before = leaving.len();
-    leaving.extend(leftovers.iter().filter_map(|leftover| leftover.marked(shared)));
+    leaving.extend(leftovers.iter().filter_map(|leftover| leftover.mark(shared)));
     memory::try_collect(leaving[before..].iter().copied())
 }
 

@@ -8,7 +8,7 @@ use hilo_core::range::Range;
 use crate::catalog;
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
-use crate::shared::pending::Held;
+use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
 use crate::worker::Worker;
 use crate::worker::evict::{self, From};
@@ -26,7 +26,7 @@ impl Worker {
         let (shared, database) = (self.shared, self.database.to_u32());
         let (mut slices, mut all) = (Vec::new(), true);
         for slice in shared.orphans() {
-            let Some(state) = slice.orphaned() else { continue };
+            let Some(state) = slice.orphan_state() else { continue };
             let (index_space, rest) = (slice.index_space(), slice.rest());
             if index_space.key.database != database || !slice.begin_leaving(state) {
                 continue;
@@ -38,7 +38,7 @@ impl Worker {
                 all &= slices.try_push(Leftover::Slice { slice, state, index_space, rest }).is_ok();
             }
         }
-        let ours = |held: &Held| held.index_space.key.database == database;
+        let ours = |held: &Place| held.index_space.key.database == database;
         let dead = || shared.dead_pending().filter(ours).map(Leftover::Lease);
         // There may be thousands. What there is no memory for now is left to the next call.
         let leases = memory::try_collect(dead()).unwrap_or_else(|_| {

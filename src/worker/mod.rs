@@ -28,9 +28,8 @@ use hilo_core::numbers::SequenceId;
 
 use crate::gucs;
 use crate::process::ffi;
-use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
-use crate::shared::{self, Shared, slices};
+use crate::shared::{self, Shared, slices, wait_event};
 
 /// The worker's own state.
 pub struct Worker {
@@ -175,7 +174,7 @@ impl Worker {
                 return;
             }
             // What was done since may have taken a wake-up for its own.
-            if !worked && self.wanted().is_empty() {
+            if !worked && self.due_slots().is_empty() {
                 self.sleep();
             }
         }
@@ -183,7 +182,6 @@ impl Worker {
 
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
-        let created = self.create();
         self.adopt_leftovers(transaction::BRIEFLY);
         // What has come back is served before a new block. The first look at the leases holds up no
         // caller.
@@ -197,7 +195,7 @@ impl Worker {
                 self.file_leases();
                 worked
             }
-        } || created;
+        };
         if worked {
             self.busy_at = Instant::now();
             self.active = true;
@@ -266,7 +264,8 @@ impl Worker {
     fn is_wanted(&self) -> bool {
         let database = self.database.to_u32();
         self.shared
-            .all_wanted()
+            .wanted
+            .iter()
             .any(|number| self.shared.slots[number].database.load(Acquire) == database)
     }
 
@@ -321,7 +320,7 @@ impl Worker {
                 pg_sys::MyLatch,
                 events as i32,
                 ms as _,
-                WaitEvent::WorkerMain.code(),
+                wait_event::code(c"HiloWorkerMain"),
             );
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }

@@ -17,7 +17,7 @@ use crate::worker::transaction::{self, BRIEFLY};
 const FIRST: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The most sequences at once.
-const MOST: usize = 256;
+const MAX_AHEAD: usize = 256;
 
 /// The first uses that sessions have waited for.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl FirstUses {
     fn due(&self) -> usize {
         match self.waits.checked_sub(FIRST) {
             None => 0,
-            Some(more) => 2_usize.checked_shl(more).unwrap_or(MOST).min(MOST),
+            Some(more) => 2_usize.checked_shl(more).unwrap_or(MAX_AHEAD).min(MAX_AHEAD),
         }
     }
 }
@@ -66,13 +66,12 @@ impl Worker {
         }
         let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
             let ids = catalog::catalog_oids()?;
-            let following = definitions::following(&ids, last, MOST)?;
-            Ok((ids.extension.to_u32(), following))
+            let following = definitions::following(&ids, last, MAX_AHEAD)?;
+            Ok((ids.extension, following))
         });
         // If this fails, each is fetched when it is used.
         let Ok((extension, following)) = following else { return };
-        let database = self.database.to_u32();
-        let keys = following.into_iter().map(|sequence| Key { database, extension, sequence });
+        let keys = following.into_iter().map(|sequence| Key::here(extension, sequence));
         for key in keys.filter(|key| shared.find(key).is_none()).take(most) {
             let Some(pinned) = shared.find_or_add(&key) else { return };
             shared.want(shared.number_of(pinned.slot()));

@@ -20,6 +20,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
 use crate::shared::fault::Fault;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Locked};
@@ -75,7 +76,7 @@ impl Retries {
     }
 
     /// Notes a failure. Returns whether it was the last one that is tolerated.
-    fn failed(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
+    fn note_failure(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
         /// Retries no later than about 160 ms after a lock is released.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
@@ -94,11 +95,22 @@ impl Retries {
     }
 }
 
+/// How many indexes the callers of a slot need at once.
+fn need(locked: &Locked, waited_for: bool) -> i64 {
+    let (slot, available) = (locked.slot, locked.available());
+    let ahead = match locked.is_at_end() {
+        true => 0,
+        false => policy::refill_for_lease(available, slot.lease_ahead.load(Relaxed)),
+    };
+    // A waiter that finds nothing to take needs at least one.
+    slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
+}
+
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
-        for batch in self.wanted().chunks(BATCH) {
+        for batch in self.due_slots().chunks(BATCH) {
             let mut plans: Vec<Plan> = Vec::new();
             for &number in batch {
                 // A slot for which there is no memory now keeps its flag.
@@ -107,9 +119,15 @@ impl Worker {
                 }
                 plans.extend(self.recheck(number));
             }
-            if !plans.is_empty() {
-                any = true;
-                self.reserve(plans);
+            // What creates a sequence may wait for another transaction.
+            let (alone, together): (Vec<_>, Vec<_>) =
+                plans.into_iter().partition(|plan| plan.wish.is_some());
+            any |= !(alone.is_empty() && together.is_empty());
+            for plan in alone {
+                self.reserve(vec![plan]);
+            }
+            if !together.is_empty() {
+                self.reserve(together);
                 self.read_ahead();
             }
             self.interrupts();
@@ -118,17 +136,17 @@ impl Worker {
     }
 
     /// The slots of this database that want something, unless it is too early to try again.
-    pub(super) fn wanted(&mut self) -> Vec<usize> {
+    pub(super) fn due_slots(&mut self) -> Vec<usize> {
         let shared = self.shared;
         self.retries.retain(|number, serial| {
-            shared.is_wanted(number) && shared.slots[number].serial() == serial
+            shared.wanted.is_set(number) && shared.slots[number].serial() == serial
         });
         let is_due = |number: &usize| {
             let slot = &shared.slots[*number];
             slot.database.load(Acquire) == self.database.to_u32()
                 && !self.retries.is_backing_off(*number, slot.serial())
         };
-        let due = || shared.all_wanted().filter(is_due);
+        let due = || shared.wanted.iter().filter(is_due);
         memory::try_collect(due()).unwrap_or_else(|_| due().take(BATCH).collect())
     }
 
@@ -137,10 +155,10 @@ impl Worker {
         if self.shared.slots[number].database.load(Acquire) != self.database.to_u32() {
             return None;
         }
-        self.shared.take_want(number);
+        self.shared.wanted.clear(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
-            self.retries.failed(number, serial, Obstacle::Passing);
+            self.retries.note_failure(number, serial, Obstacle::Passing);
             self.shared.want(number);
             return None;
         }
@@ -157,6 +175,11 @@ impl Worker {
         if slot.database.load(Relaxed) != self.database.to_u32() {
             return None;
         }
+        let waited_for = slot.waiting.load(SeqCst) > 0;
+        let wish = Some(locked.nameplate).filter(Nameplate::is_wish);
+        if wish.is_some() && !waited_for {
+            locked.end();
+        }
         if locked.epoch == DROPPED {
             drop(locked);
             self.shared.free(number);
@@ -167,16 +190,12 @@ impl Worker {
         }
         let now = ffi::now();
         let window = gucs::window().into();
-        let (available, taken) = (locked.available(), locked.taken());
+        let (available, taken) = (locked.available(), locked.taken_count());
         let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
-        // A waiter that finds nothing to take needs at least one.
-        let waited_for = slot.waiting.load(SeqCst) > 0;
         let known = locked.terms().is_some();
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
-        let ahead = slot.lease_ahead.load(Relaxed);
-        let ahead = if at_end { 0 } else { policy::refill_for_lease(available, ahead) };
-        let need = slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead);
+        let need = need(&locked, waited_for);
         let crowded = locked.pool.returned().is_crowded();
         let reloads = locked.is_to_reload() || locked.is_bare();
         let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
@@ -195,8 +214,8 @@ impl Worker {
         }
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
         let returned = locked.pool.returned().len();
-        let leaving = locked.leaving;
-        let plan = Plan {
+        slot.reserving.store(1, Release);
+        Some(Plan {
             number,
             index_space: locked.index_space(),
             serial: locked.serial(),
@@ -210,12 +229,10 @@ impl Worker {
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
-            leaving: Vec::new(),
+            leaving: locked.leaving,
+            wish,
             _pin: Pinned::new(slot),
-        };
-        slot.reserving.store(1, Release);
-        drop(locked);
-        Some(Plan { leaving: leaving.as_slice().to_vec(), ..plan })
+        })
     }
 
     /// Reads which node this server is. If that cannot be read now, it is what it was.
@@ -244,7 +261,7 @@ impl Worker {
         if !is_other(&self.shared.lock_slot(number)) {
             return true;
         }
-        self.flush(&[number]);
+        let _ = self.flush(&[number]);
         let mut locked = self.shared.lock_slot(number);
         let left = locked.is_done();
         if left && is_other(&locked) {
@@ -272,7 +289,8 @@ impl Worker {
 
     fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
         let shared = self.shared;
-        transaction::run(None, c"hilo: reserving blocks", || {
+        let patience = plans.iter().any(|plan| plan.wish.is_some()).then_some(BRIEFLY);
+        transaction::run(patience, c"hilo: reserving blocks", || {
             let ids = catalog::catalog_oids()?;
             if !ids.lock_for_reservation() {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
@@ -324,7 +342,7 @@ impl Worker {
                 ),
                 Outcome::OtherNode => {
                     self.learn_node();
-                    self.retries.failed(plan.number, plan.serial, Obstacle::Passing);
+                    self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
                     self.shared.want(plan.number);
                 }
                 // Who has begun to wait meanwhile asks again.
@@ -370,13 +388,13 @@ impl Worker {
             let interrupted = !commit.is_acknowledged();
             locked.unacknowledged |= interrupted;
             for range in &reserved.free {
-                if interrupted || !locked.restore(*range) {
+                if interrupted || !locked.pool.restore(*range) {
                     locked.leaving.push(*range);
                 }
             }
             let published = !reserved.block.is_empty();
             if published {
-                passed = exhaustion_warning::passed(&mut locked, &mapping, reserved.block);
+                passed = exhaustion_warning::new_level(&mut locked, &mapping, reserved.block);
                 let waited = plan.available == 0;
                 if interrupted || !locked.publish(reserved.block) {
                     locked.leaving.push(reserved.block);
@@ -425,7 +443,7 @@ impl Worker {
             true => Obstacle::Passing,
             false => Obstacle::Lasting,
         };
-        if self.retries.failed(plan.number, plan.serial, obstacle) {
+        if self.retries.note_failure(plan.number, plan.serial, obstacle) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

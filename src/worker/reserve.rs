@@ -2,6 +2,7 @@
 
 use hilo_core::numbers::{Epoch, Index, Serial};
 use hilo_core::policy::{self, Remaining};
+use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
@@ -18,9 +19,11 @@ use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::content::Served;
 use crate::shared::key::Key;
+use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{Terms, UNKNOWN};
+use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
+use crate::worker::auto_create;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -43,7 +46,9 @@ pub struct Plan {
     pub room: usize,
     pub from: Index,
     /// Ranges on their way to the catalog.
-    pub leaving: Vec<Range>,
+    pub leaving: Ranges<LEAVING>,
+    /// The sequence is to be created.
+    pub wish: Option<Nameplate>,
     pub _pin: Pinned,
 }
 
@@ -53,9 +58,10 @@ impl Plan {
         self.index_space.epoch == UNKNOWN && self.need == 0
     }
 
-    /// Whether a session waits to use the sequence for the first time since it has this slot.
+    /// Whether a session waits to use the sequence, which was there before, for the first time
+    /// since it has this slot.
     pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0
+        self.index_space.epoch == UNKNOWN && self.need > 0 && self.wish.is_none()
     }
 }
 
@@ -119,7 +125,13 @@ pub fn reserve(
     let locked = match positions::lock(ids, id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => return first_on_node(ids, shared, here, plan),
+        RowLock::Missing => {
+            return match &plan.wish {
+                Some(wish) if !auto_create::create(here, id, wish)? => Ok(Outcome::Gone),
+                Some(_) => reserve(ids, shared, here, plan),
+                None => first_on_node(ids, shared, here, plan),
+            };
+        }
         RowLock::Locked(locked) => locked,
     };
     // What another server serves is taken over by those who use it, and by nobody else.
@@ -160,7 +172,7 @@ fn take(
     owned: &mut Owned,
 ) -> Result<Reserved, HiloError> {
     let same = plan.index_space.node == owned.node && plan.index_space.epoch == owned.epoch;
-    let leaving: &[Range] = if same { &plan.leaving } else { &[] };
+    let leaving: &[Range] = if same { plan.leaving.as_slice() } else { &[] };
     if !leaving.is_empty() {
         // A block among them that was not acknowledged may be served after this commit.
         owned.touch();

@@ -36,7 +36,7 @@ impl Worker {
             self.shared.want(number);
         }
         let mut locked = self.shared.lock_slot(number);
-        let taken = locked.taken();
+        let taken = locked.taken_count();
         if locked.see_activity(now) {
             self.busy_at = Instant::now();
         }

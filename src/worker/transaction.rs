@@ -71,8 +71,6 @@ pub struct Commit {
 }
 
 impl Commit {
-    pub const NONE: Commit = Commit { acknowledged: false };
-
     /// Whether what was written is on disk, and the synchronous standby has it if there is one.
     /// Else this process was told to end while it waited for the standby, or its postmaster has
     /// died.

@@ -12,7 +12,6 @@
 //! are near their threshold.
 
 mod outcome;
-mod parts;
 mod plan;
 mod supply;
 
@@ -26,9 +25,8 @@ use uuid::Uuid;
 use crate::lane;
 
 pub use outcome::Failure;
-pub use parts::Parts;
-pub use plan::{Ask, End, Plan, Purpose, Return};
-use supply::{Risk, Supply};
+pub use plan::{Ask, Plan, Purpose, Return};
+use supply::Supply;
 
 const SECOND: i64 = 1_000_000;
 /// Not at all.
@@ -70,9 +68,9 @@ impl Lease {
         lane::value(self.last, self.increment, self.count as u32)
     }
 
-    /// How to end it with `left` values left. The server leases no value that has no successor.
-    fn end(&self, left: i64) -> End {
-        End::Return(lane::value(self.last, self.increment, left as u32))
+    /// The first of the last `left` values. The server leases no value that has no successor.
+    fn next(&self, left: i64) -> i64 {
+        lane::value(self.last, self.increment, left as u32)
     }
 }
 
@@ -131,12 +129,16 @@ pub struct Engine {
     settings: Settings,
     refill: policy::Settings,
     supplies: Vec<Supply>,
+    /// Places of sequences that were forgotten.
+    vacant: Vec<Id>,
     /// Sequences below their threshold; a supply says whether it is here.
     low: Vec<Id>,
     /// The most leases that the next statement takes.
     most_asks: usize,
     /// Sequences near it, which come along.
     near: Vec<Id>,
+    /// Leases whose answer was lost: they are asked for by their names.
+    again: Vec<Ask>,
     /// Ranges to ask for: of which sequence, how many values, and the caller's ticket.
     ranges: VecDeque<(Id, i64, u64)>,
     /// The lease of each caller who waits for a range, once it has come.
@@ -145,14 +147,12 @@ pub struct Engine {
     /// Leases to end, with any statement from now on, and at the latest when.
     returns: Vec<Return>,
     ends_due: Monotonic,
-    /// Leases that the server could not end: they are tried again by themselves, later and later.
+    /// Leases that the server could not end: they are tried again later and later.
     held: Vec<Return>,
     held_due: Monotonic,
     held_attempt: u32,
     due: Monotonic,
     last_plan: Monotonic,
-    /// Whose turn it was last.
-    last_risk: Risk,
     in_flight: bool,
     /// Nothing is sent before this, because the last plan failed.
     not_before: Monotonic,
@@ -171,9 +171,11 @@ impl Engine {
             refill: settings.refill(),
             settings,
             supplies: Vec::new(),
+            vacant: Vec::new(),
             low: Vec::new(),
             most_asks: MOST_ASKS,
             near: Vec::new(),
+            again: Vec::new(),
             ranges: VecDeque::new(),
             tickets: HashMap::new(),
             last_ticket: 0,
@@ -184,7 +186,6 @@ impl Engine {
             held_attempt: 0,
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
-            last_risk: Risk::None,
             in_flight: false,
             not_before: now,
             attempt: 0,
@@ -194,10 +195,33 @@ impl Engine {
         }
     }
 
-    /// A new sequence. Nothing is asked for before it is used.
-    pub fn register(&mut self) -> Id {
-        self.supplies.push(Supply::default());
-        Id(self.supplies.len() as u32 - 1)
+    /// A new sequence, in a place that is [`vacant`](Self::vacant) or in a new one. Nothing is
+    /// asked for before it is used.
+    pub fn register(&mut self, place: Option<Id>) -> Id {
+        match place {
+            Some(id) => {
+                self.vacant.retain(|vacant| *vacant != id);
+                *self.supply(id) = Supply::default();
+                id
+            }
+            None => {
+                self.supplies.push(Supply::default());
+                Id(self.supplies.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// The place of a sequence that was forgotten, if nothing is on its way for it.
+    pub fn vacant(&self) -> Option<Id> {
+        let is_quiet = !self.in_flight && self.again.is_empty();
+        self.vacant.last().copied().filter(|_| is_quiet)
+    }
+
+    /// Forgets a sequence that nobody waits for.
+    pub fn vacate(&mut self, id: Id) {
+        self.low.retain(|low| *low != id);
+        self.near.retain(|near| *near != id);
+        self.vacant.push(id);
     }
 
     /// Moves the next lease of a sequence to a lane, from which its values are then taken.
@@ -227,7 +251,7 @@ impl Engine {
     pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
         // The server writes off what has expired, and would refuse.
         if now < lease.expires {
-            self.returns.push(Return { token: lease.token, end: lease.end(left), tried: false });
+            self.returns.push(Return { token: lease.token, next: lease.next(left), tried: false });
             self.ends_due = self.ends_due.min(after(now, self.settings.window));
         }
     }

@@ -1,12 +1,10 @@
 //! What becomes of a plan.
 
-use std::collections::HashSet;
-
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
 use super::{
-    Ask, ENDS_PER_ASK, End, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return,
+    Ask, ENDS_PER_ASK, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return,
     SECOND, after,
 };
 
@@ -27,8 +25,6 @@ impl Engine {
     pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
         self.withdraw(ask);
         let supply = self.supply(ask.id);
-        // It has reached a bound, perhaps: the next one may be refused.
-        supply.is_short = lease.count < ask.count;
         supply.refused = 0;
         match ask.purpose {
             Purpose::Stock => {
@@ -44,27 +40,31 @@ impl Engine {
         }
     }
 
-    /// The server has refused a lease. It is asked for again, alone, as long as somebody needs it.
-    pub fn refused(&mut self, ask: Ask, now: Monotonic) {
+    /// The server has refused a lease. The sequence is asked for again later, as long as somebody
+    /// needs it. `may_come`: what was sent before may still be taken by it.
+    pub fn refused(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
         let random = self.random();
-        self.ask_again(ask);
         let supply = self.supply(ask.id);
         supply.wanted = false;
         supply.refuse(now, random);
+        if may_come && ask.tried.is_some() {
+            self.again.push(ask);
+            self.due = self.due.min(self.retry_at(ask.id, now));
+        } else {
+            self.ask_again(ask);
+        }
     }
 
-    /// A lease of a plan is not asked for now, because another one of the same sequence was
-    /// refused.
+    /// A lease of a plan does not come under its name. Whoever checks the sequence sees what stock
+    /// it needs.
     pub fn ask_again(&mut self, ask: Ask) {
         self.withdraw(ask);
         match ask.purpose {
-            // Whoever checks the sequence sees what it needs.
-            Purpose::Stock => {}
             Purpose::Range(ticket) if self.tickets.contains_key(&ticket) => {
                 self.ranges.push_front((ask.id, ask.count, ticket));
                 self.due = Monotonic(i64::MIN);
             }
-            Purpose::Range(_) => {}
+            _ => {}
         }
     }
 
@@ -97,20 +97,14 @@ impl Engine {
         self.renewal = self.renewal.min(after(now, Micros(ttl.0 / 12)));
     }
 
-    /// The server could not end these leases now. If one of many is the reason, the others come
-    /// first next time.
-    pub fn return_later(&mut self, mut ends: Vec<Return>, now: Monotonic) {
-        if ends.is_empty() {
-            return;
-        }
+    /// The server could not end a lease now.
+    pub fn return_later(&mut self, back: Return, now: Monotonic) {
         if self.held.is_empty() || self.held_due <= now {
             let most = Micros(SECOND << self.held_attempt.min(6)).min(self.settings.window);
             self.held_due = after(now, most);
             self.held_attempt += 1;
         }
-        ends.iter_mut().for_each(|back| back.tried = true);
-        let at = if ends.len() > 1 { 0 } else { self.held.len() };
-        self.held.splice(at..at, ends);
+        self.held.push(Return { tried: true, ..back });
     }
 
     fn set_expiry(&mut self, id: Id, token: Uuid, expires: Monotonic) {
@@ -129,22 +123,35 @@ impl Engine {
     pub fn done(&mut self) {
         self.in_flight = false;
         self.attempt = 0;
-        // Less at a time than it was lowered by: what a statement has taken that fails is lost.
+        // Less at a time than it was lowered by.
         self.most_asks = (self.most_asks + self.most_asks / 8 + 1).min(MOST_ASKS);
         if self.held.is_empty() {
             self.held_attempt = 0;
         }
     }
 
+    /// The plan was carried out, but for what the server had no room for.
+    pub fn done_in_part(&mut self, now: Monotonic) {
+        self.in_flight = false;
+        self.back_off(now);
+    }
+
+    fn back_off(&mut self, now: Monotonic) {
+        let delay = self.delay(self.attempt);
+        self.attempt = self.attempt.saturating_add(1);
+        self.not_before = after(now, delay);
+    }
+
     /// A plan was not carried out. All of it is done later, and if the server has seen it, less at
-    /// a time: it may have been too much. Whatever the server has leased out nevertheless is never
-    /// served.
+    /// a time: it may have been too much. What it may have leased out is asked for by its name.
     pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
             self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(LEAST_ASKS);
         }
         if why == Failure::Unknown {
             plan.returns.iter_mut().for_each(|back| back.tried = true);
+            let sent = self.last_plan;
+            plan.asks.iter_mut().for_each(|ask| ask.tried = ask.tried.or(Some(sent)));
         }
         self.put_back(plan, now);
     }
@@ -156,7 +163,10 @@ impl Engine {
 
     /// What a plan was to do is done later.
     fn put_back(&mut self, plan: Plan, now: Monotonic) {
-        for ask in plan.asks.into_iter().rev() {
+        let (tried, others): (Vec<Ask>, _) =
+            plan.asks.into_iter().partition(|ask| ask.tried.is_some());
+        self.again.splice(0..0, tried);
+        for ask in others.into_iter().rev() {
             self.ask_again(ask);
             let supply = self.supply(ask.id);
             if ask.purpose == Purpose::Stock && !supply.is_low {
@@ -172,32 +182,9 @@ impl Engine {
             self.ends_due = now;
         }
         self.returns.extend(plan.returns);
-        let delay = self.delay(self.attempt);
-        self.attempt = self.attempt.saturating_add(1);
-        self.not_before = after(now, delay);
+        self.back_off(now);
         self.due = now;
         self.in_flight = false;
-    }
-
-    /// Revokes those of the leases that the server has in this client's name (`found`) which are
-    /// neither served from nor on their way back; mostly because the answer was lost that brought
-    /// them. They are not returned unused: a server that crashes may forget the return of a lease
-    /// that was used up. `plan` is under way. Says how many they are.
-    pub fn revoke_lost(&mut self, mut found: HashSet<Uuid>, plan: &Plan) -> usize {
-        let handed = self.tickets.values().flatten().map(|(_, lease)| lease);
-        let open = self.supplies.iter().flat_map(|supply| supply.leases()).chain(handed);
-        let open = open.map(|lease| lease.token);
-        let ending = self.returns.iter().chain(&self.held).chain(&plan.returns);
-        let ending = ending.map(|back| back.token);
-        for token in open.chain(ending) {
-            found.remove(&token);
-        }
-        let revoke = |token: &Uuid| Return { token: *token, end: End::Revoke, tried: false };
-        self.returns.extend(found.iter().map(revoke));
-        if !found.is_empty() {
-            self.ends_due = Monotonic(i64::MIN);
-        }
-        found.len()
     }
 }
 

@@ -4,7 +4,6 @@ use uuid::Uuid;
 
 use hilo_core::numbers::{Micros, Monotonic};
 
-use super::supply::Risk;
 use super::{Engine, Id, NEVER, after};
 
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
@@ -13,20 +12,18 @@ const LEAST_PART: i64 = 32;
 /// What to do in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Leases to take.
-    pub asks: Vec<Ask>,
     /// Leases to end.
     pub returns: Vec<Return>,
     /// Leases to renew.
     pub renewals: Vec<(Id, Uuid)>,
-    /// Whether to revoke all leases of the holder.
-    pub sweep: bool,
+    /// Leases to take.
+    pub asks: Vec<Ask>,
 }
 
 impl Plan {
     /// How many calls it makes.
     pub fn len(&self) -> usize {
-        self.asks.len() + self.returns.len() + self.renewals.len() + usize::from(self.sweep)
+        self.asks.len() + self.returns.len() + self.renewals.len()
     }
 
     /// Whether it does nothing.
@@ -34,32 +31,11 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Two parts, so that the one call that the server refuses can be found: what it takes and what
-    /// it ends, or halves.
-    pub fn split(mut self) -> (Plan, Plan) {
-        let ends = self.returns.len() + self.renewals.len();
-        if ends > 0 && !self.asks.is_empty() {
-            let asks = std::mem::take(&mut self.asks);
-            return (Plan { asks, ..Plan::default() }, self);
-        }
-        let first = self.len() / 2;
-        let returns = self.returns.len().min(first);
-        let renewals = self.renewals.len().min(first - returns);
-        let second = Plan {
-            returns: self.returns.split_off(returns),
-            renewals: self.renewals.split_off(renewals),
-            asks: self.asks.split_off(first - returns - renewals),
-            sweep: std::mem::take(&mut self.sweep),
-        };
-        (self, second)
-    }
-
-    /// Adds what another one does.
-    pub fn extend(&mut self, other: Plan) {
-        self.asks.extend(other.asks);
-        self.returns.extend(other.returns);
-        self.renewals.extend(other.renewals);
-        self.sweep |= other.sweep;
+    /// The leases that it names, in the order in which the server answers.
+    pub fn tokens(&self) -> impl Iterator<Item = Uuid> {
+        let returns = self.returns.iter().map(|back| back.token);
+        let renewals = self.renewals.iter().map(|(_, token)| *token);
+        returns.chain(renewals).chain(self.asks.iter().map(|ask| ask.token))
     }
 }
 
@@ -72,6 +48,18 @@ pub struct Ask {
     pub count: i64,
     /// For this.
     pub purpose: Purpose,
+    /// Its name, if it comes.
+    pub token: Uuid,
+    /// When it was first sent, if it was and may have been taken then: it is asked for again as it
+    /// was.
+    pub tried: Option<Monotonic>,
+}
+
+impl Ask {
+    /// A new one, with a name that nobody can guess.
+    pub fn new(id: Id, count: i64, purpose: Purpose) -> Ask {
+        Ask { id, count, purpose, token: Uuid::new_v4(), tried: None }
+    }
 }
 
 /// What a lease is for.
@@ -88,19 +76,10 @@ pub enum Purpose {
 pub struct Return {
     /// Its name.
     pub token: Uuid,
-    /// How.
-    pub end: End,
+    /// All values before this one were used.
+    pub next: i64,
     /// It was sent before, and may have ended then.
     pub tried: bool,
-}
-
-/// How a lease ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// All values before this one were used.
-    Return(i64),
-    /// Nobody knows what was used: no value of it may come again.
-    Revoke,
 }
 
 impl Engine {
@@ -114,106 +93,67 @@ impl Engine {
             self.keep_house(now, &in_lanes);
         }
         let mut plan = Plan::default();
-        let mut alone = self.held_due <= now;
-        if alone {
-            self.plan_held(&mut plan);
-        } else {
-            if self.renewal <= now {
-                self.plan_renewals(now, &mut plan);
-            }
-            if self.due <= now {
-                alone = self.plan_asks(now, &in_lanes, &mut plan) == Some(Risk::Refused);
-            }
-            if !alone && (self.ends_due <= now || !plan.is_empty()) {
-                self.plan_ends(now, &mut plan);
-            }
+        if self.renewal <= now {
+            self.plan_renewals(now, &mut plan);
+        }
+        if self.due <= now {
+            self.plan_again(now, &mut plan);
+            self.plan_ranges(now, &mut plan);
+            self.plan_low(now, &in_lanes, &mut plan);
+            self.plan_near(now, &in_lanes, &mut plan);
+            self.due = self.next_due(now);
+        }
+        if self.held_due <= now {
+            self.returns.append(&mut self.held);
+            self.held_due = NEVER;
+            self.ends_due = now;
+        }
+        if self.ends_due <= now || !plan.is_empty() {
+            self.plan_ends(now, &mut plan);
         }
         if plan.is_empty() {
             return None;
         }
         self.in_flight = true;
-        if !alone {
-            self.last_plan = now;
-        }
+        self.last_plan = now;
         Some(plan)
     }
 
-    /// Asks for leases of one risk; returns which. What the server refuses undoes the leases of the
-    /// others with it: so those that it may refuse have statements of their own, and take turns
-    /// with the rest. What it has refused is asked for by itself, so that it fails alone.
-    fn plan_asks(
-        &mut self,
-        now: Monotonic,
-        in_lanes: &impl Fn(Id) -> i64,
-        plan: &mut Plan,
-    ) -> Option<Risk> {
-        let low = self.low.iter().filter(|id| self.due_of(**id, now) <= now);
-        let ranges = self.ranges.iter().map(|(id, ..)| id);
-        let due = low.chain(ranges.filter(|id| self.retry_at(**id, now) <= now));
-        let risks = due.map(|id| self.risk(*id));
-        let risks = risks.filter(|risk| *risk != Risk::Refused || plan.is_empty());
-        let turn = |risk: &Risk| (*risk <= self.last_risk, *risk);
-        let risk = risks.min_by_key(turn);
-        if let Some(risk) = risk {
-            self.last_risk = risk;
-            if risk == Risk::Refused {
-                self.plan_refused(now, in_lanes, plan);
-            } else {
-                self.plan_ranges(risk, plan);
-                self.plan_low(risk, now, in_lanes, plan);
-            }
-            if risk == Risk::None {
-                self.plan_near(now, in_lanes, plan);
-            }
-        }
+    fn next_due(&self, now: Monotonic) -> Monotonic {
         let low = self.low.iter().map(|id| self.due_of(*id, now));
         let ranges = self.ranges.iter().map(|(id, ..)| self.retry_at(*id, now));
-        self.due = low.chain(ranges).min().unwrap_or(NEVER);
-        risk
+        let again = self.again.iter().map(|ask| self.retry_at(ask.id, now));
+        low.chain(ranges).chain(again).min().unwrap_or(NEVER)
     }
 
-    /// The one that has waited longest of those that the server has refused.
-    fn plan_refused(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
-        let refused = |id: &Id| self.risk(*id) == Risk::Refused;
-        let low = self.low.iter().filter(|id| refused(id)).map(|id| (self.due_of(*id, now), *id));
-        let range = self.ranges.iter().filter(|(id, ..)| refused(id));
-        let range = range.map(|(id, ..)| (self.supplies[id.0 as usize].retry(), *id)).min();
-        let low = low.min().filter(|(due, _)| *due <= now);
-        let first = low.into_iter().chain(range).min();
-        let Some((_, id)) = first else { return };
-        if let Some(at) = self.ranges.iter().position(|(of, ..)| *of == id) {
-            let (id, count, ticket) = self.ranges.remove(at).expect("it was found");
-            plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
-        } else {
-            self.low.retain(|low| *low != id);
-            self.supply(id).is_low = false;
-            self.plan_one(id, now, in_lanes, plan);
+    /// What was sent before, and perhaps done.
+    fn plan_again(&mut self, now: Monotonic, plan: &mut Plan) {
+        for ask in std::mem::take(&mut self.again) {
+            match self.retry_at(ask.id, now) <= now && plan.asks.len() < self.most_asks {
+                true => plan.asks.push(ask),
+                false => self.again.push(ask),
+            }
         }
     }
 
     /// Ranges never take all of a statement.
-    fn plan_ranges(&mut self, risk: Risk, plan: &mut Plan) {
+    fn plan_ranges(&mut self, now: Monotonic, plan: &mut Plan) {
         for (id, count, ticket) in std::mem::take(&mut self.ranges) {
-            if self.risk(id) == risk && plan.asks.len() < self.most_asks / 2 {
-                plan.asks.push(Ask { id, count, purpose: Purpose::Range(ticket) });
+            if self.retry_at(id, now) <= now && plan.asks.len() < self.most_asks / 2 {
+                plan.asks.push(Ask::new(id, count, Purpose::Range(ticket)));
             } else {
                 self.ranges.push_back((id, count, ticket));
             }
         }
     }
 
-    fn plan_low(
-        &mut self,
-        risk: Risk,
-        now: Monotonic,
-        in_lanes: &impl Fn(Id) -> i64,
-        plan: &mut Plan,
-    ) {
+    fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let mut low = std::mem::take(&mut self.low);
         // Those that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
         for id in low {
-            if self.risk(id) != risk || plan.asks.len() >= self.most_asks {
+            let waits = self.supply(id).refused > 0 && self.due_of(id, now) > now;
+            if waits || plan.asks.len() >= self.most_asks {
                 self.low.push(id);
             } else {
                 self.supply(id).is_low = false;
@@ -227,11 +167,11 @@ impl Engine {
         for id in std::mem::take(&mut self.near) {
             if plan.asks.len() >= self.most_asks {
                 self.near.push(id);
-                continue;
-            }
-            self.supply(id).is_near = false;
-            if self.risk(id) == Risk::None {
-                self.plan_one(id, now, in_lanes, plan);
+            } else {
+                self.supply(id).is_near = false;
+                if self.supply(id).refused == 0 {
+                    self.plan_one(id, now, in_lanes, plan);
+                }
             }
         }
     }
@@ -240,18 +180,6 @@ impl Engine {
         let ends = self.returns.len().min(self.most_ends());
         plan.returns.extend(self.returns.drain(..ends));
         self.ends_due = if self.returns.is_empty() { NEVER } else { now };
-    }
-
-    fn plan_held(&mut self, plan: &mut Plan) {
-        let ends = self.held.len().min(self.most_ends());
-        plan.returns.extend(self.held.drain(..ends));
-        if self.held.is_empty() {
-            self.held_due = NEVER;
-        }
-    }
-
-    fn risk(&self, id: Id) -> Risk {
-        self.supplies[id.0 as usize].risk()
     }
 
     /// When a sequence that is low is to be asked for.
@@ -275,7 +203,7 @@ impl Engine {
         let lanes = lanes.min(size / LEAST_PART).min(room).max(1);
         for lane in 0..lanes {
             let count = size / lanes + i64::from(lane < size % lanes);
-            plan.asks.push(Ask { id, count, purpose: Purpose::Stock });
+            plan.asks.push(Ask::new(id, count, Purpose::Stock));
             supply.asked += 1;
         }
     }
@@ -308,11 +236,13 @@ impl Engine {
         }
     }
 
-    /// All that is left to return, without a plan for anything else.
+    /// All that is left to return, and what an answer was lost for: it comes back too. Nothing else
+    /// is asked for.
     pub fn plan_returns(&mut self) -> Plan {
         self.returns.append(&mut self.held);
         self.held_due = NEVER;
-        let mut plan = Plan::default();
+        let again = self.again.len().min(self.most_asks);
+        let mut plan = Plan { asks: self.again.drain(..again).collect(), ..Plan::default() };
         self.plan_ends(Monotonic(i64::MIN), &mut plan);
         plan
     }

@@ -50,8 +50,6 @@ pub(super) struct Supply {
     pub(super) waiting: i64,
     /// Somebody has asked in vain, without waiting.
     pub(super) wanted: bool,
-    /// The last lease had fewer values than it was to have.
-    pub(super) is_short: bool,
     pub(super) is_low: bool,
     /// When it is to be asked for, while it is low.
     pub(super) due: Monotonic,
@@ -59,18 +57,6 @@ pub(super) struct Supply {
     /// It was refused so many times in a row.
     pub(super) refused: u32,
     retry: Monotonic,
-}
-
-/// Why the server may refuse the next lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Risk {
-    None,
-    /// It has never leased values of it.
-    New,
-    /// The last lease had fewer values than it was to have: perhaps it was the last of all.
-    Short,
-    /// It has refused the last one.
-    Refused,
 }
 
 /// What a look at a supply has found.
@@ -146,15 +132,6 @@ impl Supply {
     /// Whether the server has never leased values of it.
     pub fn is_new(&self) -> bool {
         self.refills == 0
-    }
-
-    pub fn risk(&self) -> Risk {
-        match () {
-            () if self.refused > 0 => Risk::Refused,
-            () if self.is_new() => Risk::New,
-            () if self.is_short => Risk::Short,
-            () => Risk::None,
-        }
     }
 
     pub fn left(&self, in_lanes: i64) -> i64 {
@@ -290,11 +267,6 @@ impl Supply {
             ATTEMPTS.. if !awaited => super::after(self.retry, window),
             _ => self.retry,
         }
-    }
-
-    /// When it may be asked for again, if it was refused.
-    pub fn retry(&self) -> Monotonic {
-        self.retry
     }
 
     pub fn figures(&self, now: Monotonic, in_lanes: i64, window: Micros) -> Figures {

@@ -3,11 +3,7 @@
 mod plans;
 mod refusals;
 
-use std::collections::HashSet;
-
-use hilo_client::engine::{
-    Ask, End, Engine, Failure, Id, Lease, NEVER, Parts, Plan, Purpose, Settings,
-};
+use hilo_client::engine::{Ask, Engine, Failure, Id, Lease, NEVER, Plan, Purpose, Settings};
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
@@ -19,7 +15,7 @@ fn at(seconds: f64) -> Monotonic {
 
 /// A lease to serve from.
 fn stock(id: u32, count: i64) -> Ask {
-    Ask { id: Id(id), count, purpose: Purpose::Stock }
+    Ask::new(Id(id), count, Purpose::Stock)
 }
 
 /// An engine, and how many values each of its sequences has in its lane.
@@ -34,7 +30,7 @@ impl World {
         let settings = Settings::new(Micros(60 * SECOND), ttl.map(|ttl| Micros(ttl * SECOND)));
         let mut engine = Engine::new(settings, at(0.0), 1);
         for _ in 0..sequences {
-            engine.register();
+            engine.register(None);
         }
         World { engine, lanes: vec![0; sequences], next: 1 }
     }

@@ -113,8 +113,11 @@ fn a_lost_plan_comes_again() {
         let plan = world.plan(now).expect("again");
         assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
         // What was never sent has not been tried.
-        assert_eq!(plan.returns[0].tried, attempt > 10);
-        assert_eq!(plan.returns[0].end, End::Return(83));
+        assert_eq!(
+            (plan.returns[0].tried, plan.asks[0].tried.is_some()),
+            (attempt > 10, attempt > 10)
+        );
+        assert_eq!(plan.returns[0].next, 83);
         let why = if attempt < 10 { Failure::Unsent } else { Failure::Unknown };
         world.engine.failed(plan, why, now);
         assert!(world.engine.is_cut_off());
@@ -174,62 +177,76 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// Of all leases in the client's name, those that it neither serves from nor returns are revoked.
-/// None comes back unused: the server may have forgotten the return of one that was used up.
+/// What was sent, and perhaps done, is asked for by its name until there is an answer, whatever
+/// comes in between; and anew when its name is used up.
 #[test]
-fn what_was_never_heard_of_is_revoked() {
-    let mut world = World::new(2, Some(60));
-    world.begin(at(0.0));
-    let mut names = Vec::new();
-    let mut lease = |world: &mut World| {
-        let lease = world.lease(10, at(1000.0));
-        names.push(lease.token);
-        lease
-    };
-    let queued = lease(&mut world);
-    world.engine.granted(stock(0, 10), queued, 0);
-    let on_its_way = lease(&mut world);
-    world.engine.give_back(on_its_way, 0, at(10.0));
-    let plan = world.engine.plan_returns();
-    let used_up = lease(&mut world);
-    world.engine.give_back(used_up, 0, at(10.0));
-    let unheard = lease(&mut world).token;
-    let found: HashSet<Uuid> = names.iter().copied().collect();
-    assert_eq!(world.engine.revoke_lost(found.clone(), &plan), 1);
-    assert_eq!(world.engine.revoke_lost(found, &plan), 0, "once");
-    let returns = world.engine.plan_returns().returns;
-    let ends: Vec<_> = returns.iter().map(|back| (back.token, back.end)).collect();
-    let next = used_up.last + 1;
-    assert_eq!(ends, [(used_up.token, End::Return(next)), (unheard, End::Revoke)]);
+fn a_lost_answer_is_asked_for_again() {
+    let mut world = World::new(2, None);
+    for number in 0..2 {
+        world.engine.want(Id(number));
+        world.engine.check(Id(number), at(0.0), 0);
+    }
+    let ticket = world.engine.wait_for_range(Id(0), 500, at(0.0));
+    let plan = world.plan(at(0.0)).expect("they are wanted");
+    let sent = plan.asks.clone();
+    let mut now = at(0.0);
+    let mut plan = Some(plan);
+    for why in [Failure::Unknown, Failure::Unsent, Failure::NoRoom, Failure::Unknown] {
+        world.engine.failed(plan.take().expect("it is tried again"), why, now);
+        world.engine.check(Id(0), now, 0);
+        now = Monotonic(world.engine.due().0.max(now.0));
+        plan = world.plan(now);
+    }
+    let mut seen = Vec::new();
+    while seen.len() < sent.len() {
+        let plan = plan.take().or_else(|| world.plan(world.engine.due())).expect("the others");
+        assert!(
+            plan.asks.iter().all(|ask| ask.tried == Some(at(0.0))),
+            "nothing is asked for twice: {plan:?}"
+        );
+        seen.extend(plan.asks.iter().map(|ask| (ask.id, ask.count, ask.token)));
+        world.carry_out(&plan, now);
+    }
+    let named = |ask: &Ask| (ask.id, ask.count, ask.token);
+    assert!(sent.iter().all(|ask| seen.contains(&named(ask))), "{seen:?} of {sent:?}");
+    assert_eq!(world.engine.claim(ticket, now).map(|lease| lease.count), Some(500));
+    // Somebody has revoked it meanwhile.
+    world.engine.want(Id(1));
+    let left = world.lanes[1];
+    world.take(1, left - 1, now);
+    world.engine.check(Id(1), now, 0);
+    let plan = world.plan(world.engine.due()).expect("a refill");
+    let first = plan.asks[0].token;
+    world.engine.failed(plan, Failure::Unknown, now);
+    let plan = world.plan(world.engine.due()).expect("again");
+    assert_eq!(plan.asks[0].token, first);
+    world.engine.ask_again(plan.asks[0]);
+    world.engine.done();
+    world.engine.check(Id(1), world.engine.due(), 0);
+    let plan = world.plan(world.engine.due().max(at(100.0))).expect("anew");
+    assert!(plan.asks[0].token != first && plan.asks[0].tried.is_none(), "{plan:?}");
 }
 
-/// However many sequences are used for the first time, those that are refilled get their turn, and
-/// never share a statement with them.
+/// A sequence that was forgotten leaves its place to another one, when nothing is on its way for
+/// it.
 #[test]
-fn first_uses_and_refills_take_turns() {
-    let mut world = World::new(100, None);
-    world.engine.want(Id(0));
-    world.engine.check(Id(0), at(0.0), 0);
-    let plan = world.plan(at(0.0)).expect("it is wanted");
-    world.carry_out(&plan, at(0.0));
-    for round in 1..20 {
-        let now = at(round as f64);
-        let held = world.lanes[0];
-        world.take(0, held, now);
-        world.engine.wait(Id(0), true);
-        world.engine.check(Id(0), now, world.lanes[0]);
-        for _ in 0..2 {
-            let new = Id(100 - round);
-            world.engine.wait(new, true);
-            world.engine.check(new, now, world.lanes[new.0 as usize]);
-            let Some(plan) = world.plan(now) else { continue };
-            let old = plan.asks.iter().filter(|ask| ask.id == Id(0)).count();
-            assert!(old == 0 || old == plan.asks.len(), "{plan:?}");
-            world.carry_out(&plan, now);
-        }
-        assert!(world.lanes[0] > 0, "round {round}");
-        world.engine.wait(Id(0), false);
-    }
+fn a_place_is_used_again() {
+    let mut world = World::new(2, None);
+    world.begin(at(0.0));
+    assert_eq!(world.engine.vacant(), None);
+    world.engine.finish(Id(1), 0, world.lanes[1], at(1.0));
+    world.engine.vacate(Id(1));
+    assert_eq!(world.engine.vacant(), Some(Id(1)));
+    world.take(0, 82, at(10.0));
+    world.engine.wait(Id(0), true);
+    world.engine.check(Id(0), at(10.0), 0);
+    let plan = world.plan(at(10.0)).expect("a refill, and the return");
+    assert_eq!(world.engine.vacant(), None, "a plan is under way");
+    assert!(plan.returns.iter().any(|back| back.next < 83 * 2), "{plan:?}");
+    world.carry_out(&plan, at(10.0));
+    assert_eq!(world.engine.register(Some(Id(1))), Id(1));
+    assert_eq!(world.engine.vacant(), None);
+    assert_eq!(world.engine.figures(Id(1), at(10.0), 0).taken, 0);
 }
 
 /// A return names the first value that was not used, close to the ends of bigint too.
@@ -245,6 +262,6 @@ fn a_return_names_the_first_value_that_is_left() {
     ] {
         let lease = Lease { last, increment, count: 5, ..world.lease(1, NEVER) };
         world.engine.give_back(lease, left, at(1.0));
-        assert_eq!(world.engine.plan_returns().returns[0].end, End::Return(next));
+        assert_eq!(world.engine.plan_returns().returns[0].next, next);
     }
 }

@@ -55,7 +55,7 @@ impl Process {
         let of = &mut self.of[counter as usize];
         if *of == NONE {
             *of = self.pairs.len() as u32;
-            self.engine.register();
+            self.engine.register(None);
             self.pairs.push(Pair {
                 counter,
                 left: 0,

@@ -3,7 +3,7 @@
 use super::chart::short;
 use super::hits::{PERCENTILES, TASKS, WAYS};
 use super::results::Results;
-use super::sections::{Section, Table, cell, spread};
+use super::table::{Section, Table, cell, spread};
 
 pub fn hits(results: &Results) -> Section {
     let heads: Vec<String> = TASKS.iter().map(usize::to_string).collect();

@@ -6,7 +6,8 @@ use super::Places;
 use super::machine::SETTINGS;
 use super::pictures::PICTURES;
 use super::results::{Results, write as write_file};
-use super::sections::{self, Section, Table};
+use super::sections;
+use super::table::{Section, Table};
 use super::targets::{TARGETS, Verdict};
 
 const BEGIN: &str = "<!-- make bench writes what follows -->";

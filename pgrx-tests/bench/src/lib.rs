@@ -22,6 +22,7 @@ mod parallel;
 mod pictures;
 mod results;
 mod sections;
+mod table;
 mod targets;
 mod throughput;
 

@@ -1,63 +1,12 @@
 //! The document's sections: for each measurement a description, a table, and a picture.
 
-use super::chart::short;
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
-use super::results::{Results, Stat};
+use super::results::Results;
+use super::table::{Section, Table, cell, spread};
 use super::{
     client_sections, copies, first, footprint, gapless, inserts, latency, parallel, throughput,
 };
-
-/// A section of the document.
-pub struct Section {
-    pub title: &'static str,
-    pub text: String,
-    pub tables: Vec<Table>,
-    /// The name of a picture, and what it shows.
-    pub picture: Option<(&'static str, &'static str)>,
-}
-
-/// A table in Markdown: the first column has words, the others numbers.
-pub struct Table {
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub fn new(head: &[&str]) -> Table {
-        Table { head: head.iter().map(|&name| name.to_owned()).collect(), rows: Vec::new() }
-    }
-
-    pub fn row(&mut self, label: &str, cells: impl IntoIterator<Item = String>) {
-        self.rows.push([label.to_owned()].into_iter().chain(cells).collect());
-    }
-
-    /// Whether a cell has a measured number.
-    pub fn has_number(&self) -> bool {
-        self.rows.iter().any(|row| row[1..].iter().any(|cell| cell != "–"))
-    }
-
-    pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let rule = vec!["---:".to_owned(); self.head.len() - 1];
-        let rule: Vec<String> = ["---".to_owned()].into_iter().chain(rule).collect();
-        let rows: String = self.rows.iter().map(|row| line(row)).collect();
-        format!("{}{}{rows}", line(&self.head), line(&rule))
-    }
-}
-
-/// A value, or a dash if there is none.
-pub fn cell(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), short)
-}
-
-/// A median with its quartiles.
-pub fn spread(stat: Option<Stat>) -> String {
-    stat.map_or_else(
-        || "–".to_owned(),
-        |stat| format!("{} ({} … {})", short(stat.median), short(stat.low), short(stat.high)),
-    )
-}
 
 pub fn all(results: &Results) -> Vec<Section> {
     vec![

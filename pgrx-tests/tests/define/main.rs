@@ -11,4 +11,5 @@ mod own_schema;
 mod ownership;
 mod privileges;
 mod privileges_of_many;
+mod triggers;
 mod versions;

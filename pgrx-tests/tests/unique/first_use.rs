@@ -1,4 +1,4 @@
-//! What the first use of a sequence costs: one reservation, and none after hilo.auto_create has made one.
+//! What the first use of a sequence costs: one reservation, with which hilo.auto_create makes it.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
@@ -29,15 +29,14 @@ fn a_first_use_reserves_once() {
     cluster.finish();
 }
 
-/// A sequence that comes into being at its first use has its first block already: nobody waits for another
-/// commit.
+/// A sequence that comes into being at its first use comes with its first block: the caller waits for one commit.
 #[test]
 fn an_automatic_sequence_comes_with_its_first_block() {
     let cluster = Cluster::builder().config("hilo.auto_create", "on").start_with_hilo();
     let mut client = cluster.connect("postgres");
     for name in ["a", "b", "c"] {
         assert_eq!(client.draw(name, 1), [1]);
-        assert_eq!(costs(&mut client, name), (1, 0, false), "{name}");
+        assert_eq!(costs(&mut client, name), (1, 1, false), "{name}");
     }
     cluster.finish();
 }

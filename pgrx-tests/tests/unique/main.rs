@@ -12,6 +12,7 @@ mod memoize;
 mod model;
 mod order;
 mod parallel;
+mod parallel_faults;
 mod places;
 mod short_connections;
 mod single_flight;

@@ -6,15 +6,14 @@ use fastrand::Rng;
 use postgres::Client;
 
 use super::Torture;
-use super::accidents::databases::retried;
 use super::figures::add;
-use super::session::{ClientSession, End, Outcome};
+use super::session::{ClientSession, End, Outcome, repeat};
 
 const NAMES: [&str; 3] = ["gapless a", "gapless b", "gapless c"];
 
 /// Creates the sequences of a database whose other sequences have just been created, and their table.
 pub fn create(torture: &Torture, client: &mut Client) {
-    retried(
+    repeat(
         torture,
         client,
         "DROP TABLE IF EXISTS gapless;
@@ -22,7 +21,7 @@ pub fn create(torture: &Torture, client: &mut Client) {
     );
     for name in NAMES {
         let sql = format!("SELECT hilo_create('{name}', gapless => true, if_not_exists => true)");
-        retried(torture, client, &sql);
+        repeat(torture, client, &sql);
     }
 }
 

@@ -4,28 +4,14 @@
 //! A holder outlives its connection and the server, so the ledger keeps what it holds. What a holder has not used must
 //! not be served as long as it has not returned it, and must be returned or leased or a gap at each audit.
 
-use std::sync::Arc;
-
 use fastrand::Rng;
 
 use super::figures::add;
-use super::ledger::{Kind, Life, Sequence, Ticket};
+use super::ledger::{Held, Kind, Sequence, Ticket};
 use super::session::{ClientSession, End, Failure, Outcome};
 
 /// The most leases of a sequence whose holders are still there.
 const MOST: usize = 100;
-
-/// The rest of a lease.
-pub struct Held {
-    token: String,
-    life: Arc<Life>,
-    /// The first value that was not used, the place of that value, and how many there are.
-    next: i64,
-    place: i64,
-    count: i64,
-    /// Whether a return was sent whose result was lost.
-    tried: bool,
-}
 
 impl Held {
     /// From now on the rest may be served to others, or never, as `holds` says.

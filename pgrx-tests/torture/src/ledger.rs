@@ -12,7 +12,18 @@ use std::time::Instant;
 
 use super::bits::Bits;
 use super::figures::{Figures, add};
-use super::leases::Held;
+
+/// The rest of a lease.
+pub struct Held {
+    pub(super) token: String,
+    pub(super) life: Arc<Life>,
+    /// The first value that was not used, the place of that value, and how many there are.
+    pub(super) next: i64,
+    pub(super) place: i64,
+    pub(super) count: i64,
+    /// Whether a return was sent whose result was lost.
+    pub(super) tried: bool,
+}
 
 /// hilo.max_slice_size.
 const SLICE: u64 = 256;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use postgres::{Client, Error, Row};
 
+use hilo_tests::{LONG, came_true};
+
 use super::Torture;
 use super::figures::add;
 use super::ledger::{Kind, Last, Ledger, Sequence, Ticket};
@@ -418,4 +420,19 @@ pub fn classify(ledger: &Ledger, sql: &str, error: &Error) -> Failure {
         return Failure::Gone;
     }
     Failure::Refused(state.to_owned())
+}
+
+/// Repeats a statement that other sessions block for a moment, or that deadlocks with them.
+pub fn repeat(torture: &Torture, client: &mut Client, sql: &str) {
+    let mut reason = String::new();
+    let done = came_true(LONG, || match client.batch_execute(sql) {
+        Ok(()) => true,
+        Err(error) => {
+            reason = format!("{error:?}");
+            client.is_closed()
+        }
+    });
+    if !done || client.is_closed() {
+        torture.ledger.figures.wrong(format!("{sql}: {reason}"));
+    }
 }

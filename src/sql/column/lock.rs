@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 use crate::catalog::relations::with_children;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::time_limit::{self, Unfinished};
-use crate::shared::wait_event::WaitEvent;
+use crate::shared::wait_event;
 use crate::sql::column::fed_column::Column;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
@@ -82,7 +82,12 @@ fn rest(time: Duration) {
         // own.
         unsafe {
             let ms = left.as_millis() as i64 + 1;
-            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as _, WaitEvent::Table.code());
+            pg_sys::WaitLatch(
+                pg_sys::MyLatch,
+                events as i32,
+                ms as _,
+                wait_event::code(c"HiloTable"),
+            );
             pg_sys::ResetLatch(pg_sys::MyLatch);
         }
     }

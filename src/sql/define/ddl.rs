@@ -175,7 +175,7 @@ fn exists(name: Name, duplicate: Duplicate) {
 pub fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
-        uncommitted::wrote(positions::insert(first).or_raise(), origin).or_raise();
+        uncommitted::note_origin(positions::insert(first).or_raise(), origin).or_raise();
         next_command();
     };
     if matches!(duplicate, Duplicate::Refuse) {

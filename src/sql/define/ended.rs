@@ -87,7 +87,7 @@ impl<'a> Ended<'a> {
         let mut position = locked.position;
         if sequence.definition.gapless {
             // Nothing of it is in memory but what this transaction has drawn.
-            position.next_index = gapless::reached(sequence.id).unwrap_or(position.next_index);
+            position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
             let lost = take_back(&locked, sequence, &mut position);
             let (ids, mapping) =
@@ -125,8 +125,8 @@ impl<'a> Ended<'a> {
         next_command();
         let id = self.sequence.id;
         invalidation::note(id, Change::Renumbered { old, mapping }).or_raise();
-        uncommitted::wrote(renumbered.or_raise(), origin).or_raise();
-        gapless::renumbered(id).or_raise();
+        uncommitted::note_origin(renumbered.or_raise(), origin).or_raise();
+        gapless::note_renumbering(id).or_raise();
     }
 }
 
@@ -224,9 +224,9 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     let mapping = position.mapping(&sequence.definition);
     if locked.is_own() {
         // This transaction has drawn values that it has not written back yet.
-        let reached = uncommitted::reached(&locked.version()).unwrap_or_default();
+        let reached = uncommitted::progress(&locked.version()).unwrap_or_default();
         position.next_index = reached.max(position.next_index);
-        return uncommitted::passed(&locked.version());
+        return uncommitted::skips(&locked.version());
     }
     if position.incarnation != shared.life() {
         if position.incarnation != 0 {

@@ -14,9 +14,8 @@ pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     let Some(position) = positions::find(&ids, sequence.id, node::Here::read()?.id)? else {
         return Ok(Vec::new());
     };
-    let (mut open, passed) =
-        (leases::open_of(&ids, &position)?, lease_news::leases(|change| change == Change::Pass)?);
-    open.retain(|lease| !passed.contains(&lease.id));
+    let mut open = leases::open_of(&ids, &position)?;
+    open.retain(|lease| !lease_news::passes(&lease.id));
     Ok(open)
 }
 

@@ -138,7 +138,7 @@ fn redefine(
         positions::find(&catalog_oids().or_raise(), old.id, node::id().or_raise()).or_raise();
     let last = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
-        let next_index = match written.and_then(|(_, version)| uncommitted::reached(&version)) {
+        let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {
             Some(reached) => reached,
             None => first_untaken(old, &position),
         };

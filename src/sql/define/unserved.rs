@@ -75,13 +75,13 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
         held,
         pending: Vec::new(),
     };
-    if let Some(reached) = gapless::reached(sequence.id) {
+    if let Some(reached) = gapless::progress(sequence.id) {
         return of(position, reached, Some(Vec::new()));
     }
     let written = positions::find_written(sequence.id, node).or_raise();
     if let Some((position, version)) = written {
         // What this transaction has numbered, nobody else holds.
-        let reached = uncommitted::reached(&version).unwrap_or_default().max(position.next_index);
+        let reached = uncommitted::progress(&version).unwrap_or_default().max(position.next_index);
         return of(position, reached, Some(Vec::new()));
     }
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
@@ -101,7 +101,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
     let unserved = in_memory.chain(free).map(|range| range.until(next_index));
     let held = Some(unserved.filter(|range| !range.is_empty()).collect());
-    let own = Range::union(lease_pending::own(&index_space(&position)));
+    let own = Range::union(lease_pending::own_ranges(&index_space(&position)));
     let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
     Unserved { pending, ..of(position, next_index, held) }
 }

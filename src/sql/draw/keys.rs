@@ -88,7 +88,7 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     let args = unsafe { Args::new(fcinfo) };
     if let Some(memo) = known(args)
         && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
-        && let Some(value) = draw::hit_unguarded(memo)
+        && let Some(value) = draw::hit(memo)
     {
         return text_unguarded(frame, value);
     }

@@ -105,7 +105,7 @@ fn take(
         expires_at,
     };
     leases::insert(ids, &new).or_raise();
-    lease_news::expires(expires_at).or_raise();
+    lease_news::expires(expires_at);
     let (sequence, count, suggested) = (taken.id, taken.run.count, taken.suggested);
     Granted { id, sequence, first, last, increment, count, expires_at, suggested }
 }
@@ -203,7 +203,7 @@ fn lease_id(args: Args) -> LeaseId {
 /// Why a lease is not open, if it is not. What this transaction does to it counts.
 fn closed(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
-    let own = lease_news::ended(&lease.id).map(|how| match how {
+    let own = lease_news::end_of(&lease.id).map(|how| match how {
         Ended::Returned => Closed::Returned(leases::printed(now)),
         Ended::Revoked => Closed::Revoked(leases::printed(now)),
     });
@@ -313,10 +313,9 @@ fn hilo_lease_revoke(args: Args) -> i64 {
         }
         (None, Some(holder)) => {
             let mut count = 0;
-            let ended = lease_news::leases(|change| change.ends().is_some()).or_raise();
             for found in leases::of_holder(&ids, holder).or_raise() {
                 pgrx::check_for_interrupts!();
-                if !ended.contains(&found.id) && may_end(&ids, &found).or_raise() {
+                if lease_news::end_of(&found.id).is_none() && may_end(&ids, &found).or_raise() {
                     change(&found, Change::Revoke);
                     count += 1;
                 }

@@ -46,7 +46,7 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres calls the function with the arguments that it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
-    if let Some(value) = known(args).and_then(draw::hit_unguarded) {
+    if let Some(value) = known(args).and_then(draw::hit) {
         return value.into();
     }
     // SAFETY: as above; the call is handed on as it came.
@@ -98,7 +98,7 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
         let context = args.extra::<pg_sys::FuncCallContext>().as_ref()?;
         let series =
             (context.user_fctx as *mut Series).as_mut().filter(|series| series.left > 0)?;
-        let value = series.memo.and_then(draw::hit_unguarded)?;
+        let value = series.memo.and_then(draw::hit)?;
         series.left -= 1;
         let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
@@ -223,7 +223,7 @@ fn hilo_currval(args: Args) -> i64 {
 /// `hilo_lastval()`: the value that this session last got from any sequence.
 fn hilo_lastval(_args: Args) -> i64 {
     refuse_parallel_worker("hilo_lastval").or_raise();
-    let (_, entry) = memo::last_used().ok_or(HiloError::NoLastval).or_raise();
+    let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval).or_raise();
     let ids = crate::catalog::catalog_oids().or_raise();
     let sequence =
         definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();

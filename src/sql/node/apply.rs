@@ -53,7 +53,7 @@ fn hilo_apply(args: Args) {
     }
     let work = || apply(&document, prune, dry_run).or_raise();
     let done = match dry_run {
-        true => subtransaction::tried(work).unwrap_or_else(|error| error.rethrow()),
+        true => subtransaction::try_out(work).unwrap_or_else(|error| error.rethrow()),
         false => work(),
     };
     let mut rows = StoredRows::begin(args);
@@ -241,7 +241,7 @@ impl Wanted {
         let first = numbering::given(&ids, sequence, &here, numbering, self.highest_node)?;
         // After a rollback the server may be told again, and would serve what this transaction has
         // drawn.
-        uncommitted::wrote(positions::insert(&first)?, Origin::Shared)?;
+        uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
         next_command();
         invalidation::begin();
         let detail = json!({"base": base, "nodes": nodes, "stripe": stripe});

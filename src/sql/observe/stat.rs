@@ -66,7 +66,7 @@ struct Stat {
 }
 
 fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
-    let taken = locked.taken();
+    let taken = locked.taken_count();
     let current = locked.slot.cursor().peek().0.len();
     Some(Stat {
         number,
@@ -156,7 +156,7 @@ fn stat_slots() -> TableIterator<
             slot.taking.slices.load(Relaxed) as i64,
             stat.reserved as i64,
             stat.prefetched as i64,
-            shared.is_wanted(stat.number) || slot.waiting.load(Relaxed) != 0,
+            shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0,
             slot.waits.load(Relaxed) as i64,
             slot.wait_total.load(Relaxed) as f64 / 1000.0,
             slot.wait_max.load(Relaxed) as f64 / 1000.0,

@@ -28,8 +28,9 @@ fn stat_rates() -> TableIterator<
     ),
 > {
     shared::get().or_raise();
-    let sampled =
-        each_slot(|_, locked| Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken())));
+    let sampled = each_slot(|_, locked| {
+        Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
+    });
     let mut visible = Visible::of_caller();
     TableIterator::new(sampled.into_iter().filter(move |(id, ..)| visible.contains(*id)).map(
         |(SequenceId(id), rate, now, taken)| {

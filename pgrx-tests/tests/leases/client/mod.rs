@@ -1,6 +1,7 @@
 //! A Rust client serves leased values from its own memory: each value once, whatever happens to it, to the server and to
 //! the connection between them, and without waiting for the server in steady state.
 
+mod api;
 mod basics;
 mod callers;
 mod closing;

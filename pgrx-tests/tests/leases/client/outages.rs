@@ -71,8 +71,13 @@ fn callers_fail_as_configured() {
         let range = runtime.block_on(s.next_range(5));
         let error = runtime.block_on(s.next()).expect_err("no server");
         match (client.holder() == impatient.holder(), &error) {
-            (true, Error::Timeout { sequence, waited, .. }) => {
+            (true, Error::Timeout { sequence, waited, silent, source, .. }) => {
                 assert_eq!((&**sequence, *waited), ("s", patience));
+                let (silent, source) = (silent.expect("it is away"), source.as_ref());
+                assert!(silent >= patience, "{error}");
+                let said =
+                    [format!("silent for {silent:?}"), source.expect("a reason").to_string()];
+                assert!(said.iter().all(|said| error.to_string().contains(said)), "{error}");
                 assert!(matches!(range, Err(Error::Timeout { .. })), "{range:?}");
             }
             (false, Error::Unreachable { .. }) => {

@@ -129,7 +129,7 @@ fn requests(from: &mut TcpStream, to: &mut UnixStream, state: &State) -> io::Res
     loop {
         let message = message(from, true)?;
         if message[0] == b'P' {
-            let leases = message.windows(11).any(|part| part == b"hilo_lease(");
+            let leases = message.windows(12).any(|part| part == b"hilo_refill(");
             state.leases.store(leases, SeqCst);
             let mut fault = state.fault.lock().unwrap();
             while leases && *fault == Fault::HoldStart {

@@ -87,6 +87,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "skip_row",
             "skip_default",
             "note_roles",
+            "refuse_truncate",
         ],
     ),
     (

@@ -6,9 +6,9 @@ use fastrand::Rng;
 use postgres::Client;
 
 use crate::ledger::Sequence;
+use crate::session::repeat;
 use crate::{Torture, gapless};
 use hilo_tests::ClientExt;
-use hilo_tests::{LONG, came_true};
 
 pub fn recreate_one(torture: &Torture, _rng: &mut Rng) -> &'static str {
     recreate(torture, "shop");
@@ -30,12 +30,12 @@ fn recreate(torture: &Torture, database: &'static str) {
     let _definers: Vec<_> =
         sequences.iter().map(|sequence| sequence.definer.lock().unwrap()).collect();
     let mut client = torture.cluster.connect_when_up("postgres");
-    retried(torture, &mut client, &format!("DROP DATABASE {database} WITH (FORCE)"));
+    repeat(torture, &mut client, &format!("DROP DATABASE {database} WITH (FORCE)"));
     let since = torture.ledger.now();
     sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
-    retried(torture, &mut client, &format!("CREATE DATABASE {database}"));
+    repeat(torture, &mut client, &format!("CREATE DATABASE {database}"));
     let mut client = torture.cluster.connect(database);
-    retried(torture, &mut client, "CREATE EXTENSION IF NOT EXISTS hilo");
+    repeat(torture, &mut client, "CREATE EXTENSION IF NOT EXISTS hilo");
     populate(torture, &mut client, &sequences);
 }
 
@@ -45,10 +45,10 @@ pub fn extension(torture: &Torture, _rng: &mut Rng) -> &'static str {
     let _definers: Vec<_> =
         sequences.iter().map(|sequence| sequence.definer.lock().unwrap()).collect();
     let mut client = torture.cluster.connect_when_up(database);
-    retried(torture, &mut client, "DROP EXTENSION hilo CASCADE");
+    repeat(torture, &mut client, "DROP EXTENSION hilo CASCADE");
     let since = torture.ledger.now();
     sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
-    retried(torture, &mut client, "CREATE EXTENSION hilo");
+    repeat(torture, &mut client, "CREATE EXTENSION hilo");
     populate(torture, &mut client, &sequences);
     "DROP and CREATE EXTENSION"
 }
@@ -59,25 +59,10 @@ pub fn populate(torture: &Torture, client: &mut Client, sequences: &[&Sequence])
     for sequence in sequences {
         let life = torture.ledger.begin_life(sequence);
         let (name, _) = sequence.name();
-        retried(torture, client, &sequence.create(&name, &life));
+        repeat(torture, client, &sequence.create(&name, &life));
         life.committed.store(true, SeqCst);
         torture.ledger.settle(sequence, Some(life.key), torture.ledger.now());
         torture.ledger.forgotten(sequence, life.key);
-    }
-}
-
-/// Repeats a statement that other sessions block for a moment, or that deadlocks with them.
-pub fn retried(torture: &Torture, client: &mut Client, sql: &str) {
-    let mut reason = String::new();
-    let done = came_true(LONG, || match client.batch_execute(sql) {
-        Ok(()) => true,
-        Err(error) => {
-            reason = format!("{error:?}");
-            client.is_closed()
-        }
-    });
-    if !done || client.is_closed() {
-        torture.ledger.figures.wrong(format!("{sql}: {reason}"));
     }
 }
 

@@ -1,0 +1,71 @@
+//! One flag for each slot, or for each place of another table.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use crate::shared::Shared;
+
+/// Flags by number, 64 to a word.
+pub struct Flags(pub(super) &'static [AtomicU64]);
+
+impl Flags {
+    /// How many words have this many flags.
+    pub const fn words(flags: usize) -> usize {
+        flags.div_ceil(64)
+    }
+
+    fn place(&self, number: usize) -> (&AtomicU64, u64) {
+        (&self.0[number / 64], 1 << (number % 64))
+    }
+
+    /// Sets a flag. Returns whether it was not set before.
+    pub fn set(&self, number: usize) -> bool {
+        let (word, bit) = self.place(number);
+        word.load(Relaxed) & bit == 0 && word.fetch_or(bit, AcqRel) & bit == 0
+    }
+
+    /// Clears a flag. What was written before the flag was last set is visible to what the caller
+    /// reads afterwards.
+    pub fn clear(&self, number: usize) {
+        let (word, bit) = self.place(number);
+        word.fetch_and(!bit, AcqRel);
+    }
+
+    pub fn is_set(&self, number: usize) -> bool {
+        let (word, bit) = self.place(number);
+        word.load(Acquire) & bit != 0
+    }
+
+    /// Sets the lowest flag below `end` that is not set.
+    pub fn set_first(&self, end: usize) -> Option<usize> {
+        let words = self.0.iter().enumerate().filter(|(_, word)| word.load(Relaxed) != u64::MAX);
+        let mut numbers = words.flat_map(|(at, _)| at * 64..at * 64 + 64);
+        numbers.find(|number| *number >= end || self.set(*number)).filter(|number| *number < end)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.load(Acquire).count_ones() as usize).sum()
+    }
+
+    /// Those that are set, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(at, word)| {
+            let mut bits = word.load(Acquire);
+            std::iter::from_fn(move || {
+                (bits != 0).then(|| {
+                    let bit = bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    at * 64 + bit
+                })
+            })
+        })
+    }
+}
+
+impl Shared {
+    /// Notes that the worker has something to do at a slot. Returns whether that is new: then the
+    /// caller wakes the worker. So of a thousand callers that want a block at the same time, one
+    /// does.
+    pub fn want(&self, number: usize) -> bool {
+        self.wanted.set(number)
+    }
+}
