@@ -9,3 +9,4 @@ mod install;
 mod migrating;
 mod pages;
 mod releases;
+mod tools;
