@@ -264,6 +264,11 @@ COMMENT ON COLUMN _hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE,
 REVOKE ALL ON _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.gap, _hilo.lease, _hilo.privilege,
     _hilo.default_privilege FROM PUBLIC;
 
+-- pg_dump locks the tables and copies their rows, also if the owner of the database runs it. It
+-- refuses row security.
+GRANT USAGE ON SCHEMA _hilo TO pg_database_owner;
+GRANT SELECT ON ALL TABLES IN SCHEMA _hilo TO pg_database_owner;
+
 SELECT pg_catalog.pg_extension_config_dump('_hilo.sequence', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.position', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.free_range', '');

@@ -13,6 +13,11 @@ ALTER TABLE hilo.lease SET SCHEMA _hilo;
 ALTER TABLE hilo.privilege SET SCHEMA _hilo;
 ALTER TABLE hilo.default_privilege SET SCHEMA _hilo;
 
+-- pg_dump locks the tables and copies their rows, also if the owner of the database runs it. It
+-- refuses row security.
+GRANT USAGE ON SCHEMA _hilo TO pg_database_owner;
+GRANT SELECT ON ALL TABLES IN SCHEMA _hilo TO pg_database_owner;
+
 -- If the extension lives in schema hilo, the comment is the user's.
 CREATE FUNCTION hilo_comment_on_schema() RETURNS void LANGUAGE sql AS $$
     COMMENT ON SCHEMA hilo IS

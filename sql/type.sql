@@ -10,7 +10,13 @@ CREATE FUNCTION hilo_create_schema() RETURNS void LANGUAGE sql AS $$
     COMMENT ON SCHEMA hilo IS
         'Internals of the extension hilo. Use the functions and views named hilo_* instead.';
 $$;
-CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS 'ALTER SCHEMA hilo OWNER TO CURRENT_USER';
+CREATE FUNCTION hilo_take_schema() RETURNS void LANGUAGE sql AS $$
+    ALTER SCHEMA hilo OWNER TO CURRENT_USER;
+    -- As in schema public: all roles call the functions; who owns the database creates sequences,
+    -- and says who else may.
+    GRANT USAGE ON SCHEMA hilo TO PUBLIC;
+    GRANT USAGE, CREATE ON SCHEMA hilo TO pg_database_owner WITH GRANT OPTION;
+$$;
 SELECT hilo_create_schema() WHERE pg_catalog.current_schema() <> 'hilo';
 SELECT hilo_take_schema() WHERE pg_catalog.current_schema() = 'hilo';
 DROP FUNCTION hilo_create_schema();

@@ -11,10 +11,17 @@ impl Cluster {
     /// how many comments say something.
     #[track_caller]
     pub fn run_as_printed(&self, database: &str, script: &str) -> usize {
+        self.run_as_printed_by("postgres", database, script)
+    }
+
+    /// The same as another role.
+    #[track_caller]
+    pub fn run_as_printed_by(&self, role: &str, database: &str, script: &str) -> usize {
         let file = self.file("printed.sql");
         let (marked, expected) = mark(script);
         std::fs::write(&file, marked).expect("cannot write the script");
         let mut psql = self.tool("psql", database);
+        psql.env("PGUSER", role);
         psql.args(["-X", "-q", "-A", "-t", "-F", ", ", "-v", "ON_ERROR_STOP=1", "--file"]);
         let printed = run(psql.arg(file));
         let results: Vec<String> = printed.split(BEGIN).skip(1).map(result).collect();

@@ -178,11 +178,14 @@ fn it_is_created_as_the_page_says() {
     let commands = block.and_then(|text| text.split("```").next()).expect("the block is there");
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");
-    admin.run("CREATE ROLE clerk LOGIN; CREATE ROLE shop_owner");
-    admin.run("CREATE DATABASE shop");
-    cluster.connect("shop").run(commands);
-    let mut admin = cluster.connect("shop");
-    admin.run("SELECT hilo_create('orders'), hilo_grant('orders', 'clerk', 'USAGE')");
-    assert_eq!(cluster.connect_as("clerk", "shop").draw("orders", 2), [1, 2]);
+    admin.run("CREATE ROLE clerk LOGIN; CREATE ROLE shop_owner LOGIN");
+    for creator in ["postgres", "shop_owner"] {
+        admin.run("DROP DATABASE IF EXISTS shop");
+        admin.run("CREATE DATABASE shop OWNER shop_owner");
+        cluster.connect_as(creator, "shop").run(commands);
+        let mut owner = cluster.connect_as("shop_owner", "shop");
+        owner.run("SELECT hilo_create('orders'), hilo_grant('orders', 'clerk', 'USAGE')");
+        assert_eq!(cluster.connect_as("clerk", "shop").draw("orders", 2), [1, 2], "{creator}");
+    }
     cluster.finish();
 }

@@ -5,22 +5,25 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hilo_tests::Cluster;
-use hilo_tests::example::{Example, prepare, while_others_draw};
+use hilo_tests::example::{Example, LAYOUTS, OWNER, prepare, while_others_draw};
 use hilo_tests::front::{Pooler, tcp_port};
+use hilo_tests::{ClientExt, Cluster};
 
-/// Runs an example by the commands that its reader would use.
+/// Runs an example by the commands that its reader would use, in each layout.
 #[track_caller]
 fn run(name: &'static str, commands: &[&[&str]]) {
-    run_with_hilo_in("public", name, commands);
+    run_with_hilo_in(&LAYOUTS, name, commands);
 }
 
 #[track_caller]
-fn run_with_hilo_in(schema: &str, name: &'static str, commands: &[&[&str]]) {
+fn run_with_hilo_in(schemas: &[&str], name: &'static str, commands: &[&[&str]]) {
     let Some(example) = Example::find(name) else { return };
     let cluster = Cluster::builder().preload(true).start();
-    prepare(&cluster, schema);
-    while_others_draw(&cluster, || example.run(&cluster, &[], commands));
+    for schema in schemas {
+        println!("hilo in schema {schema}");
+        prepare(&cluster, schema);
+        while_others_draw(&cluster, || example.run(&cluster, &[], commands));
+    }
     cluster.finish();
 }
 
@@ -57,6 +60,24 @@ fn django() {
     run("django", &[&["python3", "example.py"]]);
 }
 
+/// The migration creates the extension in databases that Django makes for its tests, or finds that of the template.
+#[test]
+fn django_test_databases() {
+    let Some(example) = Example::find("django") else { return };
+    let cluster = Cluster::builder().preload(true).start();
+    prepare(&cluster, "public");
+    cluster.connect("postgres").run(&format!("ALTER ROLE {OWNER} CREATEDB"));
+    let test = ["python3", "-m", "django", "test", "--settings", "settings", "--noinput"];
+    let parallel = [&test[..], &["--parallel", "2"]].concat();
+    example.run(&cluster, &[], &[&test, &parallel]);
+    example.run(&cluster, &[("PGUSER", "postgres")], &[&["sh", "-e", "template.sh"]]);
+    example.run(&cluster, &[], &[&test, &parallel]);
+    let mut left = cluster.connect("postgres");
+    let databases = "SELECT count(*) FROM pg_database WHERE datname LIKE 'test%'";
+    assert_eq!(left.one::<i64>(databases), 0);
+    cluster.finish();
+}
+
 #[test]
 fn asyncpg() {
     run("asyncpg", &[&["python3", "example.py"]]);
@@ -87,11 +108,11 @@ fn drizzle() {
     run("drizzle", &[&["node", "example.js"]]);
 }
 
-/// Without the filter, in a database that has hilo in a schema of its own.
+/// Without the filter, where hilo has a schema of its own.
 #[test]
 fn drizzle_without_a_filter() {
     let without = ["sed", "-i", "/tablesFilter/d", "drizzle.config.js"];
-    run_with_hilo_in("extensions", "drizzle", &[&without, &["node", "example.js"]]);
+    run_with_hilo_in(&["hilo"], "drizzle", &[&without, &["node", "example.js"]]);
 }
 
 /// Prisma Migrate is not tested: its engine comes from a server of Prisma's own, and generate needs it not.

@@ -8,3 +8,4 @@ mod harness;
 mod install;
 mod migrating;
 mod pages;
+mod tools;

@@ -6,6 +6,7 @@ mod decoding;
 mod dump_restore;
 mod multi_node;
 mod nodes;
+mod owner_dumps;
 mod pg_upgrade;
 mod promotion;
 mod replicated_rows;

@@ -100,7 +100,7 @@ impl Args {
         bytes.into()
     }
 
-    /// What this call site remembers from one call to the next; null at first.
+    /// The memory of this call site, from one call to the next; null at first.
     #[inline(always)]
     pub fn extra<T>(&self) -> *const T {
         // SAFETY: `flinfo` is null, which is checked, or lives as long as the call site.
@@ -132,7 +132,7 @@ impl Args {
     }
 }
 
-/// What a function returns to Postgres.
+/// The result of a function, for Postgres.
 pub trait Returned {
     fn returned(self) -> pg_sys::Datum;
 }

@@ -1,4 +1,4 @@
-//! What every function needs that SQL calls: arguments, SPI, stored rows, triggers.
+//! The tools of every function that SQL calls: arguments, SPI, stored rows, triggers.
 
 pub mod args;
 pub mod raw_function;

@@ -19,8 +19,8 @@ macro_rules! raw_functions {
     )+ };
 }
 
-/// The functions that make values of a type from text, `parse` makes one of a C string: from SQL,
-/// and from a message in the binary format, which has the same text.
+/// The functions that make values of a type from text: from SQL's, and from a message in the binary
+/// format, which has the same. `parse` makes one of a C string.
 macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
         $crate::sql::call::raw_function::raw_functions!($in, $recv);

@@ -2,7 +2,7 @@
 //! query can.
 //!
 //! A query may run code of the owner of the relation: the functions of a view, the expressions of
-//! an index. So it is run for nobody who would lend rights to that code: either all that is read
+//! an index. So it is run for nobody who would lend rights to that code. Either all that is read
 //! belongs to the caller and to superusers, or the caller is no superuser and has asked for what
 //! SELECT shows.
 
@@ -53,7 +53,7 @@ impl Values {
         Ok(Values { column, source })
     }
 
-    /// Those that SELECT shows the caller, who may read the column.
+    /// The numbers that SELECT shows the caller, who may read the column.
     ///
     /// # Errors
     /// `NotStored` for a superuser.
@@ -97,7 +97,7 @@ impl Values {
         }
     }
 
-    /// Those that lie within spans, each from its lowest to its highest number.
+    /// The numbers within spans, each from its lowest to its highest number.
     pub fn within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
         match &self.source {
@@ -148,7 +148,7 @@ pub fn may_select(column: ColumnRef) -> bool {
     spi::look_up(&sql, |row| row.bool(1)).pop().unwrap_or(false)
 }
 
-/// What is stored in this database, with nothing of it on other nodes of Citus.
+/// The column as this database stores it, with nothing of it on other nodes of Citus.
 pub fn stored(column: ColumnRef) -> Result<Stored, HiloError> {
     match is_distributed(column.relid) {
         true => {
@@ -185,7 +185,7 @@ fn has_policies(relid: pg_sys::Oid) -> bool {
     security == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32
 }
 
-/// Of the values of a column.
+/// A query of the values of a column.
 struct Query {
     column: Vec<u8>,
     from: Vec<u8>,
@@ -196,8 +196,8 @@ impl Query {
     fn of(column: ColumnRef) -> Query {
         let names = column.names().unwrap_or_default();
         let [schema, table, name] = names.each_ref().map(|name| name.as_ptr());
-        // SAFETY: look-ups in system caches, inside a transaction. What is quoted is a C string in
-        // the encoding of the database, and the result one in the current memory context.
+        // SAFETY: look-ups in system caches, inside a transaction. The names are C strings in the
+        // encoding of the database, and the results in the current memory context.
         unsafe {
             let base = pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum));
             let text = |quoted| CStr::from_ptr(quoted).to_bytes().to_vec();

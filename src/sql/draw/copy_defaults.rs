@@ -6,14 +6,14 @@
 //! the planning of a default and core's look at it, their calls become calls of twins: the same C
 //! functions, declared STABLE.
 //!
-//! What is STABLE may be evaluated once for many rows, as by ALTER TABLE … ADD COLUMN, so nothing
-//! else may ever get a twin. SQL cannot call one, because it has an argument of type `internal`, of
-//! which SQL has no values. A call is replaced only in an expression that belongs to no query and
-//! is planned in the memory context that BeginCopyFrom makes for itself; what that plans, it
-//! evaluates for each row, and drops at the end. COPY TO plans a query in a context of the same
-//! name: so the statement must be COPY FROM. Anything that BeginCopyFrom calls and that plans other
-//! expressions, to keep or to run them, does so in contexts of its own (a domain's constraints, a
-//! function whose result is constant).
+//! A STABLE function may be evaluated once for many rows, as by ALTER TABLE … ADD COLUMN, so
+//! nothing else may ever get a twin. SQL cannot call one, because it has an argument of type
+//! `internal`, of which SQL has no values. A call is replaced only in an expression that belongs to
+//! no query and is planned in the memory context that BeginCopyFrom makes for itself. It evaluates
+//! for each row what it plans there, and drops it at the end. COPY TO plans a query in a context of
+//! the same name: so the statement must be COPY FROM. BeginCopyFrom may call code that plans other
+//! expressions, to keep or to run them: a domain's constraints, a function whose result is
+//! constant. That code has contexts of its own.
 //!
 //! None of this has to be undone after an error. Where core's code is another than expected, the
 //! call stays as it is, and COPY inserts row by row.

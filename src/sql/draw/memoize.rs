@@ -6,8 +6,7 @@
 //! several orders the same values. Core's own `nextval` in a LATERAL subquery is no exception. So
 //! the planner is told, of each item that calls hilo's functions, what core leaves out: that what
 //! it returns is volatile. All other items are planned as if hilo were not there. So is a function
-//! of the user's that calls hilo's inside: what it returns is its own, and core keeps it, as if it
-//! called `nextval`.
+//! of the user's that calls hilo's inside. Core keeps what it returns, as if it called `nextval`.
 //!
 //! A session may have to load the library for a statement. It does so in time: the planner asks the
 //! support function of each of hilo's functions that it meets (`copy_defaults.rs`) before it looks
@@ -39,8 +38,8 @@ pub unsafe extern "C-unwind" fn keep_out(
     entry: *mut pg_sys::RangeTblEntry,
 ) {
     // SAFETY: a relation has a target. Where Memoize looks whether it is volatile, core believes
-    // what is noted there, and nobody else asks that of the target of an item of FROM. The walk
-    // ends before this function does.
+    // what is noted there. Nobody else asks that of the target of an item of FROM. The walk ends
+    // before this function does.
     unsafe {
         if catalog_oids().is_ok()
             && pg_sys::range_table_entry_walker(entry, Some(calls_hilo), root.cast(), 0)

@@ -17,8 +17,8 @@ sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
 
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
-/// The memo of the name in the first argument, if this session has one: the memo that this call
-/// site used last, if it has this name, or else the one that the name finds.
+/// The memo of the name in the first argument, if this session has one. It is the memo that this
+/// call site used last, if it has this name, or else the one that the name finds.
 #[inline(always)]
 pub fn known(args: Args) -> Option<&'static Memo> {
     let name = args.plain_name(0)?;
@@ -38,8 +38,8 @@ pub fn known(args: Args) -> Option<&'static Memo> {
 /// used last, checks that its memo is still valid, and adds the increment.
 ///
 /// A hit runs outside pgrx's guard, which costs more than the hit itself. That is sound because a
-/// hit calls nothing that can panic or raise an error, except through a guard of its own, and
-/// nothing here has a destructor, so an error may jump across this frame.
+/// hit calls nothing that can panic or raise an error, except through a guard of its own. Nothing
+/// here has a destructor, so an error may jump across this frame.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     value.into()
 }
 
-/// What `hilo_nextvals` keeps between its rows.
+/// The state of `hilo_nextvals` between its rows.
 #[derive(Clone, Copy)]
 struct Series {
     name: &'static [u8],

@@ -44,12 +44,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long each node waits for a lock, and this session for a connection.
 const SHORTLY: &CStr = c"2s";
 
-/// What one node says.
+/// The answer of one node.
 pub struct Answer {
     /// `host:port`
     pub node: String,
     pub group: i32,
-    /// What the command returns, or why there is nothing.
+    /// The result of the command, or why there is none.
     pub result: Result<String, String>,
 }
 
@@ -135,7 +135,7 @@ fn hilo_create_many_on_all_nodes(args: Args) {
 }
 
 fn begin() {
-    // SAFETY: the name is a C string. What other nodes do is not undone by a rollback here, and
+    // SAFETY: the name is a C string. A rollback here does not undo the work of other nodes, which
     // could wait for this transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
     begin_write(c"hilo_create_on_all_nodes()");
@@ -177,7 +177,7 @@ fn options(args: Args) -> Map<String, Value> {
     }
 }
 
-/// What was done about a sequence on a node.
+/// The action for a sequence on a node.
 struct Done {
     name: Name,
     node: String,
@@ -258,7 +258,7 @@ fn complete(
     tell(ids, one, &written(sequences), false)
 }
 
-/// What is done about a sequence on the node that this is the summary of.
+/// The action for a sequence on the node that this is the summary of.
 fn action(summary: &Document) -> &'static str {
     match summary.sequences.first() {
         None => "create",
@@ -312,7 +312,7 @@ impl Failed {
     }
 }
 
-/// What all nodes say, each with its name; or why some do not.
+/// The answers of all nodes, each with its name; or why some have none.
 fn all(answers: Result<Vec<Answer>, Unfinished>) -> Result<Vec<(String, String)>, Failed> {
     let answers = match answers {
         Ok(answers) => answers,
@@ -356,11 +356,11 @@ fn tell(ids: &BTreeSet<i32>, one: &Name, document: &str, try_it: bool) -> Result
     }
 }
 
-/// What the nodes agree on.
+/// The agreement of the nodes.
 struct Agreed {
     sequence: Described,
     /// The nodes that lack the sequence, or are yet to be told how it is numbered, in the order of
-    /// their ids: of each that has the sequence, all with lower ids have it too. So a failure
+    /// their ids. So of each that has the sequence, all with lower ids have it too. So a failure
     /// leaves out none that [`numbering::check_not_had`] refuses afterwards.
     untold: BTreeSet<i32>,
 }

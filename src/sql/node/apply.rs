@@ -5,8 +5,8 @@
 //! changed. Whoever may not change one of them learns nothing of it.
 //!
 //! Locking, if anything is to be changed: first the tables that `owned_by` names, which stay as
-//! they are until the transaction ends; then the extension, so that one call waits for another
-//! instead of colliding with it over a name; then the sequences that differ, in the order of their
+//! they are until the transaction ends. Then the extension, so that one call waits for another
+//! instead of colliding with it over a name. Then the sequences that differ, in the order of their
 //! names.
 
 use std::collections::HashSet;
@@ -88,7 +88,7 @@ fn add(done: &mut All, action: &'static str, name: &Name, detail: &Value) -> Res
     done.try_push(Done { action, name: name.clone(), detail: write(detail)? })
 }
 
-/// What is to be done about one name.
+/// The task for one name.
 enum Task<'a> {
     Make(&'a Wanted),
     Drop(Sequence),

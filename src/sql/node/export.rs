@@ -51,7 +51,7 @@ fn chosen(args: Args) -> Vec<Sequence> {
     sequences
 }
 
-/// What other nodes need to know of this one.
+/// All that other nodes need to know of this one.
 pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     let id = node::known();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
@@ -67,8 +67,8 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     Ok(Document { hilo: VERSION, node: Some(node), sequences: all })
 }
 
-/// What tells this server from all others, as long as it runs. Its system identifier would not:
-/// copies share that.
+/// A name that tells this server from all others, as long as it runs. Its system identifier would
+/// not: copies share that.
 pub fn server() -> String {
     shared::get().map_or(positions::server().0, |shared| shared.life()).to_string()
 }

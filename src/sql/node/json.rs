@@ -22,7 +22,7 @@ pub fn utf8(text: &[u8]) -> String {
 
 fn in_utf8(text: &[u8]) -> Cow<'_, str> {
     // SAFETY: reads as many bytes as the slice has. The result is the same text, or a C string in
-    // the current memory context. What comes back unchanged has been verified.
+    // the current memory context. Text that comes back unchanged has been verified.
     unsafe {
         let from = text.as_ptr().cast();
         let to = pg_sys::pg_server_to_any(from, text.len() as i32, UTF8);

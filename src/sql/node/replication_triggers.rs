@@ -1,7 +1,7 @@
-//! What logical replication brings to the tables of schema `hilo`. Its workers write to them
-//! without the library. So triggers that fire for these workers only (sql/catalog.sql) ensure that
-//! replication causes no value to be served twice, that memory learns of what has changed, and that
-//! no row stops a worker permanently.
+//! The judge of what logical replication brings to the tables of schema `hilo`. Its workers write
+//! to them without the library. So triggers that fire for these workers only judge each row
+//! (sql/catalog.sql). No value is served twice because of replication, memory learns of what has
+//! changed, and no row stops a worker permanently.
 //!
 //! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`].
 //! Rows of this server's own node are accepted only if this server has not reserved yet, as on a
@@ -198,7 +198,7 @@ fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     Ok(own.iter().any(Position::is_ours))
 }
 
-/// What the numbers are made of: columns 3 to 9, in this order, and `gapless`.
+/// The options that the numbers are made of: columns 3 to 9, in this order, and `gapless`.
 fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
     let bounds = [of.start_value, of.increment, of.min_value, of.max_value];
     (of.data_type, bounds, [of.cycle, of.ordered, of.gapless])

@@ -1,11 +1,11 @@
-//! What a dump brings back. pg_restore and psql write to the tables of schema _hilo through SQL,
-//! which the library never does. So a row for which an ordinary trigger fires is a restored one
-//! (sql/catalog.sql).
+//! The rows that a dump brings back. pg_restore and psql write to the tables of schema _hilo
+//! through SQL, which the library never does. So a row for which an ordinary trigger fires is a
+//! restored one (sql/catalog.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position
-//! is in no server's memory until the first reservation takes it over; what the memory of the
-//! dumped server held is then recorded as a gap.
+//! is in no server's memory until the first reservation takes it over. Then it records as a gap
+//! what the memory of the dumped server held.
 
 use std::ffi::CStr;
 

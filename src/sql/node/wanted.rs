@@ -1,4 +1,4 @@
-//! What a document wants of each sequence, with what its names stand for in this database.
+//! The wishes of a document for each sequence, with what its names stand for in this database.
 
 use std::panic::AssertUnwindSafe;
 
@@ -36,13 +36,13 @@ pub struct Wanted {
     /// By grantee, and none of them without any.
     pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
     pub numbering: Option<Numbering>,
-    /// Of those that the document knows of.
+    /// The highest id of the nodes that the document knows of.
     pub highest_node: Option<i32>,
     /// Whether the document is the summary of a server.
     pub is_of_server: bool,
 }
 
-/// What a document wants, checked as far as that needs no look at the sequences that exist;
+/// The wishes of a document, checked as far as that needs no look at the sequences that exist.
 /// `purpose` says what becomes of the tables that own them.
 pub fn wanted(document: &Document, purpose: Purpose) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
@@ -107,7 +107,7 @@ fn resolved(
 }
 
 impl Wanted {
-    /// The numbering of the other nodes, if this server is yet to be told it: it has not served the
+    /// The numbering of the other nodes, if this server is yet to be told it. It has not served the
     /// sequence as the node that it is now, and would begin differently or not at all. Refuses a
     /// sequence that it numbers differently: both could serve the same values.
     ///

@@ -1,9 +1,9 @@
 //! The type `hilo.column_ref`: the column that owns a sequence, in the catalog's rows.
 //!
-//! It stores the OID of a table and the number of a column, and prints `schema.table.column`, so
-//! that a dump contains names, and a restored database finds its own columns by them. A name that
-//! no column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored
-//! without an owner column.
+//! It stores the OID of a table and the number of a column, and prints `schema.table.column`. So a
+//! dump contains names, and a restored database finds its own columns by them. A name that no
+//! column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored without
+//! an owner column.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;

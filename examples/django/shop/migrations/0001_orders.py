@@ -1,11 +1,12 @@
 from django.db import migrations, models
 
-from shop.hilo import CreateSequence, HiloAutoField
+from shop.hilo import CreateSequence, HiloAutoField, HiloExtension
 
 
 class Migration(migrations.Migration):
     initial = True
     operations = [
+        HiloExtension(),
         CreateSequence("orders"),
         migrations.CreateModel(
             name="Order",

@@ -5,6 +5,7 @@
 //! called one.
 
 mod columns;
+mod trusted;
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
