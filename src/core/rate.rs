@@ -107,7 +107,7 @@ impl Rate {
     /// first, the present last, each with what had been taken by then. Empty before the first
     /// sample. What was seen just now is left out, since a rate over so short a time would be
     /// noise.
-    pub fn course(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
+    pub fn history(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
         let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
         let old = end.at.saturating_sub(LEAST_SPAN);
         let first = self.marks().first().copied();

@@ -25,7 +25,7 @@ fn each_fix_mends_its_finding() {
          SELECT hilo_create('it''s \"odd\"'), hilo_create('mine'), hilo_create('leased');
          CREATE TABLE \"Odd\".\"T\" (\"Id\" bigint PRIMARY KEY DEFAULT hilo_nextval('it''s \"odd\"'), k integer DEFAULT hilo_nextval('lacking'));
          INSERT INTO \"Odd\".\"T\" VALUES (4711, 815);
-         GRANT USAGE ON SCHEMA hilo TO helper; GRANT INSERT, SELECT ON _hilo.lease TO helper WITH GRANT OPTION; GRANT ALL ON _hilo.position TO \"Odd Role\";
+         GRANT USAGE ON SCHEMA _hilo TO helper; GRANT INSERT, SELECT ON _hilo.lease TO helper WITH GRANT OPTION; GRANT ALL ON _hilo.position TO \"Odd Role\";
          SET ROLE helper; GRANT INSERT ON _hilo.lease TO PUBLIC; RESET ROLE;
          ALTER TABLE _hilo.position ENABLE TRIGGER replicated; ALTER TABLE _hilo.lease DISABLE TRIGGER replicated;
          SELECT l.* FROM hilo_lease('leased', 10, 'a dead device') l; SELECT l.* FROM hilo_lease('leased', 10) l;

@@ -37,9 +37,9 @@ fn one_value_at_once_is_not_a_million_a_second() {
 #[test]
 fn its_course_is_what_was_seen() {
     let nothing = Rate::new();
-    assert_eq!(nothing.course(Timestamp(5 * SECOND), 7).count(), 0);
+    assert_eq!(nothing.history(Timestamp(5 * SECOND), 7).count(), 0);
     let rate = sampled((0..=60).map(|s| s * SECOND), |time| time / SECOND * 100);
-    let course: Vec<(Timestamp, i64)> = rate.course(Timestamp(61 * SECOND), 6_150).collect();
+    let course: Vec<(Timestamp, i64)> = rate.history(Timestamp(61 * SECOND), 6_150).collect();
     let [.., mark, present] = course[..] else { panic!("{course:?}") };
     assert_eq!(mark, (Timestamp(56 * SECOND), 5_600));
     assert_eq!(present, (Timestamp(61 * SECOND), 6_150));
@@ -47,12 +47,12 @@ fn its_course_is_what_was_seen() {
     assert!(course[..course.len() - 1].iter().all(|(at, taken)| *taken == at.0 / SECOND * 100));
     // A clock that went back adds nothing, and what was seen a moment ago is no interval of its
     // own.
-    let back: Vec<(Timestamp, i64)> = rate.course(Timestamp(0), 6_000).collect();
+    let back: Vec<(Timestamp, i64)> = rate.history(Timestamp(0), 6_000).collect();
     assert_eq!(back.last(), Some(&(Timestamp(60 * SECOND), 6_000)));
-    let soon: Vec<(Timestamp, i64)> = rate.course(Timestamp(56 * SECOND + 1), 5_600).collect();
+    let soon: Vec<(Timestamp, i64)> = rate.history(Timestamp(56 * SECOND + 1), 5_600).collect();
     assert_eq!(soon.last().map(|(at, _)| at.0), Some(60 * SECOND));
     let young = sampled([0, SECOND / 10], |_| 0);
-    let young: Vec<(Timestamp, i64)> = young.course(Timestamp(SECOND / 5), 7).collect();
+    let young: Vec<(Timestamp, i64)> = young.history(Timestamp(SECOND / 5), 7).collect();
     assert_eq!(young, [(Timestamp(0), 0), (Timestamp(SECOND / 5), 7)]);
 }
 

@@ -34,24 +34,24 @@ fn stat_rates() -> TableIterator<
     let mut visible = Visible::of_caller();
     TableIterator::new(sampled.into_iter().filter(move |(id, ..)| visible.contains(*id)).map(
         |(SequenceId(id), rate, now, taken)| {
-            let course = course(&rate, now, taken);
+            let history = rate_history(&rate, now, taken);
             let times = |at: usize| {
-                memory::try_collect(course.iter().filter_map(|interval| {
+                memory::try_collect(history.iter().filter_map(|interval| {
                     TimestampWithTimeZone::try_from([interval.0, interval.1][at].0).ok()
                 }))
                 .or_raise()
             };
-            let rates = memory::try_collect(course.iter().map(|interval| interval.2)).or_raise();
+            let rates = memory::try_collect(history.iter().map(|interval| interval.2)).or_raise();
             (id, times(0), times(1), rates)
         },
     ))
 }
 
 /// The intervals between samples: when each begins and ends, and the values per second in it.
-fn course(rate: &Rate, now: Timestamp, taken: i64) -> Vec<(Timestamp, Timestamp, f64)> {
+fn rate_history(rate: &Rate, now: Timestamp, taken: i64) -> Vec<(Timestamp, Timestamp, f64)> {
     let mut before: Option<(Timestamp, i64)> = None;
     let mut intervals = Vec::new();
-    for (at, taken) in rate.course(now, taken) {
+    for (at, taken) in rate.history(now, taken) {
         if let Some((since, taken_before)) = before.filter(|(since, _)| since.0 < at.0) {
             let seconds = at.0.saturating_sub(since.0) as f64 / SECOND;
             let count = taken.saturating_sub(taken_before).max(0) as f64;
