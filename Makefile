@@ -3,15 +3,16 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
+export PG PG_CONFIG TAG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall clean
+.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall test-lite install-lite \
+    release-debian release-notes crates wheel image checksums clean
 
 all: build
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PG=15 selects the major version of PostgreSQL, PG_CONFIG=… an installation of your own."
 	@echo "  CONTRIBUTING.md has all other switches."
@@ -58,8 +59,32 @@ dist: ## make the distribution for PGXN, target/hilo-….zip, of the last commit
 install: ## build the extension and install it into the server of PG_CONFIG
 	@scripts/install
 
+test-lite: ## run the tests of both clients against hilo_lite
+	@scripts/test-lite
+
+install-lite: ## install hilo_lite, which needs no library, into the server of PG_CONFIG
+	@scripts/install-lite
+
 uninstall: ## remove it from the server of PG_CONFIG
 	@scripts/uninstall
+
+release-debian: ## build the Debian package for PG, and draw a number from what it holds
+	@scripts/release-debian
+
+release-notes: ## check that all versions agree, and write the notes of the version
+	@scripts/release-notes
+
+crates: ## package hilo-core and hilo-client as they would be published
+	@scripts/crates
+
+wheel: ## build the wheel of the Python client, and import it
+	@scripts/wheel
+
+image: ## build the container image of target/postgresql-18-hilo_….deb, and draw a number from it
+	@scripts/image
+
+checksums: ## write SHA256SUMS of target/release-files
+	@scripts/checksums
 
 clean: ## remove what was built
 	rm -rf target

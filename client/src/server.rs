@@ -214,12 +214,18 @@ fn done(row: &Row) -> Result<Result<Done, Arc<Report>>, tokio_postgres::Error> {
     }))
 }
 
-/// Where the extension is, quoted.
-const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e \
-     JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace \
-     WHERE e.extname = 'hilo' AND EXISTS \
-         (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = 'hilo_refill' AND p.pronamespace = \
-         n.oid)";
+/// Where hilo's functions are, quoted: the schema of the extension, or of hilo_lite, whose type for
+/// names is that of a column.
+const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_namespace n \
+     WHERE EXISTS (SELECT FROM pg_catalog.pg_proc p \
+                    WHERE p.proname = 'hilo_refill' AND p.pronamespace = n.oid) \
+       AND n.oid IN (SELECT e.extnamespace FROM pg_catalog.pg_extension e WHERE e.extname = 'hilo' \
+         UNION ALL SELECT t.typnamespace FROM pg_catalog.pg_namespace i \
+           JOIN pg_catalog.pg_class c ON c.relnamespace = i.oid \
+           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
+           JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+          WHERE i.nspname = '_hilo' AND c.relname = 'sequence' AND a.attname = 'name' \
+            AND t.typname = 'hilo_sequence')";
 
 /// The function is named with its schema, and gets all its arguments in its own types: one that
 /// somebody else has defined in that schema, or in one of the search path, is never a better match.

@@ -12,8 +12,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, Error, NoTls};
 
-use crate::client::{ClientExt, Heard};
+use crate::client::Heard;
 use crate::clock::Clock;
+use crate::extension::{create_extension, is_lite};
 use crate::files::{initialise, new_data_directory, new_directory};
 use crate::log::Log;
 use crate::process::{exit_of, signal};
@@ -65,7 +66,7 @@ impl Builder {
     /// Whether the server loads hilo: at its start or, with HILO_LOAD=session in the environment (PostgreSQL 17 and later),
     /// in each session.
     pub fn preload(self, yes: bool) -> Builder {
-        let libraries = if yes { "hilo" } else { "" };
+        let libraries = if yes && !is_lite() { "hilo" } else { "" };
         match std::env::var("HILO_LOAD").as_deref() {
             Ok("session") => self.config("session_preload_libraries", libraries),
             _ => self.config("shared_preload_libraries", libraries),
@@ -114,7 +115,7 @@ impl Builder {
     #[track_caller]
     pub fn start_with_hilo(self) -> Cluster {
         let cluster = self.preload(true).start();
-        cluster.connect("postgres").run("CREATE EXTENSION hilo");
+        create_extension(&mut cluster.connect("postgres"), "public");
         cluster
     }
 }

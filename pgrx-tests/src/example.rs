@@ -9,11 +9,14 @@ use std::iter::once;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
+use crate::extension::create_extension;
+use crate::files::new_directory;
 use crate::server::run;
 use crate::wait::{LONG, wait_until};
 
@@ -56,7 +59,34 @@ impl Example {
 
     /// A file of the folder.
     pub fn source(&self, file: &str) -> PathBuf {
-        root().join("examples").join(self.name).join(file)
+        let folder = if self.is_package() { "clients" } else { "examples" };
+        root().join(folder).join(self.name).join(file)
+    }
+
+    /// Whether it is a package with its tests, which run with the wheel that is made of it.
+    fn is_package(&self) -> bool {
+        root().join("clients").join(self.name).exists()
+    }
+
+    /// Where the wheel of the package is installed, and nothing else.
+    fn wheel(&self) -> &'static Path {
+        static PLACE: OnceLock<PathBuf> = OnceLock::new();
+        PLACE.get_or_init(|| {
+            let place = new_directory().1;
+            let (source, site) = (place.join("source"), place.join("site"));
+            run(Command::new("cp").arg("-R").arg(self.source("")).arg(&source));
+            let pip = |arguments: &[&str]| {
+                let mut python = self.program("python3");
+                python.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+                run(python.args(arguments).current_dir(&place));
+            };
+            pip(&["wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", "dist", "./source"]);
+            let wheels = std::fs::read_dir(place.join("dist")).expect("a wheel").flatten();
+            let wheel = wheels.map(|file| file.path()).next().expect("a wheel");
+            let (wheel, target) = (wheel.display().to_string(), site.display().to_string());
+            pip(&["install", "--no-index", "--no-deps", "--target", &target, &wheel]);
+            site
+        })
     }
 
     /// The program of a pooler.
@@ -90,6 +120,9 @@ impl Example {
         let mut command = self.program(words[0]);
         at(cluster, &mut command);
         command.args(&words[1..]).current_dir(&folder);
+        if self.is_package() {
+            command.env("PYTHONPATH", self.wheel());
+        }
         // Where scripts/clients has found Node.js, this finds it too.
         if let Some(programs) = self.places.get("programs") {
             let path = var_os("PATH").unwrap_or_default();
@@ -129,14 +162,13 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
     }
     client.run(&format!("DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)"));
     client.run(&format!("CREATE DATABASE {DATABASE} OWNER {OWNER}"));
+    let mut client = cluster.connect(DATABASE);
     if schema == "public" {
-        return cluster.connect(DATABASE).run("CREATE EXTENSION hilo");
+        return create_extension(&mut client, schema);
     }
-    cluster.connect(DATABASE).run(&format!(
-        "CREATE SCHEMA {schema};
-         CREATE EXTENSION hilo SCHEMA {schema};
-         ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, {schema}"
-    ));
+    client.run(&format!("CREATE SCHEMA {schema}"));
+    create_extension(&mut client, schema);
+    client.run(&format!("ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, {schema}"));
 }
 
 /// Does `work` while others draw from sequence `orders`, and then checks that neither they nor the table `orders`,

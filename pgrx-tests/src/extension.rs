@@ -24,6 +24,32 @@ pub fn assert_equal_objects(expected: &BTreeSet<String>, found: &BTreeSet<String
     assert!(expected.len() > 100, "only {} properties were compared", expected.len());
 }
 
+/// Whether hilo_lite is tested in hilo's place: HILO_SERVER is lite.
+pub(crate) fn is_lite() -> bool {
+    std::env::var_os("HILO_SERVER").is_some_and(|server| server == "lite")
+}
+
+/// Creates what is tested in a schema of this database.
+pub(crate) fn create_extension(client: &mut Client, schema: &str) {
+    match is_lite() {
+        true => create_lite(client, schema),
+        false => client.run(&format!("CREATE EXTENSION hilo SCHEMA {schema}")),
+    }
+}
+
+/// Creates hilo_lite, and what only tests need of it. The server must be a copy.
+pub fn create_lite(client: &mut Client, schema: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite");
+    for file in ["hilo_lite.control", "hilo_lite--0.4.0.sql"] {
+        let text = fs::read_to_string(folder.join(file)).expect("hilo_lite");
+        install_script(file, &text);
+    }
+    client.run(&format!("CREATE EXTENSION hilo_lite SCHEMA {schema}"));
+    client.run(&format!("SET search_path = {schema}"));
+    client.run(include_str!("lite.sql"));
+    client.run("RESET search_path");
+}
+
 /// Puts a script into the test server's directory of extension scripts. The server must be a copy.
 pub fn install_script(name: &str, sql: &str) {
     install(&SERVER.share_directory().join("extension"), name, sql.as_bytes());

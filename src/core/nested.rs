@@ -94,7 +94,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     /// Rolls `level` back, with all levels inside it. `undone` is called for each value with what
     /// it was and what it is again, the last change first.
     pub fn abort(&mut self, level: i32, mut undone: impl FnMut(V, Option<&V>)) {
-        while let Some(saved) = self.saved.pop_if(|saved| saved.level >= level) {
+        while self.saved.last().is_some_and(|saved| saved.level >= level) {
+            let Some(saved) = self.saved.pop() else { break };
             let was = match saved.before {
                 Some((value, level)) => self.values.insert(saved.key, Kept { value, level }),
                 None => self.values.remove(&saved.key),

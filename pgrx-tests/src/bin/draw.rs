@@ -1,5 +1,5 @@
 //! Prints values of sequence `orders`, one in a line, until the standard input ends; then returns what is left. The
-//! same as examples/leases-python/draw.py, with the Rust client.
+//! same as clients/python/tests/draw.py, with the Rust client.
 
 use std::env::var;
 use std::io::{Read, stdin};

@@ -34,7 +34,13 @@ fn psycopg() {
 
 #[test]
 fn leases_python() {
-    run("leases-python", &[&["python3", "example.py"]]);
+    run("python", &[&["python3", "tests/example.py"]]);
+}
+
+/// The package with its types, asyncio, Django and SQLAlchemy.
+#[test]
+fn packages_python() {
+    run("python", &[&["python3", "-m", "mypy"], &["python3", "tests/packages.py"]]);
 }
 
 #[test]

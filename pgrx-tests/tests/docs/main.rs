@@ -8,4 +8,5 @@ mod harness;
 mod install;
 mod migrating;
 mod pages;
+mod releases;
 mod tools;

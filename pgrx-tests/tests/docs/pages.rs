@@ -93,6 +93,8 @@ fn what_is_named_exists() {
         .into_iter()
         // Tables of 0.3.0, for who upgrades.
         .chain(["hilo.sequence", "hilo.position"].map(String::from))
+        // What stands in lite/ and in clients/python.
+        .chain(["hilo_lite", "hilo_client", "hilo_default"].map(String::from))
         .collect();
     // Series are named by the exporter, in what reads them.
     let series: String = files("monitoring").iter().map(|file| read(file)).collect();

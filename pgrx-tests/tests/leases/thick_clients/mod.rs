@@ -91,8 +91,8 @@ fn programs(cluster: &Cluster) -> Vec<Command> {
         at(cluster, &mut rust);
         programs.push(rust);
     }
-    if let Some(python) = Example::find("leases-python") {
-        let python = |_| python.command(cluster, &["python3", "draw.py", "orders", "4"]);
+    if let Some(python) = Example::find("python") {
+        let python = |_| python.command(cluster, &["python3", "tests/draw.py", "orders", "4"]);
         programs.extend((0..2).map(python));
     }
     programs

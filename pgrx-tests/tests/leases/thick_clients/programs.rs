@@ -126,7 +126,7 @@ with HiloClient(first=100, timeout=1) as ids:
     print(ids.next('orders'), flush=True)
     sys.stdin.read()
 ";
-    let Some(python) = Example::find("leases-python") else { return };
+    let Some(python) = Example::find("python") else { return };
     let command = python.command(&cluster, &["python3", "-c", program]);
     let mut drawer = Drawer::start(&cluster, 0, command);
     drawer.prints("a value", |values| !values.is_empty());
@@ -172,7 +172,7 @@ with Faulty(first=10) as ids:
     ids.fail()
 sys.stdin.read()
 ";
-    let Some(python) = Example::find("leases-python") else { return };
+    let Some(python) = Example::find("python") else { return };
     let command = python.command(&cluster, &["python3", "-c", program]);
     let mut drawer = Drawer::start(&cluster, 0, command);
     let faults = |values: &[i64]| values.iter().filter(|value| **value == 0).count();
@@ -206,7 +206,7 @@ with Doubled(first=10) as ids:
         print(ids.next('orders'), flush=True)
 sys.stdin.read()
 ";
-    let Some(python) = Example::find("leases-python") else { return };
+    let Some(python) = Example::find("python") else { return };
     let command = python.command(&cluster, &["python3", "-c", program]);
     let drawn = Drawer::start(&cluster, 0, command).end();
     assert_eq!((drawn[0], drawn.len()), (0, 16));
@@ -235,7 +235,7 @@ with HiloClient(first=10, pace=2) as ids:
             ids.next(name)
     input()
 ";
-    let Some(python) = Example::find("leases-python") else { return };
+    let Some(python) = Example::find("python") else { return };
     let create = "SELECT hilo_create('many-' || n) FROM generate_series(0, 199) n";
     cluster.connect_as(OWNER, DATABASE).run(create);
     let command = python.command(&cluster, &["python3", "-c", program]);
@@ -274,7 +274,7 @@ with HiloClient() as ids, psycopg.connect(autocommit=True) as connection:
             assert (made := ids.next_key(name)) == key, (made, key)
             print(start, flush=True)
 ";
-    let Some(python) = Example::find("leases-python") else { return };
+    let Some(python) = Example::find("python") else { return };
     let prefix = format!("ALTER DATABASE {DATABASE} SET hilo.server_prefix = 'North/'");
     cluster.connect(DATABASE).run(&prefix);
     let command = python.command(&cluster, &["python3", "-c", program]);

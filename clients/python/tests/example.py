@@ -1,4 +1,4 @@
-"""hilo_client.py in several processes and threads. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
+"""The client in several processes and threads. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
 import os
 import threading

@@ -1,0 +1,353 @@
+"""The client: callers take values from memory, and one thread talks to the server (docs/clients-protocol.md)."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import socket
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from hilo_client.lease import IdRange, Lease, Sequence
+
+REFILL = """
+SELECT kind, name, lease, first, last, increment, count, key_format, server_prefix, sqlstate, message, detail, hint
+  FROM hilo_refill(%s::uuid[], %s::bigint[], %s::uuid[], %s::text[], %s::bigint[], %s::uuid[], %s::text, %s::interval)
+"""
+REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
+
+# Refused for the moment: it is sent again.
+TRANSIENT = ("40001", "40P01", "54000", "55P03", "57014")
+
+
+def is_transient(sqlstate: str | None) -> bool:
+    return sqlstate in TRANSIENT or str(sqlstate).startswith("53")
+
+
+def refusal(sqlstate: str, message: str, detail: str | None, hint: str | None) -> psycopg.Error:
+    """The error that the server has told of one row."""
+    try:
+        kind: type[psycopg.Error] = psycopg.errors.lookup(sqlstate)
+    except KeyError:
+        kind = type("Refused", (psycopg.DatabaseError,), {"sqlstate": sqlstate})
+    lines = [message, *(f"{what}:  {text}" for what, text in [("DETAIL", detail), ("HINT", hint)] if text)]
+    return kind("\n".join(lines))
+
+
+class HiloClient:
+    """Any thread can use it. In a forked child it begins with nothing; the child closes it for itself.
+
+    conninfo: as for psycopg.connect. ttl: what a process that dies has held is a gap after this time. hold: how many
+    seconds a lease lasts; callers notice no outage that is half as long. first, most: the least and the most values of
+    a lease. timeout: how many seconds a caller waits. pace: seconds between two statements while nobody waits.
+    """
+
+    def __init__(
+        self,
+        conninfo: str = "",
+        *,
+        ttl: timedelta | None = timedelta(hours=1),
+        hold: float = 120,
+        first: int = 10,
+        most: int = 1_000_000,
+        timeout: float = 30,
+        pace: float = 1,
+    ) -> None:
+        self._conninfo, self._ttl, self._hold, self._first, self._most = conninfo, ttl, hold, first, most
+        self._timeout, self._pace = timeout, pace
+        self._renew_every = ttl.total_seconds() / 3 if ttl else math.inf
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._closed = False
+        self._begin()
+        _clients.add(self)
+
+    def _begin(self) -> None:
+        """Begins as a new process, which holds nothing."""
+        # A parent's connection is not closed here, because that would end it for the parent.
+        self._inherited, self._connection = self._connection, None
+        self._holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4()}"
+        self._changed = threading.Condition()
+        self._listeners: list[Callable[[], None]] = []  # of callers who do not block
+        self._sequences: dict[str, Sequence] = {}
+        self._wanted: dict[str, Sequence] = {}  # those that need a lease
+        self._returns: list[Lease] = []
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None  # why the server is out of reach
+        self._attempt, self._at_once = 0, 1000
+        self._sent_at = self._not_before = time.monotonic()
+        self._renew_at = self._sent_at + self._renew_every
+
+    def next(self, name: str) -> int:
+        """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
+        failed in the background, if that is a fault of this program."""
+        return self._draw(name, 1)[1].first
+
+    def next_range(self, name: str, n: int) -> IdRange:
+        """The next n consecutive values. Raises the same."""
+        return self._draw(name, n)[1]
+
+    def next_key(self, name: str) -> str:
+        """The next value as a key, which hilo_key makes of it too. Raises the same."""
+        lease, taken = self._draw(name, 1)
+        return lease.key(taken.first)
+
+    def _draw(self, name: str, n: int) -> tuple[Lease, IdRange]:
+        with self._changed:
+            failures = self._failures(name)
+            deadline = time.monotonic() + self._timeout
+            while not (drawn := self._try_draw(name, n, failures)):
+                if (left := deadline - time.monotonic()) <= 0:
+                    raise self._too_late(name)
+                self._changed.wait(left)
+            return drawn
+
+    # These need the lock.
+
+    def _sequence(self, name: str) -> Sequence:
+        return self._sequences.get(name) or self._sequences.setdefault(name, Sequence(name, self._first))
+
+    def _failures(self, name: str) -> int:
+        return self._sequence(name).failures
+
+    def _too_late(self, name: str) -> TimeoutError:
+        error = TimeoutError(f"no value of {name} within {self._timeout} s")
+        error.__cause__ = self._error or self._sequence(name).trouble
+        return error
+
+    def _try_draw(self, name: str, n: int, failures: int) -> tuple[Lease, IdRange] | None:
+        """Takes n values if they are there, and else has them fetched. failures: how many there were when the caller came."""
+        if not 1 <= n <= 1_000_000_000:
+            raise ValueError(f"number of values must be from 1 to 1000000000: {n}")
+        sequence = self._sequence(name)
+        if not (lease := sequence.find(n)):
+            if self._closed:
+                raise RuntimeError("the client is closed")
+            if sequence.failure and sequence.failures > failures:
+                raise sequence.failure
+            sequence.range = max(sequence.range, n)
+            if not sequence.waiting:
+                sequence.waiting = True
+                self._want(sequence)
+                self._tell()
+            return None
+        taken = lease.take(n)
+        if not lease.left:
+            sequence.leases.remove(lease)
+            self._returns.append(lease)
+        sequence.left -= n
+        sequence.served += n
+        if sequence.is_low():
+            self._want(sequence)
+        return lease, taken
+
+    def _tell(self) -> None:
+        """Wakes all who wait for a change."""
+        self._changed.notify_all()
+        for listener in self._listeners:
+            listener()
+
+    def _begin_thread(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="hilo", daemon=True)
+            self._thread.start()
+
+    def _want(self, sequence: Sequence) -> None:
+        self._begin_thread()
+        if sequence.name not in self._wanted:
+            self._wanted[sequence.name] = sequence
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl."""
+        with self._changed:
+            self._closed = True
+            unsure = any(sequence.asked for sequence in self._sequences.values())
+            for sequence in self._sequences.values():
+                self._returns += sequence.leases
+                sequence.leases.clear()
+            self._wanted.clear()
+            self._not_before = 0
+            self._tell()
+            if self._returns or self._error or unsure:
+                self._begin_thread()
+            thread, self._thread = self._thread, None
+        if thread:
+            thread.join()
+            if self._error:
+                raise TimeoutError(f"could not return the leases of {self._holder}") from self._error
+
+    def __enter__(self) -> HiloClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The rest runs in the background thread, and only it uses the connection.
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a fault of this program: those who wait hear of it, and the next one begins again
+            self._back_off(error)
+            with self._changed:
+                self._thread = None
+                for sequence in list(self._wanted.values()):
+                    self._refuse(sequence, error)
+                self._tell()
+
+    def _work(self) -> None:
+        deadline = math.inf
+        while True:
+            with self._changed:
+                while not self._closed and (pause := self._due() - time.monotonic()) > 0:
+                    self._changed.wait(min(pause, threading.TIMEOUT_MAX))
+                closing, returns = self._closed, self._returns[: self._at_once]
+                asked = list(self._wanted.values())[: self._at_once]
+                for sequence in asked:
+                    sequence.asked = sequence.asked or (uuid.uuid4(), self._size(sequence))
+            if closing:
+                deadline = min(deadline, time.monotonic() + self._timeout)
+            self._sent_at = time.monotonic()
+            try:
+                self._exchange(returns, asked)
+                if closing and not self._returns:
+                    self._execute((REVOKE, [self._holder]))  # those of which it never learned
+                self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
+            except psycopg.Error as error:
+                self._at_once = max(1, max(len(asked), len(returns)) // 2)  # it may have been too much
+                self._back_off(error)
+                if error.sqlstate and not is_transient(error.sqlstate) and error.sqlstate[:2] not in ("08", "25", "57"):
+                    with self._changed:  # the call itself is refused: there is no hilo
+                        for sequence in asked:
+                            self._refuse(sequence, error)
+                        self._tell()
+            if closing and (time.monotonic() > deadline or not (self._error or self._returns)):
+                if self._connection:
+                    self._connection.close()
+                return
+            if closing:
+                time.sleep(max(0, self._not_before - time.monotonic()))
+
+    def _due(self) -> float:
+        """When to send something."""
+        if any(sequence.waiting for sequence in self._wanted.values()):
+            at = self._sent_at
+        else:
+            at = self._sent_at + self._pace if self._wanted else self._renew_at
+        return max(min(at, self._renew_at), self._not_before)
+
+    def _size(self, sequence: Sequence) -> int:
+        rate = max(sequence.rate, sequence.rate_now())
+        size = max(self._first, min(int(rate * self._hold), 2 * sequence.size, self._most))
+        return max(size, sequence.range)
+
+    def _back_off(self, error: Exception) -> None:
+        """Exponential backoff with full jitter. What has been sent may have been committed, or not."""
+        if self._connection:
+            self._connection.close()
+        self._error = error
+        self._wait_before_the_next()
+
+    def _wait_before_the_next(self) -> None:
+        self._not_before = time.monotonic() + random.uniform(0, min(5, 0.05 * 2**self._attempt))
+        self._attempt = min(self._attempt + 1, 10)
+
+    def _exchange(self, returns: list[Lease], asked: list[Sequence]) -> None:
+        """Does all in one transaction. Raises if the server is out of reach, or has no time for so much."""
+        renewed: list[uuid.UUID] = []
+        if time.monotonic() >= self._renew_at:
+            with self._changed:
+                renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
+            self._renew_at = time.monotonic() + self._renew_every
+        asks = [sequence.asked for sequence in asked if sequence.asked]
+        rows: list[tuple[Any, ...]] = []
+        if returns or renewed or asks:
+            arguments = [
+                [lease.id for lease in returns],
+                [lease.next for lease in returns],
+                renewed,
+                [sequence.name for sequence in asked],
+                [size for _, size in asks],
+                [name for name, _ in asks],
+                self._holder,
+                self._ttl,
+            ]
+            rows = self._execute((REFILL, arguments))
+        # It is committed. If anything fails before this line, nothing of it is served.
+        with self._changed:
+            self._settle(returns, asked, rows)
+            self._tell()
+
+    def _settle(self, returns: list[Lease], asked: list[Sequence], rows: list[tuple[Any, ...]]) -> None:
+        """Does to what is in memory what the server says of each row."""
+        answers = {row[1] if row[0] == "leased" else row[2]: row for row in rows if row[0] != "renewed"}
+        expected = {sequence.name for sequence in asked} | {lease.id for lease in returns}
+        if answers.keys() != expected or len(expected) < sum(row[0] != "renewed" for row in rows):
+            for sequence in asked:
+                sequence.asked = None
+            raise ValueError("the server has not answered what it was asked for")
+        kept = [lease for lease in returns if is_transient(answers[lease.id][9])]
+        done = {lease.id for lease in returns} - {lease.id for lease in kept}
+        self._returns = [lease for lease in self._returns if lease.id not in done]
+        for sequence in asked:
+            self._answered(sequence, answers[sequence.name])
+
+    def _answered(self, sequence: Sequence, row: tuple[Any, ...]) -> None:
+        size = sequence.asked[1] if sequence.asked else sequence.size
+        sequence.asked = None
+        if is_transient(row[9]) or row[9] == "42710":  # another lease is asked for
+            sequence.trouble = refusal(*row[9:])
+            self._wait_before_the_next()
+        elif row[9]:
+            self._refuse(sequence, refusal(*row[9:]))
+        else:
+            sequence.rate, sequence.served, sequence.leased_at = sequence.rate_now(), 0, time.monotonic()
+            sequence.size, sequence.failure, sequence.waiting, sequence.range = size, None, False, 1
+            sequence.trouble = None
+            self._add(sequence, Lease(row[1], row[2], row[3], *row[4:9]))
+
+    def _refuse(self, sequence: Sequence, error: Exception) -> None:
+        """Tells those who wait."""
+        sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
+        sequence.asked, sequence.range = None, 1
+        self._wanted.pop(sequence.name, None)
+
+    def _add(self, sequence: Sequence, lease: Lease) -> None:
+        if self._closed:
+            self._returns.append(lease)
+            return
+        sequence.leases.append(lease)
+        sequence.left += lease.left
+        if not sequence.is_low():
+            self._wanted.pop(sequence.name, None)
+
+    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
+        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                self._conninfo, autocommit=True, connect_timeout=10, target_session_attrs="read-write"
+            )
+        rows: list[tuple[Any, ...]] = []
+        with self._connection.transaction():
+            for statement, arguments in statements:
+                rows = self._connection.execute(statement, arguments).fetchall()
+        return rows
+
+
+_clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
+
+
+def _begin_in_child() -> None:
+    for client in list(_clients):
+        client._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

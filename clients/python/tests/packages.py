@@ -1,0 +1,142 @@
+"""Ranges, asyncio, Django and SQLAlchemy. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
+
+import asyncio
+import os
+from importlib.metadata import version
+
+import django
+import psycopg
+from django.conf import settings
+from django.db import connection as django_connection
+from django.db import models
+from hilo_client import AsyncHiloClient, HiloClient
+from sqlalchemy import BigInteger, create_engine, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+assert version("hilo-client")
+
+with psycopg.connect(autocommit=True) as connection:
+    connection.execute("CREATE TABLE orders (id bigint PRIMARY KEY)")
+    connection.execute("SELECT hilo_create('orders', if_not_exists => true)")
+    connection.execute("SELECT hilo_create('parcels', increment => -10), hilo_create('few', max_value => 50)")
+    connection.execute("SELECT hilo_create('letters', key_format => 'L{value:06}'), hilo_create('slow')")
+
+    connection.execute("SELECT hilo_create('many-' || n) FROM generate_series(1, 1200) n")
+
+ids: list[int] = []
+
+# More leases than one statement returns: all come back.
+with HiloClient(first=2, timeout=120) as client:
+    assert all(client.next(f"many-{n}") == 1 for n in range(1, 1201))
+
+# Ranges are consecutive, and exactly as long as asked for.
+with HiloClient(first=10) as client:
+    assert client.next("parcels") == -1
+    for n in [1, 5, 300, 10_000]:
+        taken = client.next_range("orders", n)
+        assert len(taken) == len(list(taken)) == n and taken.last == taken.first + n - 1, taken
+        ids += taken
+    assert list(client.next_range("parcels", 3)) == [-11, -21, -31]
+    for wrong in [0, -1, 1_000_000_001]:
+        try:
+            raise AssertionError(client.next_range("orders", wrong))
+        except ValueError:
+            pass
+
+
+async def use() -> None:
+    async with AsyncHiloClient(first=10, timeout=5) as client:
+        ids.extend(await asyncio.gather(*(client.next("orders") for _ in range(500))))
+        ids.extend(await client.next_range("orders", 100))
+        assert (await client.next_key("letters")) == "L000001"
+        try:
+            await client.next("unknown")
+            raise AssertionError("there is none")
+        except psycopg.errors.UndefinedObject as error:
+            assert "unknown" in str(error), error
+        # Who is canceled takes nothing: of twenty, one value.
+        waiting = [asyncio.ensure_future(client.next("slow")) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in waiting[1:]:
+            task.cancel()
+        assert await waiting[0] == 1
+        assert await client.next("slow") == 2
+    try:
+        await client.next("orders")
+        raise AssertionError("it is closed")
+    except RuntimeError:
+        pass
+
+
+asyncio.run(use())
+
+# Django: many rows in one statement, whose keys are known before.
+database = {"ENGINE": "django.db.backends.postgresql", "NAME": os.environ["PGDATABASE"], "USER": os.environ["PGUSER"]}
+database |= {"HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"]}
+settings.configure(DATABASES={"default": database}, INSTALLED_APPS=[])
+django.setup()
+
+from django.db.migrations.writer import MigrationWriter  # noqa: E402
+from hilo_client.django import HiloDefault, client_of  # noqa: E402
+
+
+class Order(models.Model):
+    id = models.BigIntegerField(primary_key=True, default=HiloDefault("orders"))
+
+    class Meta:
+        app_label = "shop"
+        db_table = "orders"
+
+
+class Letter(models.Model):
+    id = models.TextField(primary_key=True, default=HiloDefault("letters", key=True))
+
+    class Meta:
+        app_label = "shop"
+        db_table = "letters"
+
+
+with django_connection.schema_editor() as editor:
+    editor.create_model(Letter)
+assert Letter.objects.create().id.startswith("L")
+made = Order.objects.bulk_create(Order() for _ in range(200))
+ids += [Order.objects.create().id]
+assert Order.objects.filter(id__in=[order.id for order in made]).count() == 200
+written, imports = MigrationWriter.serialize(HiloDefault("orders"))
+assert written == "hilo_client.django.HiloDefault('orders', key=False, using='default')", written
+assert HiloDefault("orders") == HiloDefault("orders") != HiloDefault("parcels")
+Order.objects.filter(id=ids.pop()).delete()
+client_of().close()
+
+# SQLAlchemy.
+from hilo_client.sqlalchemy import hilo_default, hilo_key_default  # noqa: E402
+
+with HiloClient() as client:
+
+    class Base(DeclarativeBase):
+        pass
+
+    class Item(Base):
+        __tablename__ = "items"
+        id: Mapped[int] = mapped_column(BigInteger, primary_key=True, default=hilo_default(client, "orders"))
+        key: Mapped[str] = mapped_column(default=hilo_key_default(client, "letters"))
+
+    engine = create_engine("postgresql+psycopg://")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        session.add_all(Item() for _ in range(200))
+        session.commit()
+        items = list(session.scalars(select(Item)))
+        assert len({item.id for item in items}) == len({item.key for item in items}) == 200
+        ids += [item.id for item in items]
+
+with psycopg.connect() as connection, connection.cursor() as cursor:
+    with cursor.copy("COPY orders FROM STDIN") as copy:
+        for id in ids:
+            copy.write_row([id])
+    leases = cursor.execute("SELECT * FROM hilo_leases").fetchall()
+    assert leases == [], leases
+    gaps = cursor.execute("SELECT name, reason FROM hilo_gaps").fetchall()
+    assert gaps == [], gaps
+
+print(f"{len(ids)} ids, none twice")

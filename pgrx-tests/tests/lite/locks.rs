@@ -1,0 +1,98 @@
+//! Whoever holds a sequence holds up nobody else, and nobody waits in a circle.
+
+use std::thread;
+
+use hilo_tests::{ClientExt, assert_unique};
+
+use super::{cluster, lease};
+
+/// A refill says of a sequence that is locked that it is, and does all the rest; so it does of what it refuses.
+#[test]
+fn a_refill_does_what_it_can() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('s' || n) FROM generate_series(1, 5) n");
+    let (of_locked, ..) = lease(&mut client, "'s2', 10");
+    let (of_free, ..) = lease(&mut client, "'s3', 10");
+    let mut other = cluster.connect("postgres");
+    other.run("BEGIN; SELECT hilo_nextval('s2')");
+    let refill = format!(
+        "SELECT concat_ws(' ', kind, name, first, count, sqlstate) FROM hilo_refill(
+             returns => '{{{of_locked},{of_free}}}', nexts => '{{5,5}}',
+             renewals => '{{00000000-0000-0000-0000-000000000000}}',
+             names => '{{s1,s2,nothing,s3}}', sizes => '{{10,10,10,-1}}')"
+    );
+    let rows = client.all::<String>(&refill);
+    let expected = [
+        "returned 55P03",
+        "returned s3 6",
+        "renewed 42704",
+        "leased s1 1 10",
+        "leased s2 55P03",
+        "leased nothing 42704",
+        "leased s3 22023",
+    ];
+    assert_eq!(rows, expected);
+    other.run("ROLLBACK");
+    client.refusal("SELECT hilo_refill(returns => ARRAY[gen_random_uuid()])").is("22023").helps();
+    client.refusal("SELECT hilo_refill(names => '{s1}', sizes => '{NULL}')").is("22023").helps();
+    cluster.finish();
+}
+
+/// Somebody holds a lease's row: its return fails by itself, at once.
+#[test]
+fn a_lease_that_is_locked_is_not_waited_for() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('s')");
+    let (name, ..) = lease(&mut client, "'s', 10, 'x'");
+    let mut other = cluster.connect("postgres");
+    other.run("BEGIN; SELECT FROM _hilo.lease FOR UPDATE");
+    client.refusal(&format!("SELECT hilo_lease_return('{name}', 5)")).is("55P03").helps();
+    client.refusal(&format!("SELECT hilo_lease_renew('{name}', '1 h')")).is("55P03").helps();
+    assert_eq!(lease(&mut client, "'s', 10").1, 11);
+    other.run("ROLLBACK");
+    assert_eq!(client.one::<i64>(&format!("SELECT hilo_lease_return('{name}', 5)")), 6);
+    cluster.finish();
+}
+
+/// Refills of the same sequences, in any order, wait for each other and never in a circle.
+#[test]
+fn refills_in_any_order_do_not_deadlock() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('s' || n) FROM generate_series(1, 40) n");
+    let seen: Vec<(String, i64)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..6)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = cluster.connect("postgres");
+                    let mut seen = Vec::new();
+                    let mut held: Vec<(String, i64)> = Vec::new();
+                    for _ in 0..12 {
+                        let (names, nexts): (Vec<_>, Vec<_>) = held.drain(..).unzip();
+                        let sql = "SELECT kind, name, lease::text, first, last, sqlstate
+                                     FROM (SELECT array_agg('s' || n ORDER BY random()) AS names
+                                             FROM generate_series(1, 40) n) AS n,
+                                          hilo_refill($1::text[]::uuid[], $2, '{}', names, array_fill(5::bigint, '{40}'))";
+                        for row in client.query(sql, &[&names, &nexts]).expect("a refill") {
+                            assert_eq!(row.get::<_, Option<String>>("sqlstate"), None);
+                            if row.get::<_, String>("kind") == "leased" {
+                                let (first, last): (i64, i64) = (row.get("first"), row.get("last"));
+                                seen.extend((first..=last).map(|value| (row.get("name"), value)));
+                                held.push((row.get("lease"), last + 1));
+                            }
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+    });
+    assert!(seen.len() >= 6 * 12 * 40);
+    for n in 1..=40 {
+        let name = format!("s{n}");
+        let values: Vec<i64> =
+            seen.iter().filter(|(of, _)| *of == name).map(|(_, value)| *value).collect();
+        assert_unique(&name, &values);
+    }
+    cluster.finish();
+}

@@ -1,0 +1,154 @@
+//! Who may do what, whatever roles and functions lie between, and that nobody's code runs with the rights of others.
+
+use hilo_tests::{Client, ClientExt};
+
+use super::{cluster, lease};
+
+const ALL: [&str; 9] = [
+    "hilo_nextval('s')",
+    "hilo_nextrange('s', 1)",
+    "hilo_lease('s', 1)",
+    "hilo_setval('s', 5)",
+    "hilo_alter('s', key_format => '{value}')",
+    "hilo_rename('s', 't')",
+    "hilo_drop('s')",
+    "hilo_grant('s', 'app', 'ALL')",
+    "hilo_revoke('s', 'app', 'ALL')",
+];
+
+fn refused(client: &mut Client) -> Vec<&'static str> {
+    let mut refused = Vec::new();
+    for call in ALL {
+        client.run("SAVEPOINT here");
+        if client.batch_execute(&format!("SELECT {call}")).is_err() {
+            refused.push(call);
+        }
+        client.run("ROLLBACK TO here");
+    }
+    refused
+}
+
+/// Each privilege allows what it allows in hilo.
+#[test]
+fn privileges_are_those_of_hilo() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE ROLE app; SELECT hilo_create('s')");
+    for (privilege, allowed) in [("SELECT", 0), ("USAGE", 1), ("UPDATE", 4), ("ALL", 4)] {
+        client.run(&format!(
+            "BEGIN; SELECT hilo_grant('s', 'app', '{privilege}'); SET LOCAL ROLE app"
+        ));
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 1);
+        assert_eq!(refused(&mut client), ALL[allowed..], "{privilege}");
+        client.run("ROLLBACK");
+    }
+    client.run("BEGIN; SET LOCAL ROLE app");
+    assert_eq!(refused(&mut client), ALL);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 0);
+    client.run("SAVEPOINT here");
+    client.refusal("SELECT hilo_create('mine')").is("42501").helps();
+    client.run("ROLLBACK");
+    // An owner may do all, and so may who is a member of it.
+    client.run("GRANT CREATE ON SCHEMA public TO app; CREATE ROLE member IN ROLE app");
+    client.run("SET ROLE app; SELECT hilo_create('m'); SET ROLE member; SELECT hilo_drop('m')");
+    cluster.finish();
+}
+
+/// A lease is ended by the role that took it, and by the owner of its sequence. Others do not see its name.
+#[test]
+fn a_lease_belongs_to_its_role() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE ROLE app; CREATE ROLE other; SELECT hilo_create('s')");
+    client
+        .run("SELECT hilo_grant('s', 'app', 'ALL'), hilo_grant('s', 'other', 'ALL'); SET ROLE app");
+    let (name, ..) = lease(&mut client, "'s', 10, 'x'");
+    client.run("SET ROLE other");
+    for call in ["hilo_lease_return($, 5)", "hilo_lease_renew($, '1 h')", "hilo_lease_revoke($)"] {
+        let call = call.replace('$', &format!("'{name}'"));
+        client.refusal(&format!("SELECT {call}")).is("42501").helps();
+    }
+    assert_eq!(client.one::<i64>("SELECT hilo_lease_revoke(holder => 'x')"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases WHERE lease IS NULL"), 1);
+    client.run("RESET ROLE");
+    assert_eq!(client.one::<i64>("SELECT hilo_lease_revoke(holder => 'x')"), 1);
+    cluster.finish();
+}
+
+/// A function with its owner's rights draws with these, also if a superuser calls it; and nobody can call as another.
+#[test]
+fn nobody_calls_as_somebody_else() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE ROLE app; GRANT CREATE ON SCHEMA public TO app; SELECT hilo_create('s');
+         SET ROLE app;
+         CREATE FUNCTION borrowed() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+             AS 'BEGIN RETURN hilo_setval(''s'', 1); END';
+         RESET ROLE",
+    );
+    client.refusal("SELECT borrowed()").is("42501");
+    // And the other way round: it lends what its owner has.
+    client.run("SELECT hilo_grant('s', 'app', 'UPDATE'); CREATE ROLE poor; SET ROLE poor");
+    assert_eq!(client.one::<i64>("SELECT borrowed()"), 1);
+    client.run("RESET ROLE; GRANT USAGE ON SCHEMA _hilo TO app; SET ROLE app");
+    let request =
+        "INSERT INTO _hilo.request (op, names, caller) VALUES ('drop', '{s}', 'postgres')";
+    client.refusal(request).is("42501");
+    client.refusal("INSERT INTO _hilo.request (op, names) VALUES ('drop', '{s}')").is("42501");
+    for statement in [
+        "UPDATE _hilo.sequence SET next_value = 1",
+        "TRUNCATE _hilo.lease",
+        "SELECT * FROM _hilo.lease",
+        "SELECT _hilo.expiry('1 h')",
+        "SELECT _hilo.keep(1, 'free', 1, 1, 1)",
+        "SELECT nextval('_hilo.sequence_id')",
+    ] {
+        client.refusal(statement).is("42501");
+    }
+    cluster.finish();
+}
+
+/// What a caller has in his search_path and in his temporary schema is never called or read in place of what is meant.
+#[test]
+fn nobodys_functions_run_with_the_rights_of_others() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE ROLE app; CREATE SCHEMA bait AUTHORIZATION app; SELECT hilo_create('s'), hilo_grant('s', 'app', 'ALL');
+         SET ROLE app; SET search_path = bait, pg_catalog, public",
+    );
+    let body = "LANGUAGE plpgsql AS 'BEGIN RAISE ''as %'', current_user; END'";
+    for function in [
+        "clock_timestamp() RETURNS timestamptz",
+        "pg_has_role(name, oid, text) RETURNS boolean",
+        "pg_has_role(oid, text) RETURNS boolean",
+        "format(text, text) RETURNS text",
+        "div(numeric, numeric) RETURNS numeric",
+        "inet_client_addr() RETURNS inet",
+        "cardinality(anyarray) RETURNS integer",
+        "jsonb_build_object(VARIADIC \"any\") RETURNS jsonb",
+        "current_setting(text) RETURNS text",
+        "current_setting(text, boolean) RETURNS text",
+        "regexp_matches(text, text, text) RETURNS SETOF text[]",
+        "lpad(text, integer, text) RETURNS text",
+    ] {
+        if !function.contains("\"any\"") {
+            client.run(&format!("CREATE FUNCTION bait.{function} {body}"));
+        }
+    }
+    client.run(
+        "CREATE FUNCTION bait.minus(bigint, bigint) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE ''minus''; END';
+         CREATE OPERATOR bait.- (FUNCTION = bait.minus, LEFTARG = bigint, RIGHTARG = bigint);
+         CREATE TEMP TABLE pg_roles (rolname name, oid oid); CREATE TEMP VIEW hilo_sequences AS SELECT 1 AS name",
+    );
+    for call in [
+        "hilo_nextval('s')",
+        "hilo_nextrange('s', 5)",
+        "hilo_lease('s', 5, 'x', '1 hour')",
+        "hilo_refill(names => '{s}', sizes => '{5}')",
+        "hilo_lease_revoke(holder => 'x')",
+        "hilo_key('s', 5)",
+        "hilo_nextkey('s')",
+        "hilo_key_value('s', 's/5')",
+    ] {
+        client.run(&format!("SELECT {}", format_args!("public.{call}")));
+    }
+    cluster.finish();
+}
