@@ -75,13 +75,13 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
         Some(sequence) => fed_by(sequence),
         None => core_source(relid, column),
     };
-    let outcome = match args.bool(3) {
-        Some(false) => subtransaction::run(|| adopt(find, None)),
-        _ => subtransaction::tried(|| {
+    let outcome = subtransaction::run(|| match args.bool(3) {
+        Some(false) => adopt(find, None),
+        _ => {
             privileges::may_create().or_raise();
             text_datum(&plan(&find(), None).1)
-        }),
-    };
+        }
+    });
     let row = match outcome {
         Ok(name) => [Some(name), None],
         Err(error) if subtransaction::is_final(&error) => error.rethrow(),
