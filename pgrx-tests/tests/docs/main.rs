@@ -9,3 +9,4 @@ mod install;
 mod migrating;
 mod pages;
 mod tools;
+mod tour;
