@@ -10,3 +10,4 @@ mod migrating;
 mod pages;
 mod releases;
 mod tools;
+mod tour;
