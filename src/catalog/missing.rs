@@ -83,7 +83,7 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
         {
             best = Some((distance, name));
         }
-        left > 0 && !best.as_ref().is_some_and(|(distance, _)| *distance == Distance::default())
+        left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
     };
     Table::read(ids.sequence).or_raise().scan(ids.sequence_name_key, &[], Snapshot::Catalog, visit);
     best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))

@@ -105,7 +105,7 @@ pub enum Snapshot {
     Catalog,
     /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
     /// replaced may be missed.
-    SelfSnapshot,
+    OwnWrites,
     /// Core's `SnapshotAny`: every version, whoever has written it and whatever became of it.
     Any,
 }
@@ -125,7 +125,7 @@ impl Sight {
     fn new(table: &Table, see: Snapshot) -> Sight {
         let fixed = match see {
             Snapshot::Catalog => None,
-            Snapshot::SelfSnapshot => Some(&raw mut pg_sys::SnapshotSelfData),
+            Snapshot::OwnWrites => Some(&raw mut pg_sys::SnapshotSelfData),
             Snapshot::Any => Some(&raw mut pg_sys::SnapshotAnyData),
         };
         if let Some(given) = fixed {

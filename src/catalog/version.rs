@@ -48,7 +48,7 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
 /// is ours. Refuses ours if it would become newer than the library, and warns if it becomes what
 /// the library serves and the server has not preloaded the library.
 pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
-    let row = row(extension, Snapshot::SelfSnapshot)?;
+    let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which
     // `row` keeps, and ends with a zero byte.
     let ours = row

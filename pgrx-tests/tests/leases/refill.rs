@@ -15,21 +15,16 @@ fn named(sequence: &str, n: i64) -> String {
     format!("'{sequence}', {n}, 'app', '1 hour', '{ID}'")
 }
 
-/// The rows of `hilo_refill`: kind, name, count, and the SQLSTATE of what was refused.
-fn refill(
-    client: &mut Client,
-    arguments: &str,
-) -> Vec<(String, Option<String>, Option<i64>, Option<String>)> {
+/// A row of `hilo_refill`: kind, name, count, and the SQLSTATE of what was refused.
+type Refilled = (String, Option<String>, Option<i64>, Option<String>);
+
+fn refill(client: &mut Client, arguments: &str) -> Vec<Refilled> {
     let sql = format!("SELECT kind, name, count, sqlstate FROM hilo_refill({arguments})");
     let rows = client.query(&sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()
 }
 
-fn leased(
-    name: &str,
-    count: i64,
-    code: Option<&str>,
-) -> (String, Option<String>, Option<i64>, Option<String>) {
+fn leased(name: &str, count: i64, code: Option<&str>) -> Refilled {
     let count = Some(count).filter(|_| code.is_none());
     ("leased".into(), Some(name.into()), count, code.map(Into::into))
 }
@@ -108,7 +103,7 @@ fn two_calls_at_once_get_one_lease() {
             let call = format!("'s', 10, 'app', NULL, md5('{round}')::uuid");
             let first = lease(&mut client, &call).first;
             // In some rounds sessions roll back: the others do not get what is lost.
-            let rolls_back = round % 4 == 3 && session % 2 == 0;
+            let rolls_back = round % 4 == 3 && session.is_multiple_of(2);
             client.run(if rolls_back { "ROLLBACK" } else { "COMMIT" });
             if rolls_back { 0 } else { first }
         };
