@@ -1122,6 +1122,9 @@ COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
     'lease as long as it is open. 42710: it has ended, or is another one.';
 ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
 
+-- The search_path is that of this script: the extension's schema, after pg_catalog. Others may create objects there, so what
+-- has no exact operand of core's is written with its schema.
+--
 -- PL/pgSQL, so that what is refused fails by itself. What somebody has locked must not hold up the rest: each such call
 -- halves how long the next one may wait, so that all of them together take no longer than twice the first.
 CREATE FUNCTION hilo_refill(
@@ -1133,45 +1136,49 @@ CREATE FUNCTION hilo_refill(
     sqlstate text, message text, detail text, hint text
 )
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
-    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
+    SET search_path FROM CURRENT SET lock_timeout = '100ms'
 AS $refill$
 DECLARE
     call record;
-    patience CONSTANT text := current_setting('hilo.reserve_timeout', true);
-    reserve_ms double precision := least(250, 1000 * extract(epoch FROM patience::interval));
+    patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
+    reserve_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
     lock_ms double precision := 100;
 BEGIN
     IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
-       OR array_position(returns || renewals || leases, NULL) IS NOT NULL
-       OR array_position(nexts || sizes, NULL) IS NOT NULL OR array_position(names, NULL) IS NOT NULL
+       OR pg_catalog.array_position(returns, NULL) IS NOT NULL
+       OR pg_catalog.array_position(nexts, NULL) IS NOT NULL
+       OR pg_catalog.array_position(renewals, NULL) IS NOT NULL
+       OR pg_catalog.array_position(names, NULL) IS NOT NULL
+       OR pg_catalog.array_position(sizes, NULL) IS NOT NULL
+       OR pg_catalog.array_position(leases, NULL) IS NOT NULL
     THEN
         RAISE invalid_parameter_value USING MESSAGE = 'arrays must neither be null nor contain null',
             HINT = 'Only leases may be null as a whole: then the server names the leases.';
-    ELSIF cardinality(returns) <> cardinality(nexts) OR cardinality(names) <> cardinality(sizes)
-       OR cardinality(leases) <> cardinality(names)
+    ELSIF pg_catalog.cardinality(returns) <> pg_catalog.cardinality(nexts) OR pg_catalog.cardinality(names) <> pg_catalog.cardinality(sizes)
+       OR pg_catalog.cardinality(leases) <> pg_catalog.cardinality(names)
     THEN
         RAISE invalid_parameter_value USING MESSAGE = 'arrays that belong together must be of one length',
-            DETAIL = format('returns %s, nexts %s; names %s, sizes %s, leases %s.', cardinality(returns),
-                            cardinality(nexts), cardinality(names), cardinality(sizes), cardinality(leases)),
+            DETAIL = pg_catalog.format('returns %s, nexts %s; names %s, sizes %s, leases %s.', pg_catalog.cardinality(returns),
+                            pg_catalog.cardinality(nexts), pg_catalog.cardinality(names), pg_catalog.cardinality(sizes), pg_catalog.cardinality(leases)),
             HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
     END IF;
-    PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true);
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
     FOR call IN
         SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
-          FROM ROWS FROM (unnest(returns), unnest(nexts)) AS r (lease, next)
-        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM unnest(renewals) AS r (lease)
+          FROM ROWS FROM (pg_catalog.unnest(returns), pg_catalog.unnest(nexts)) AS r (lease, next)
+        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM pg_catalog.unnest(renewals) AS r (lease)
         UNION ALL SELECT 'leased', a.name, a.lease, a.n
-          FROM ROWS FROM (unnest(names), unnest(sizes), unnest(leases)) AS a (name, n, lease)
+          FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(sizes), pg_catalog.unnest(leases)) AS a (name, n, lease)
     LOOP
         SELECT call.kind, call.name, call.lease INTO kind, name, lease, first, last, increment, count, expires_at,
                key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
         BEGIN
             CASE call.kind
-            WHEN 'returned' THEN count := @extschema@.hilo_lease_return(call.lease, call.n);
-            WHEN 'renewed' THEN expires_at := @extschema@.hilo_lease_renew(call.lease, ttl);
+            WHEN 'returned' THEN count := hilo_lease_return(call.lease, call.n);
+            WHEN 'renewed' THEN expires_at := hilo_lease_renew(call.lease, ttl);
             ELSE
                 SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-                  FROM @extschema@.hilo_lease(call.name::@extschema@.hilo_sequence, call.n, holder, ttl, call.lease) AS l;
+                  FROM hilo_lease(call.name::hilo_sequence, call.n, holder, ttl, call.lease) AS l;
             END CASE;
         EXCEPTION
             WHEN read_only_sql_transaction THEN
@@ -1184,14 +1191,14 @@ BEGIN
                 hint := nullif(hint, '');
         END;
         IF hilo_refill.sqlstate = '55P03' THEN
-            reserve_ms := reserve_ms / 2;
-            lock_ms := lock_ms / 2;
-            PERFORM set_config('hilo.reserve_timeout', ceil(reserve_ms) || 'ms', true),
-                    set_config('lock_timeout', ceil(lock_ms) || 'ms', true);
+            reserve_ms := reserve_ms / 2::double precision;
+            lock_ms := lock_ms / 2::double precision;
+            PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true),
+                    pg_catalog.set_config('lock_timeout', pg_catalog.format('%sms', pg_catalog.ceil(lock_ms)), true);
         END IF;
         RETURN NEXT;
     END LOOP;
-    PERFORM set_config('hilo.reserve_timeout', patience, true);
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true);
 END;
 $refill$;
 COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
