@@ -173,12 +173,12 @@ BEGIN ATOMIC
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
                    COALESCE(t.failure, f.detail) AS detail
               FROM found f
-              LEFT JOIN tried t ON f.action IS NULL AND (t.relation = f.relation AND NOT f.follows OR t.sequence = f.sequence)
+              LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
              UNION ALL
             SELECT f.place, 1, NULL::regclass, NULL::name, t.name, 'change',
                    pg_catalog.format('%s still names sequence %s: let it use hilo sequence "%s"', m.what, t.old, t.name)
               FROM tried t
-              JOIN found f ON f.relation = t.relation AND f.sequence = t.sequence AND NOT f.follows
+              JOIN found f ON f.relation::oid = t.relation::oid AND f.sequence::oid = t.sequence::oid AND NOT f.follows
              CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
              WHERE t.failure IS NULL) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";

@@ -13,7 +13,8 @@ use hilo_tests::{Client, ClientExt, Cluster};
 /// operator and for every simple function in `schema`.
 fn lay_traps(admin: &mut Client, schema: &str) {
     admin.run(
-        "CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory;
+        "DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+         GRANT CREATE ON SCHEMA public TO mallory;
          CREATE SCHEMA trap AUTHORIZATION mallory; GRANT USAGE ON SCHEMA trap TO PUBLIC",
     );
     admin.run(&format!("SET ROLE mallory; SET search_path = {schema}"));
@@ -58,8 +59,10 @@ fn stepped_into(admin: &mut Client) -> Vec<String> {
            FROM pg_depend d
            LEFT JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
            LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+           LEFT JOIN pg_proc hers ON d.classid = 'pg_proc'::regclass AND hers.oid = d.objid
+           LEFT JOIN pg_operator sign ON d.classid = 'pg_operator'::regclass AND sign.oid = d.objid
           WHERE 'mallory'::regrole IN (p.proowner, o.oprowner)
-            AND d.classid NOT IN ('pg_operator'::regclass, 'pg_proc'::regclass)",
+            AND 'mallory'::regrole IS DISTINCT FROM COALESCE(hers.proowner, sign.oprowner)",
     );
     admin.run("RESET search_path");
     found
@@ -97,7 +100,10 @@ fn traps_laid_before_the_extension_is_created() {
 fn objects_made_before_the_extension_is_created() {
     let cluster = Cluster::builder().preload(true).start();
     let mut admin = cluster.connect("postgres");
-    admin.run("CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; GRANT CREATE ON DATABASE postgres TO mallory");
+    admin.run(
+        "DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+         GRANT CREATE ON SCHEMA public TO mallory; GRANT CREATE ON DATABASE postgres TO mallory",
+    );
     let mut mallory = cluster.connect_as("mallory", "postgres");
     for (make, unmake) in [
         ("CREATE SCHEMA hilo", "DROP SCHEMA hilo"),

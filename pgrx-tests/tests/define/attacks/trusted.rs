@@ -6,13 +6,19 @@ use hilo_tests::{Client, ClientExt, Cluster};
 use super::{lay_traps, stepped_into};
 
 const NONE: [&str; 0] = [];
+const CURRENT: &str = env!("CARGO_PKG_VERSION");
 
-/// Database `shop`, which belongs to mallory, with her traps in its schema public; and her session there.
-fn shop(cluster: &Cluster) -> (Client, Client) {
+/// Database `shop`, which belongs to mallory, with her traps in a schema; and her session there.
+fn shop(cluster: &Cluster, schema: &str) -> (Client, Client) {
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE DATABASE shop");
     let mut admin = cluster.connect("shop");
-    lay_traps(&mut admin, "public");
+    if schema != "public" {
+        admin.run(&format!(
+            "CREATE ROLE mallory LOGIN; CREATE SCHEMA {schema} AUTHORIZATION mallory"
+        ));
+    }
+    lay_traps(&mut admin, schema);
     admin.run("ALTER DATABASE shop OWNER TO mallory; CREATE ROLE clerk LOGIN");
     let mallory = cluster.connect_as("mallory", "shop");
     (admin, mallory)
@@ -31,7 +37,7 @@ const TRAPS_ON_ITS_TYPES: &str = r"DO $do$
             FOR f IN SELECT proname, arguments FROM pg_proc p
                       CROSS JOIN LATERAL (SELECT string_agg(CASE t WHEN 'hilo_sequence'::regtype THEN other WHEN 'bigint'::regtype THEN 'integer' ELSE t::regtype::text END, ', ')
                                             FROM unnest(proargtypes) t) a (arguments)
-                      WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'hilo\_%' AND proowner <> 'mallory'::regrole AND pronargs > 0
+                      WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'hilo\_%' AND proowner <> 'mallory'::regrole AND pronargs > 0
             LOOP
                 BEGIN
                     EXECUTE format('CREATE FUNCTION %I(%s) RETURNS bigint LANGUAGE plpgsql AS %L', f.proname, f.arguments, spring);
@@ -47,22 +53,36 @@ const TRAPS_ON_ITS_TYPES: &str = r"DO $do$
         END LOOP;
     END $do$";
 
-/// Creating it, and each update from the first release on, calls nothing of hers, and adopts nothing.
+/// Creating it, and each update from the first release on, calls nothing of hers, and adopts nothing. Nor do its
+/// functions, whoever calls them.
 #[test]
 fn its_scripts_step_into_no_trap() {
-    let cluster = Cluster::builder().preload(true).start();
-    let (mut admin, mut mallory) = shop(&cluster);
-    mallory
-        .run("CREATE EXTENSION hilo; DROP EXTENSION hilo; CREATE EXTENSION hilo VERSION '0.1.0'");
-    mallory.run(TRAPS_ON_ITS_TYPES);
-    for version in ["0.2.0", "0.3.0", env!("CARGO_PKG_VERSION")] {
-        mallory.run(&format!("ALTER EXTENSION hilo UPDATE TO '{version}'"));
-        assert_eq!(stepped_into(&mut admin), NONE, "{version}");
+    // The objects of the first two releases are in no schema hilo.
+    for (schema, first, updates) in
+        [("public", "0.1.0", &["0.2.0", "0.3.0", CURRENT][..]), ("hilo", "0.3.0", &[CURRENT][..])]
+    {
+        let cluster = Cluster::builder().preload(true).start();
+        let (mut admin, mut mallory) = shop(&cluster, schema);
+        mallory.run(&format!(
+            "SET search_path = {schema}; CREATE EXTENSION hilo; DROP EXTENSION hilo;
+             CREATE EXTENSION hilo VERSION '{first}'"
+        ));
+        mallory.run(TRAPS_ON_ITS_TYPES);
+        for version in updates {
+            mallory.run(&format!("ALTER EXTENSION hilo UPDATE TO '{version}'"));
+            assert_eq!(stepped_into(&mut admin), NONE, "{version} in {schema}");
+        }
+        mallory.run(
+            "SELECT hilo_create('orders'::hilo_sequence), hilo_nextval('orders'::hilo_sequence)",
+        );
+        admin.run(&format!(
+            "SELECT * FROM {schema}.hilo_check(); SELECT {schema}.hilo_report();
+             SELECT * FROM {schema}.hilo_refill(ARRAY[gen_random_uuid()], ARRAY[1::bigint], ARRAY[gen_random_uuid()],
+                                                ARRAY['orders'::text], ARRAY[10::bigint]);
+             SELECT * FROM {schema}.hilo_adopt_all('public'::name, true)"
+        ));
+        cluster.finish();
     }
-    mallory
-        .run("SELECT hilo_create('orders'::hilo_sequence), hilo_nextval('orders'::hilo_sequence)");
-    admin.run("SELECT * FROM hilo_check(); SELECT hilo_report()");
-    cluster.finish();
 }
 
 /// Its creator owns the extension and nothing in it, and can drop it: no object of it can be changed or replaced,
@@ -71,7 +91,7 @@ fn its_scripts_step_into_no_trap() {
 fn its_creator_owns_nothing_in_it() {
     for schema in ["public", "hilo", "numbers"] {
         let cluster = Cluster::builder().preload(true).start();
-        let (mut admin, mut mallory) = shop(&cluster);
+        let (mut admin, mut mallory) = shop(&cluster, "public");
         mallory.run(&format!(
             "CREATE SCHEMA IF NOT EXISTS {schema}; CREATE EXTENSION hilo SCHEMA {schema}"
         ));
@@ -114,7 +134,7 @@ fn its_creator_owns_nothing_in_it() {
 #[test]
 fn the_owner_of_a_database_needs_no_superuser() {
     let cluster = Cluster::builder().preload(true).start();
-    let (_, mut mallory) = shop(&cluster);
+    let (_, mut mallory) = shop(&cluster, "public");
     let mut clerk = cluster.connect_as("clerk", "shop");
     clerk.refusal("CREATE EXTENSION hilo").is("42501");
     mallory.run(
