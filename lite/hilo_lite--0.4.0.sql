@@ -333,7 +333,7 @@ BEGIN
                              'They contain no null. Only leases may be null as a whole.');
     END IF;
     BEGIN
-        PERFORM set_config('lock_timeout', '1s', true);
+        PERFORM set_config('lock_timeout', '100ms', true);
         PERFORM FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id FOR UPDATE;
         PERFORM set_config('lock_timeout', patience, true);
         RETURN ARRAY(SELECT q FROM _hilo.rows(r, ids, false) AS q);
