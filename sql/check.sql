@@ -60,6 +60,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
                s.min_value, s.max_value, s.increment,
+               -- A fix does nothing for a table's owner that he may not do himself.
+               CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid o WHERE o.oid = s.owner::oid)
+                    THEN pg_catalog.pg_has_role(c.relowner, s.owner::oid, 'USAGE') ELSE false END AS one_owner,
                pg_catalog.format('%I.%I', n.nspname, c.relname) AS table_name, a.attname::text AS column_name,
                pg_catalog.format('%I.%I.%I', n.nspname, c.relname, a.attname) AS object,
                CASE a.atttypid WHEN 21::oid THEN -32768 WHEN 23::oid THEN -2147483648
@@ -112,8 +115,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     WHEN f.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
                     ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. If it '
                          'is, give the column another sequence, or call hilo_sync.' END,
-               CASE WHEN u.advice IS NULL AND f.leaves_enough
-                    THEN pg_catalog.format('SELECT %s.hilo_sync(%L, %L, %L);', s.schema, u.name, u.table_name, u.column_name)
+               CASE WHEN u.advice IS NULL AND f.leaves_enough AND u.one_owner
+                    THEN pg_catalog.format('SELECT %1$s.hilo_sync(%2$L::%1$s.hilo_sequence, %3$L::pg_catalog.regclass, %4$L::pg_catalog.name);',
+                                           s.schema, u.name, u.table_name, u.column_name)
                END
           FROM unserved u
          CROSS JOIN state s
@@ -326,7 +330,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            -- Whoever restores them would own them too; a table and what it owns belong to one role.
            CASE WHEN pg_catalog.bool_and(q.owned_by IS NULL)
                 THEN pg_catalog.format(
-                    'SELECT %s.hilo_set_owner(name, current_user) FROM %1$s.hilo_sequences WHERE owned_by IS NULL AND owner '
+                    'SELECT %s.hilo_set_owner(name::%1$s.hilo_sequence, current_user::pg_catalog.text) '
+                    'FROM %1$s.hilo_sequences WHERE owned_by IS NULL AND owner '
                     'NOT IN (SELECT rolname FROM pg_catalog.pg_roles);', pg_catalog.min(s.schema::text)) END
       FROM readable q CROSS JOIN state s
      WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_authid r WHERE r.oid = q.owner::oid)
@@ -348,7 +353,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                              pg_catalog.count(*), pg_catalog.min(l.name),
                              pg_catalog.date_trunc('second', pg_catalog.max(l.leased_at))),
            'If it no longer exists, revoke its leases: what it may have left unused becomes a gap.',
-           pg_catalog.format('SELECT %s.hilo_lease_revoke(lease) FROM %1$s.hilo_leases WHERE holder IS NOT DISTINCT FROM %L '
+           pg_catalog.format('SELECT %s.hilo_lease_revoke(lease, NULL::pg_catalog.text) FROM %1$s.hilo_leases '
+                             'WHERE holder IS NOT DISTINCT FROM %L '
                              'AND expires_at IS NULL AND leased_at <= %L;',
                              s.schema, l.holder, pg_catalog.max(l.leased_at))
       FROM hilo_leases l CROSS JOIN state s
@@ -375,12 +381,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('it may insert where the defaults of %s columns draw, such as %s from hilo sequence "%s", and may not draw',
                              r.count, r.object, r.names[1]),
            'Grant it USAGE with hilo_grant, or let the columns own their sequences with hilo_alter(name, owned_by => ...).',
-           pg_catalog.format('SELECT %s.hilo_grant(s::%1$s.hilo_sequence, %L, ''USAGE'') FROM pg_catalog.unnest(%L::text[]) s;',
-                             s.schema, r.name, r.names)
+           CASE WHEN r.one_owner THEN pg_catalog.format(
+               'SELECT %s.hilo_grant(s::%1$s.hilo_sequence, %L::pg_catalog.text, ''USAGE''::pg_catalog.text) '
+               'FROM pg_catalog.unnest(%L::pg_catalog.text[]) s;', s.schema, r.name, r.names) END
       FROM (SELECT i.grantee, pg_catalog.count(*) AS count, pg_catalog.min(i.object) AS object,
                    CASE i.grantee WHEN 0::oid THEN 'public' ELSE pg_catalog.pg_get_userbyid(i.grantee)::text END AS name,
-                   pg_catalog.array_agg(i.name ORDER BY i.object) AS names
-              FROM (SELECT DISTINCT a.grantee, c.object, c.name, q.id, q.owner
+                   pg_catalog.array_agg(i.name ORDER BY i.object) AS names, pg_catalog.bool_and(i.one_owner) AS one_owner
+              FROM (SELECT DISTINCT a.grantee, c.object, c.name, c.one_owner, q.id, q.owner
                       FROM in_use c
                       JOIN readable q ON q.id = c.id
                       JOIN pg_catalog.pg_class t ON t.oid = c.relation
@@ -410,14 +417,16 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            pg_catalog.format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
                              pg_catalog.min(r.relation)),
            'Take these privileges from the role, and find out how it got them.',
-           pg_catalog.format('REVOKE %s ON ALL TABLES IN SCHEMA _hilo, hilo FROM %s CASCADE;',
-                             pg_catalog.string_agg(DISTINCT r.privilege, ', '), r.role)
+           pg_catalog.format('REVOKE %s ON %s FROM %s CASCADE;', pg_catalog.string_agg(DISTINCT r.privilege, ', '),
+                             pg_catalog.string_agg(DISTINCT r.relation, ', '), r.role)
       FROM (SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(
                        pg_catalog.pg_get_userbyid(a.grantee)::text) END AS role,
                    a.privilege_type AS privilege, c.oid::pg_catalog.regclass::text AS relation
               FROM pg_catalog.pg_class c
              CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
              WHERE c.relnamespace IN ('_hilo'::pg_catalog.regnamespace::oid, 'hilo'::pg_catalog.regnamespace::oid)
+               AND EXISTS (SELECT FROM pg_catalog.pg_depend e
+                            WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e')
                AND a.grantee <> c.relowner AND a.privilege_type <> 'SELECT') r
      GROUP BY r.role
 

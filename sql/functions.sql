@@ -396,7 +396,12 @@ DECLARE
     reserve_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
     lock_ms double precision := 100;
 BEGIN
-    IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
+    IF (SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = 'hilo') IS DISTINCT FROM (pg_catalog.current_schemas(false))[1]
+    THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of extension hilo has been renamed',
+            HINT = 'Let the search_path of hilo_refill begin with that schema: ALTER FUNCTION ... SET search_path.';
+    ELSIF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
        OR pg_catalog.array_position(returns, NULL) IS NOT NULL
        OR pg_catalog.array_position(nexts, NULL) IS NOT NULL
        OR pg_catalog.array_position(renewals, NULL) IS NOT NULL
@@ -413,6 +418,10 @@ BEGIN
             DETAIL = pg_catalog.format('returns %s, nexts %s; names %s, sizes %s, leases %s.', pg_catalog.cardinality(returns),
                             pg_catalog.cardinality(nexts), pg_catalog.cardinality(names), pg_catalog.cardinality(sizes), pg_catalog.cardinality(leases)),
             HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
+    ELSIF (SELECT pg_catalog.count(DISTINCT l) <> pg_catalog.count(*) FROM pg_catalog.unnest(leases) l)
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'two leases of one call have the same name',
+            HINT = 'Give each lease a uuid of its own.';
     END IF;
     PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
     FOR call IN

@@ -66,7 +66,7 @@ fn inserts(
         watch(view)?;
         if has_insert(relid, relations::owner(view))
             && inserts(view, user, seen)?
-            && inserts_as_owner(view)
+            && inserts_as_owner(view, relid)
         {
             return Ok(true);
         }
@@ -91,7 +91,7 @@ fn has_insert(relid: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     }
 }
 
-/// The views and other relations with a rule that name a relation.
+/// The views and other relations with a rule that names a relation.
 fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     const BY_OID: pg_sys::Oid = pg_sys::Oid::from_u32(2692);
     const OID: i16 = 1;
@@ -109,16 +109,14 @@ fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     Ok(views)
 }
 
-/// Whether a relation is a view into which one can insert, with its owner's rights.
-fn inserts_as_owner(view: pg_sys::Oid) -> bool {
-    const INSERT: i32 = 1 << pg_sys::CmdType::CMD_INSERT;
-    let none = std::ptr::null_mut();
-    // SAFETY: the relation is null, which is checked, or stays valid until it is closed; the
-    // options of a view are null or of this type.
+/// Whether a relation is a view whose inserts core makes inserts into `base`, with the rights of the
+/// view's owner: no rule or trigger does something else instead.
+fn inserts_as_owner(view: pg_sys::Oid, base: pg_sys::Oid) -> bool {
+    // SAFETY: the relation is null, which is checked, or stays valid until it is closed. The
+    // options of a view are null or of this type, a query that is updatable has one item in FROM,
+    // and rules and triggers are null or as many as they say.
     unsafe {
-        if pg_sys::get_rel_relkind(view) as u8 != pg_sys::RELKIND_VIEW
-            || pg_sys::relation_is_updatable(view, std::ptr::null_mut(), false, none) & INSERT == 0
-        {
+        if pg_sys::get_rel_relkind(view) as u8 != pg_sys::RELKIND_VIEW {
             return false;
         }
         let relation = pg_sys::RelationIdGetRelation(view);
@@ -127,7 +125,22 @@ fn inserts_as_owner(view: pg_sys::Oid) -> bool {
         }
         let options: *const pg_sys::ViewOptions = (*relation).rd_options.cast();
         let as_owner = options.as_ref().is_none_or(|options| !options.security_invoker);
+        let rules = (*relation).rd_rules.as_ref();
+        let is_instead = |at| {
+            let rule = *rules.map_or(std::ptr::null_mut(), |rules| rules.rules).add(at);
+            (*rule).event == pg_sys::CmdType::CMD_INSERT && (*rule).isInstead
+        };
+        let ruled = (0..rules.map_or(0, |rules| rules.numLocks as usize)).any(is_instead);
+        let triggers = (*relation).trigdesc.as_ref();
+        let caught = triggers.is_some_and(|triggers| triggers.trig_insert_instead_row);
+        let query = pg_sys::get_view_query(relation);
+        let updatable = pg_sys::view_query_is_auto_updatable(query, true).is_null() && {
+            let from = pg_sys::list_nth((*(*query).jointree).fromlist, 0);
+            let place = (*from.cast::<pg_sys::RangeTblRef>()).rtindex;
+            let entry = pg_sys::list_nth((*query).rtable, place - 1);
+            (*entry.cast::<pg_sys::RangeTblEntry>()).relid == base
+        };
         pg_sys::RelationClose(relation);
-        as_owner
+        as_owner && updatable && !ruled && !caught
     }
 }

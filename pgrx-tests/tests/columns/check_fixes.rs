@@ -16,10 +16,21 @@ fn mend(cluster: &Cluster) {
     cluster.restore("postgres", &format!("SET search_path = pg_catalog;\n{script}"));
 }
 
+/// Functions of the names that a fix calls, whose arguments fit words without a type better than those of hilo's own.
+const TRAPS: &str = "DO $do$ DECLARE f text; t text; BEGIN
+    FOREACH f IN ARRAY ARRAY['hilo_sync', 'hilo_grant', 'hilo_set_owner', 'hilo_lease_revoke'] LOOP
+        FOREACH t IN ARRAY ARRAY['text, text, text', 'text, text', 'text, name', 'text', 'uuid', 'name, name', 'hilo_sequence, name',
+                                 'hilo_sequence, text, name', 'text, regclass, name'] LOOP
+            EXECUTE format('CREATE FUNCTION %I(%s) RETURNS text LANGUAGE plpgsql AS %L', f, t,
+                           'BEGIN RAISE EXCEPTION $$trapped$$; END');
+        END LOOP;
+    END LOOP; END $do$";
+
 #[test]
 fn each_fix_mends_its_finding() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
+    client.run(TRAPS);
     client.run(
         "CREATE ROLE gone; CREATE ROLE \"Odd Role\"; CREATE ROLE helper; CREATE SCHEMA \"Odd\";
          SELECT hilo_create('it''s \"odd\"'), hilo_create('mine'), hilo_create('leased');
@@ -63,6 +74,24 @@ fn each_fix_mends_its_finding() {
         client.one::<i64>("SELECT count(*) FROM hilo_sequences WHERE owner = 'postgres'"),
         4
     );
+    cluster.finish();
+}
+
+/// A fix does nothing for a role that it may not do itself, and takes nothing from tables of users.
+#[test]
+fn a_fix_serves_nobody_else() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SCHEMA hilo; CREATE EXTENSION hilo SCHEMA hilo;
+         CREATE ROLE alice; CREATE ROLE eve; CREATE ROLE bob; SET search_path = public, hilo;
+         SELECT hilo_create('hers'); SELECT hilo_set_owner('hers', 'alice');
+         CREATE SCHEMA eves AUTHORIZATION eve; GRANT USAGE ON SCHEMA hilo TO eve;
+         CREATE TABLE hilo.orders (id int); GRANT INSERT, UPDATE ON hilo.orders TO bob;
+         SET ROLE eve; CREATE TABLE eves.t (id bigint PRIMARY KEY DEFAULT hilo_nextval('hers'));
+         INSERT INTO eves.t VALUES (5000000); RESET ROLE; SET search_path = public, hilo",
+    );
+    assert_eq!(found(&mut client), ["error column eves.t.id -", "warning role eve -"]);
     cluster.finish();
 }
 

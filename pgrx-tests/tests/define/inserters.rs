@@ -84,11 +84,19 @@ fn on_every_way_to_the_table() {
          CREATE VIEW plain AS SELECT * FROM orders; CREATE VIEW above AS SELECT item FROM plain;
          CREATE VIEW counted AS SELECT count(*) AS item FROM orders;
          CREATE VIEW invoker WITH (security_invoker) AS SELECT * FROM orders;
+         CREATE TABLE aside (item text); CREATE VIEW beside AS SELECT * FROM aside WHERE EXISTS (SELECT FROM orders);
+         CREATE VIEW ruled AS SELECT * FROM orders; CREATE RULE r AS ON INSERT TO ruled DO INSTEAD NOTHING;
          RESET ROLE; GRANT SELECT ON orders TO poor; SET ROLE poor; CREATE VIEW poors AS SELECT * FROM orders; RESET ROLE",
     );
-    for (view, may) in
-        [("plain", true), ("above", true), ("counted", false), ("invoker", false), ("poors", false)]
-    {
+    for (view, may) in [
+        ("plain", true),
+        ("above", true),
+        ("counted", false),
+        ("invoker", false),
+        ("poors", false),
+        ("beside", false),
+        ("ruled", false),
+    ] {
         clerk.refusal(DRAW).is("42501");
         admin.run(&format!("GRANT INSERT ON {view} TO clerk"));
         for _ in 0..3 {

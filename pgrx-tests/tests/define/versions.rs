@@ -152,6 +152,8 @@ fn a_lease_survives_the_update() {
     assert!(client.one::<bool>(&renewed));
     let returned = format!("SELECT hilo_lease_return(lease, first + 10) {open}");
     assert_eq!(client.one::<i64>(&returned), 40);
+    let filed = "SELECT NOT EXISTS (SELECT FROM _hilo.lease WHERE holder = 'till 1')";
+    wait_until("it is filed", LONG, || client.one::<bool>(filed));
     let drawn = client.draw("orders", 300);
     assert!((6218..=6257).all(|value| drawn.contains(&value)), "{drawn:?}");
     assert!(!drawn.iter().any(|value| (6258..=6297).contains(value)), "{drawn:?}");

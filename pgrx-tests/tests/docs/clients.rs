@@ -233,10 +233,11 @@ fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What docs/clients.md and docs/migrating.md print for a client stands in one file of its example.
+/// What docs/clients.md and docs/migrating.md print for a client stands in one file of its example, or of its package.
 #[test]
 fn the_page_prints_what_runs() {
-    let examples = files(&root().join("examples"));
+    let mut examples = files(&root().join("examples"));
+    examples.extend(files(&root().join("clients/python/src")));
     let pages = page() + "\n" + &document("docs/migrating.md");
     let mut found = 0;
     for block in pages.split("\n```").skip(1).step_by(2).filter(|block| !block.starts_with("sql\n"))

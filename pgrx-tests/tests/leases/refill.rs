@@ -224,7 +224,7 @@ fn what_is_refused_fails_alone() {
     let report = "SELECT message || '|' || coalesce(detail, '-') || '|' || hint FROM hilo_refill(names => '{gapless}', sizes => '{1}')";
     let report: String = app.one(report);
     assert!(report.starts_with("cannot lease values of hilo sequence \"gapless\""), "{report}");
-    assert!(report.contains("|What is leased") && report.contains("|Draw values"), "{report}");
+    assert!(report.contains("|Leased values") && report.contains("|Draw values"), "{report}");
     assert_eq!(gaps(&mut client, "s"), [], "nothing was lost");
     assert_eq!(client.one::<i64>("SELECT max(last) FROM hilo_leases WHERE name = 's'"), 12);
     cluster.finish();
@@ -290,6 +290,21 @@ fn arrays_belong_together() {
             .says("null")
             .helps();
     }
+    let twice = format!("names => '{{s,s}}', sizes => '{{1,1}}', leases => '{{{ID},{ID}}}'");
+    client.refusal(&format!("SELECT hilo_refill({twice})")).is("22023").says("same name").helps();
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0);
+    cluster.finish();
+}
+
+/// The functions that it calls are those of hilo, or none.
+#[test]
+fn a_schema_that_was_renamed_is_noticed() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('s'); ALTER SCHEMA public RENAME TO numbers; CREATE SCHEMA public",
+    );
+    let refill = "SELECT * FROM numbers.hilo_refill(names => '{s}', sizes => '{1}')";
+    client.refusal(refill).is("55000").says("renamed").helps();
     cluster.finish();
 }

@@ -64,17 +64,24 @@ fn its_scripts_step_into_no_trap() {
         let cluster = Cluster::builder().preload(true).start();
         let (mut admin, mut mallory) = shop(&cluster, schema);
         mallory.run(&format!(
-            "SET search_path = {schema}; CREATE EXTENSION hilo; DROP EXTENSION hilo;
-             CREATE EXTENSION hilo VERSION '{first}'"
+            "SET search_path = {schema}; CREATE EXTENSION hilo; DROP EXTENSION hilo"
         ));
+        // Scripts of older releases are for superusers.
+        mallory.refusal(&format!("CREATE EXTENSION hilo VERSION '{first}'")).is("42501");
+        let old = format!(
+            "SET search_path = {schema}; CREATE EXTENSION hilo VERSION '{first}'; RESET search_path"
+        );
+        admin.run(&old);
         mallory.run(TRAPS_ON_ITS_TYPES);
         for version in updates {
-            mallory.run(&format!("ALTER EXTENSION hilo UPDATE TO '{version}'"));
+            admin.run(&format!("ALTER EXTENSION hilo UPDATE TO '{version}'"));
             assert_eq!(stepped_into(&mut admin), NONE, "{version} in {schema}");
         }
-        mallory.run(
-            "SELECT hilo_create('orders'::hilo_sequence), hilo_nextval('orders'::hilo_sequence)",
-        );
+        admin.run(&format!(
+            "SET search_path = {schema};
+             SELECT hilo_create('orders'::hilo_sequence), hilo_nextval('orders'::hilo_sequence);
+             RESET search_path"
+        ));
         admin.run(&format!(
             "SELECT * FROM {schema}.hilo_check(); SELECT {schema}.hilo_report();
              SELECT * FROM {schema}.hilo_refill(ARRAY[gen_random_uuid()], ARRAY[1::bigint], ARRAY[gen_random_uuid()],
