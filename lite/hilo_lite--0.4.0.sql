@@ -131,8 +131,8 @@ END $$;
 
 -- How many values the counter has left.
 CREATE FUNCTION _hilo.left_of(s _hilo.sequence) RETURNS numeric LANGUAGE sql IMMUTABLE BEGIN ATOMIC
-    SELECT CASE WHEN way * s.increment < 0 THEN 0 ELSE div(way, s.increment::numeric) + 1 END
-      FROM (SELECT CASE WHEN s.increment > 0 THEN s.max_value ELSE s.min_value END - s.next_value
+    SELECT CASE WHEN way * s.increment::numeric < 0::numeric THEN 0 ELSE div(way, s.increment::numeric) + 1::numeric END
+      FROM (SELECT CASE WHEN s.increment > 0 THEN s.max_value ELSE s.min_value END::numeric - s.next_value
            ) AS d (way);
 END;
 
@@ -141,6 +141,10 @@ CREATE FUNCTION _hilo.cut(s _hilo.sequence, n numeric) RETURNS bigint LANGUAGE p
 DECLARE
     room numeric := _hilo.left_of(s);
 BEGIN
+    IF room = 0 AND s.cycle THEN          -- hilo_setval or hilo_alter left it at the end
+        s.next_value := CASE WHEN s.increment > 0 THEN s.min_value ELSE s.max_value END;
+        room := _hilo.left_of(s);
+    END IF;
     IF room < n OR n < 1 THEN
         PERFORM _hilo.refuse('2200H', format('reached %s value of hilo sequence "%s"',
                 CASE WHEN s.increment > 0 THEN 'maximum' ELSE 'minimum' END, s.name),
@@ -274,13 +278,19 @@ BEGIN
     RETURN o;
 END $$;
 
--- Does a row of a refill. ids: the sequences that are locked.
-CREATE FUNCTION _hilo.row(r _hilo.outcome, n bigint, of_sequence bigint, ids bigint[], caller name,
-    holder text, ttl interval) RETURNS _hilo.outcome LANGUAGE plpgsql AS $$
+-- Whether somebody else holds a sequence; else it is locked, in the subtransaction of its row.
+CREATE FUNCTION _hilo.is_held(s bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM _hilo.sequence q WHERE q.id = s FOR UPDATE SKIP LOCKED;
+    RETURN NOT FOUND AND EXISTS (SELECT FROM _hilo.sequence q WHERE q.id = s);
+END $$;
+-- Does a row of a refill.
+CREATE FUNCTION _hilo.row(r _hilo.outcome, n bigint, of_sequence bigint, caller name, holder text,
+    ttl interval) RETURNS _hilo.outcome LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM _hilo.refuse('55P03', format('hilo sequence "%s" is locked', r.name),
                          'Try again when the transaction that holds it has ended.')
-      WHERE of_sequence IS NOT NULL AND of_sequence <> ALL (ids);
+      WHERE of_sequence IS NOT NULL AND _hilo.is_held(of_sequence);
     RETURN CASE r.kind
         WHEN 'leased' THEN
             _hilo.take(caller, _hilo.locked(caller, r.name, 'UPDATE'), n, r.lease, holder, ttl)
@@ -288,7 +298,7 @@ BEGIN
 END $$;
 -- Does all rows of a refill. careful: what is refused fails by itself, in a subtransaction; else it
 -- fails all.
-CREATE FUNCTION _hilo.rows(r _hilo.request, ids bigint[], careful boolean)
+CREATE FUNCTION _hilo.rows(r _hilo.request, careful boolean)
 RETURNS SETOF _hilo.outcome LANGUAGE plpgsql AS $$
 DECLARE
     a record; o _hilo.outcome;
@@ -306,13 +316,13 @@ BEGIN
         SELECT a.kind, a.name, a.lease INTO o.kind, o.name, o.lease;
         IF careful THEN
             BEGIN
-                o := _hilo.row(o, a.n, a.of_sequence, ids, r.caller, r.holder, r.ttl);
+                o := _hilo.row(o, a.n, a.of_sequence, r.caller, r.holder, r.ttl);
             EXCEPTION WHEN OTHERS THEN
                 GET STACKED DIAGNOSTICS o.sqlstate = RETURNED_SQLSTATE, o.message = MESSAGE_TEXT,
                     o.hint = PG_EXCEPTION_HINT;
             END;
         ELSE
-            o := _hilo.row(o, a.n, a.of_sequence, ids, r.caller, r.holder, r.ttl);
+            o := _hilo.row(o, a.n, a.of_sequence, r.caller, r.holder, r.ttl);
         END IF;
         RETURN NEXT o;
     END LOOP;
@@ -336,14 +346,12 @@ BEGIN
         PERFORM set_config('lock_timeout', '100ms', true);
         PERFORM FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id FOR UPDATE;
         PERFORM set_config('lock_timeout', patience, true);
-        RETURN ARRAY(SELECT q FROM _hilo.rows(r, ids, false) AS q);
+        RETURN ARRAY(SELECT q FROM _hilo.rows(r, false) AS q);
     EXCEPTION WHEN OTHERS THEN
         IF SQLSTATE ~ '^(40|53|XX)' THEN RAISE; END IF;
     END;
     -- Who holds one of them holds up none of the others.
-    ids := ARRAY(SELECT q.id FROM _hilo.sequence q WHERE q.id = ANY (ids) ORDER BY q.id
-                    FOR UPDATE SKIP LOCKED);
-    RETURN ARRAY(SELECT q FROM _hilo.rows(r, ids, true) AS q);
+    RETURN ARRAY(SELECT q FROM _hilo.rows(r, true) AS q);
 END $$;
 
 -- Writes a definition: old, or a new one, with the options of a request. next: where it goes on.
@@ -374,13 +382,12 @@ BEGIN
     END IF;
     PERFORM _hilo.key_parts(coalesce(s.key_format, '{value}'), s.name, '', false);
     s.next_value := coalesce(next, old.next_value, s.start_value)
-        + CASE WHEN old.next_value <> old.start_value AND next IS NULL THEN s.increment - old.increment
-               WHEN (r.options ->> 'is_called')::boolean THEN s.increment ELSE 0 END;
+        + CASE WHEN (r.options ->> 'is_called')::boolean THEN s.increment ELSE 0 END;
     -- Narrower bounds may begin beyond it.
     s.next_value := CASE WHEN s.increment > 0 THEN greatest(s.next_value, s.min_value)
                          ELSE least(s.next_value, s.max_value) END;
     s.epoch := coalesce(old.epoch + (next IS NOT NULL OR s.increment <> old.increment
-                                     OR s.next_value <> old.next_value)::integer, 0);
+                                     OR s.cycle <> old.cycle OR s.next_value <> old.next_value)::integer, 0);
     UPDATE _hilo.unused u SET reason = 'altered'
      WHERE u.sequence = s.id AND u.reason = 'free'
        AND (s.epoch > old.epoch OR s.cycle OR s.ordered OR s.gapless
@@ -565,7 +572,7 @@ CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint LANGUAGE sql STR
     RETURN (_hilo.ask('draw', $1, 1)).first;
 CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
 LANGUAGE sql STRICT BEGIN ATOMIC
-    SELECT o.first + i * o.increment FROM _hilo.ask('draw', $1, $2) AS o, generate_series(0, $2 - 1) i;
+    SELECT o.first + i * o.increment FROM _hilo.ask('draw', $1, $2) AS o, generate_series(0::bigint, $2::bigint - 1::bigint) i;
 END;
 CREATE FUNCTION hilo_nextrange(name hilo_sequence, n bigint,
     OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint)

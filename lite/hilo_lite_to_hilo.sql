@@ -22,7 +22,10 @@ CREATE TEMP TABLE lite_unused ON COMMIT DROP AS
       FROM _hilo.lease WHERE expires_at <= clock_timestamp();
 ALTER TABLE pg_temp.lite_sequence ALTER COLUMN name TYPE text;
 CREATE TEMP TABLE lite_home ON COMMIT DROP AS
-    SELECT t.typnamespace::regnamespace AS schema, t.typowner AS owner
+    SELECT t.typnamespace::regnamespace AS schema, t.typowner AS owner,
+           '{hilo_alter,hilo_create,hilo_drop,hilo_grant,hilo_grant_all,hilo_key,hilo_key_value,hilo_lease,
+             hilo_lease_renew,hilo_lease_return,hilo_lease_revoke,hilo_nextkey,hilo_nextrange,hilo_nextval,
+             hilo_nextvals,hilo_refill,hilo_rename,hilo_revoke,hilo_setval}'::name[] AS functions
       FROM pg_type t JOIN pg_attribute a ON a.atttypid = t.oid
      WHERE a.attrelid = '_hilo.sequence'::regclass AND a.attname = 'name';
 
@@ -36,8 +39,8 @@ UPDATE pg_temp.lite_sequence s SET base = CASE WHEN s.increment > 0 THEN r.low E
                          WHERE u.sequence = q.id AND u.reason = 'free'
                         UNION ALL SELECT l.first_value FROM pg_temp.lite_lease l
                          WHERE l.sequence = q.id AND l.epoch = q.epoch
-                        UNION ALL SELECT q.next_value - q.increment * trunc(
-                            (q.next_value - q.start_value) / q.increment) WHERE NOT q.cycle) AS x (v)
+                        UNION ALL SELECT q.next_value - q.increment * greatest(trunc(
+                            (q.next_value - q.start_value) / q.increment), 0) WHERE NOT q.cycle) AS x (v)
          GROUP BY q.id) AS r
  WHERE r.id = s.id;
 
@@ -55,7 +58,7 @@ BEGIN
           JOIN pg_depend p ON p.classid = 'pg_attrdef'::regclass AND p.objid = f.oid
                           AND p.refclassid = 'pg_proc'::regclass
           JOIN pg_proc c ON c.oid = p.refobjid
-         WHERE c.pronamespace = home.schema AND c.proowner = home.owner AND c.proname LIKE 'hilo\_%';
+         WHERE c.pronamespace = home.schema AND c.proowner = home.owner AND c.proname = ANY (home.functions);
     FOR d IN SELECT * FROM pg_temp.lite_default LOOP
         EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT', d.relation, d.attname);
     END LOOP;
@@ -63,7 +66,7 @@ BEGIN
         DROP EXTENSION hilo_lite;
     ELSE
         SELECT string_agg(p.oid::regprocedure::text, ', ') INTO functions FROM pg_proc p
-         WHERE p.pronamespace = home.schema AND p.proowner = home.owner AND p.proname LIKE 'hilo\_%';
+         WHERE p.pronamespace = home.schema AND p.proowner = home.owner AND p.proname = ANY (home.functions);
         EXECUTE format('DROP FUNCTION %s, _hilo.frame', functions);
         EXECUTE format('DROP VIEW %1$s.hilo_leases, %1$s.hilo_gaps, %1$s.hilo_sequences', home.schema);
         DROP SCHEMA _hilo CASCADE;

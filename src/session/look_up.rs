@@ -65,7 +65,14 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
         node::Here::read()?;
         node::check_set(gucs::node_count())?;
         numbering::check_begins(name, gucs::node_count())?;
-        auto_create::create(name)?;
+        // What was made may be dropped or renamed at once.
+        const ATTEMPTS: usize = 3;
+        for _ in 0..ATTEMPTS {
+            auto_create::create(name)?;
+            if let Some(found) = definitions::by_name(name)? {
+                return Ok(found);
+            }
+        }
     }
     definitions::by_name(name)?.ok_or_else(|| missing::to_create(name))
 }

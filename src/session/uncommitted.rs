@@ -86,6 +86,8 @@ struct State {
     versions: HashMap<Version, Served>,
     /// The version of each sequence that is in force.
     current: HashMap<SequenceId, Version>,
+    /// All is written back: a callback that draws later finds nothing left.
+    is_closed: bool,
 }
 
 impl State {
@@ -168,11 +170,13 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     };
     state.current.try_push((sequence.id, version))?;
+    let is_closed = state.is_closed;
     let served = state.of(version)?;
     // The bounds may have changed since it was in force.
     let from = served.left.map_or(position.next_index, |left| left.start);
     let from = from.max(served.floor.unwrap_or_default());
-    served.left = Some(Range::new(from, terms.mapping.limit()));
+    let end = if is_closed { from } else { terms.mapping.limit() };
+    served.left = Some(Range::new(from, end));
     entry.source.set(Source::Own);
     entry.serial.set(Serial::default());
     entry.terms.set(terms);
@@ -277,6 +281,9 @@ pub fn give_up(version: Version, range: Range) {
 pub fn write_back() {
     // A version keeps the node that it was written under, even if a reload has made this server
     // another node since.
+    if let Some(state) = STATE.borrow_mut().as_mut() {
+        state.is_closed = true;
+    }
     let mut written = Vec::new();
     for (version, served) in STATE.borrow_mut().iter_mut().flat_map(|state| &mut state.versions) {
         let Some(reached) = served.progress() else { continue };

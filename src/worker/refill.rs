@@ -111,24 +111,27 @@ impl Worker {
     pub(super) fn serve(&mut self) -> bool {
         let mut any = false;
         for batch in self.due_slots().chunks(BATCH) {
-            let mut plans: Vec<Plan> = Vec::new();
+            let (mut alone, mut together) = (Vec::new(), Vec::new());
             for &number in batch {
                 // A slot for which there is no memory now keeps its flag.
-                if plans.try_reserve(1).is_err() {
+                if alone.try_reserve(1).is_err() || together.try_reserve(1).is_err() {
                     break;
                 }
-                plans.extend(self.recheck(number));
+                match self.recheck(number) {
+                    Some(plan) if plan.wish.is_some() => alone.push(plan),
+                    Some(plan) => together.push(plan),
+                    None => {}
+                }
             }
-            // What creates a sequence may wait for another transaction.
-            let (alone, together): (Vec<_>, Vec<_>) =
-                plans.into_iter().partition(|plan| plan.wish.is_some());
             any |= !(alone.is_empty() && together.is_empty());
-            for plan in alone {
-                self.reserve(vec![plan]);
-            }
             if !together.is_empty() {
                 self.reserve(together);
                 self.read_ahead();
+            }
+            // What creates a sequence may wait for another transaction: no other slot is marked as
+            // reserving meanwhile.
+            for plan in alone {
+                self.reserve(vec![plan]);
             }
             self.interrupts();
         }

@@ -112,7 +112,13 @@ class HiloClient:
     # These need the lock.
 
     def _sequence(self, name: str) -> Sequence:
-        return self._sequences.get(name) or self._sequences.setdefault(name, Sequence(name, self._first))
+        if known := self._sequences.get(name):
+            return known
+        # One that cannot be sent would fail the statement, and so all others in it.
+        if not isinstance(name, str) or "\0" in name:
+            raise ValueError(f"no name of a sequence: {name!r}")
+        name.encode()  # a lone surrogate raises UnicodeEncodeError, which is a ValueError
+        return self._sequences.setdefault(name, Sequence(name, self._first))
 
     def _failures(self, name: str) -> int:
         return self._sequence(name).failures
@@ -151,7 +157,7 @@ class HiloClient:
     def _tell(self) -> None:
         """Wakes all who wait for a change."""
         self._changed.notify_all()
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener()
 
     def _begin_thread(self) -> None:
@@ -263,10 +269,10 @@ class HiloClient:
     def _exchange(self, returns: list[Lease], asked: list[Sequence]) -> None:
         """Does all in one transaction. Raises if the server is out of reach, or has no time for so much."""
         renewed: list[uuid.UUID] = []
-        if time.monotonic() >= self._renew_at:
+        due = time.monotonic() >= self._renew_at
+        if due:
             with self._changed:
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
-            self._renew_at = time.monotonic() + self._renew_every
         asks = [sequence.asked for sequence in asked if sequence.asked]
         rows: list[tuple[Any, ...]] = []
         if returns or renewed or asks:
@@ -282,6 +288,9 @@ class HiloClient:
             ]
             rows = self._execute((REFILL, arguments))
         # It is committed. If anything fails before this line, nothing of it is served.
+        if due:
+            refused = any(row[0] == "renewed" and is_transient(row[9]) for row in rows)
+            self._renew_at = time.monotonic() + self._renew_every / (6 if refused else 1)
         with self._changed:
             self._settle(returns, asked, rows)
             self._tell()
