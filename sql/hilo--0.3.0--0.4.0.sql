@@ -897,7 +897,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM (SELECT i.grantee, pg_catalog.count(*) AS count, pg_catalog.min(i.object) AS object,
                    CASE i.grantee WHEN 0::oid THEN 'public' ELSE pg_catalog.pg_get_userbyid(i.grantee)::text END AS name,
                    pg_catalog.array_agg(i.name ORDER BY i.object) AS names, pg_catalog.bool_and(i.one_owner) AS one_owner
-              FROM (SELECT DISTINCT a.grantee, c.object, c.name, c.one_owner, q.id, q.owner
+              FROM (SELECT DISTINCT a.grantee, c.object, c.name, c.one_owner, q.id, q.owner::oid AS owner
                       FROM in_use c
                       JOIN readable q ON q.id = c.id
                       JOIN pg_catalog.pg_class t ON t.oid = c.relation
@@ -917,7 +917,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                   AND (p.grantee = 'public'::hilo.role
                                        OR i.grantee <> 0::oid AND pg_catalog.pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
                -- The owner, and pg_write_all_data.
-               AND NOT (i.grantee <> 0::oid AND (pg_catalog.pg_has_role(i.grantee, i.owner::oid, 'USAGE')
+               AND NOT (i.grantee <> 0::oid AND (pg_catalog.pg_has_role(i.grantee, i.owner, 'USAGE')
                                                  OR pg_catalog.pg_has_role(i.grantee, 6182::oid, 'USAGE')))
              GROUP BY i.grantee) r
      CROSS JOIN state s

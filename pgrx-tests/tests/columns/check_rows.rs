@@ -130,7 +130,8 @@ fn reserved_beyond_the_column() {
     );
     let fix: String =
         client.one("SELECT fix FROM hilo_check() WHERE object = 'column public.orders.id'");
-    assert_eq!(fix, "SELECT public.hilo_sync('orders', 'public.orders', 'id');");
+    let typed = "SELECT public.hilo_sync('orders'::public.hilo_sequence, 'public.orders'::pg_catalog.regclass, 'id'::pg_catalog.name);";
+    assert_eq!(fix, typed);
     assert_eq!(client.one::<i64>(&fix), 1001);
     assert_eq!(found(&mut client), none());
     assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 1001);

@@ -79,7 +79,7 @@ fn another_version_does_not_come_before_the_restart() {
     assert_eq!(old.draw("s", 1), [1]);
     old.run("CREATE DATABASE shop");
     // Where the server looks for a library without a path, as the scripts name it.
-    let newer = "SET dynamic_library_path = '$libdir/next'";
+    let newer = "SET dynamic_library_path = '$libdir/next:$libdir'";
     let mut new = cluster.connect("shop");
     new.run(newer);
     new.refusal("CREATE EXTENSION hilo")
