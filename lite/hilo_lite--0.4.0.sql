@@ -474,8 +474,12 @@ BEGIN
         WHEN 'returned', 'renewed' THEN
             o := _hilo.change(NEW.caller, NEW.op, NEW.returns[1], NEW.nexts[1], NEW.ttl);
         WHEN 'revoked' THEN
-            SELECT count(_hilo.change(NEW.caller, 'revoked', lease, NULL, NULL)) INTO o.count
-              FROM unnest(whose) AS lease;
+            -- Of a holder's leases, some may have ended before the lock.
+            SELECT count(_hilo.change(NEW.caller, 'revoked', w.id, NULL, NULL)) INTO o.count
+              FROM unnest(whose) AS w (id)
+             WHERE NEW.returns IS NOT NULL OR EXISTS (
+                SELECT FROM _hilo.lease l WHERE l.lease = w.id
+                   AND (l.expires_at > clock_timestamp()) IS NOT FALSE);
         WHEN 'create' THEN PERFORM _hilo.create(NEW);
         WHEN 'alter', 'set' THEN
             o.first := n;

@@ -330,7 +330,7 @@ fn restored_without_being_superuser() {
     clerk.run("SELECT hilo_create('orders')");
     let fix: String =
         clerk.one("SELECT fix FROM hilo_check() WHERE object = 'column public.orders.id'");
-    assert_eq!(fix, "SELECT public.hilo_sync('orders', 'public.orders', 'id');");
+    assert!(fix.starts_with("SELECT public.hilo_sync('orders'::public.hilo_sequence, "), "{fix}");
     clerk.run(&fix);
     assert_eq!(clerk.one::<i64>("INSERT INTO orders (customer) VALUES ('Ada') RETURNING id"), 101);
     cluster.finish();
