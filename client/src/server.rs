@@ -162,7 +162,7 @@ impl Link {
         let returned: Vec<Uuid> = plan.returns.iter().map(|back| back.token).collect();
         let nexts: Vec<i64> = plan.returns.iter().map(|back| back.next).collect();
         let renewed: Vec<Uuid> = plan.renewals.iter().map(|(_, token)| *token).collect();
-        // A name with NUL would fail the call. No name has control characters, so this fails its row.
+        // A name with NUL would fail the call. No name has control characters: this fails its row.
         let asked: Vec<String> = names.iter().map(|name| name.replace('\0', "\u{1}")).collect();
         let counts: Vec<i64> = plan.asks.iter().map(|ask| ask.count).collect();
         let tokens: Vec<Uuid> = plan.asks.iter().map(|ask| ask.token).collect();

@@ -109,8 +109,8 @@ fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     Ok(views)
 }
 
-/// Whether a relation is a view whose inserts core makes inserts into `base`, with the rights of the
-/// view's owner: no rule or trigger does something else instead.
+/// Whether a relation is a view whose inserts core makes inserts into `base`, with the rights of
+/// the view's owner: no rule or trigger does something else instead.
 fn inserts_as_owner(view: pg_sys::Oid, base: pg_sys::Oid) -> bool {
     // SAFETY: the relation is null, which is checked, or stays valid until it is closed. The
     // options of a view are null or of this type, a query that is updatable has one item in FROM,
