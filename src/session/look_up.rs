@@ -74,7 +74,7 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
             }
         }
     }
-    definitions::by_name(name)?.ok_or_else(|| missing::to_create(name))
+    Err(missing::to_create(name))
 }
 
 fn resolve(

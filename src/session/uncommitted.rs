@@ -281,16 +281,16 @@ pub fn give_up(version: Version, range: Range) {
 pub fn write_back() {
     // A version keeps the node that it was written under, even if a reload has made this server
     // another node since.
+    let mut written = Vec::new();
     if let Some(state) = STATE.borrow_mut().as_mut() {
         state.is_closed = true;
-    }
-    let mut written = Vec::new();
-    for (version, served) in STATE.borrow_mut().iter_mut().flat_map(|state| &mut state.versions) {
-        let Some(reached) = served.progress() else { continue };
-        // A later callback that draws would get numbers that are not written down, so nothing is
-        // left to draw.
-        served.left = served.left.map(|left| left.until(left.start));
-        written.push((*version, reached, std::mem::take(&mut served.passed)));
+        for (version, served) in &mut state.versions {
+            let Some(reached) = served.progress() else { continue };
+            // A later callback that draws would get numbers that are not written down, so nothing
+            // is left to draw.
+            served.left = served.left.map(|left| left.until(left.start));
+            written.push((*version, reached, std::mem::take(&mut served.passed)));
+        }
     }
     for (version, next, passed) in written {
         advance(&version, next, &passed).or_raise();
