@@ -365,8 +365,11 @@ fn hostile_names() {
         let gaps: Vec<i64> = client.all(&format!("SELECT first FROM hilo_find_gaps({quoted}, '{relation_text}', '{column}') WHERE reason LIKE 'rolled back%'"));
         assert_eq!(gaps, [1], "{name}");
         client.run(&format!("INSERT INTO {relation} VALUES (1000000)"));
-        let found: i64 = client.one(&format!("SELECT count(*) FROM hilo_check() WHERE fix = format('SELECT public.hilo_sync(%L, %L, %L);', {quoted}, 'public.{relation_text}', '{column}')"));
-        assert_eq!(found, 1, "{name}");
+        let fixes = "SELECT fix FROM hilo_check() WHERE fix LIKE '%.hilo_sync(%'";
+        let fix: String = client.one(fixes);
+        client.run(&fix);
+        assert!(client.all::<String>(fixes).is_empty(), "{name}: {fix}");
+        assert_eq!(client.one::<i64>(&format!("SELECT hilo_nextval({quoted})")), 1_000_001);
         client.run(&format!("SELECT hilo_rename({quoted}, {quoted} || '''x'); SELECT hilo_rename({quoted} || '''x', {quoted})"));
         client.run(&format!("SELECT hilo_grant({quoted}, 'PUBLIC', 'ALL'); INSERT INTO {relation} DEFAULT VALUES; SELECT hilo_nextkey({quoted}); DROP TABLE {relation}; SELECT hilo_drop({quoted})"));
     }
