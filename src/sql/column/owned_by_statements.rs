@@ -20,7 +20,7 @@ use crate::catalog::{gaps, privileges};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::{self, TryGrow};
+use crate::process::memory::TryGrow;
 use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
@@ -136,12 +136,9 @@ fn is_shard(relid: pg_sys::Oid) -> bool {
 fn drop_defaults(name: &Name, dependents: Dependents) {
     let mut defaults = column_defaults::using(owners::name_type().or_raise(), name);
     defaults.retain(|default| !is_shard(default.relid));
-    if !defaults.is_empty() && dependents == Dependents::Keep {
-        let dependents =
-            memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
-        HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
-    }
-    defaults.iter().for_each(column_defaults::drop_default);
+    let (keep, name) = (dependents == Dependents::Keep, name.to_string());
+    let refusal = |dependents| HiloError::OwnedColumnHasDependents { name, dependents };
+    column_defaults::drop_all(&defaults, keep, refusal);
 }
 
 /// Registers the callback that drops, at the latest before the commit, what was dropped without a

@@ -20,7 +20,6 @@ use crate::catalog::{column_defaults, creation, numbering, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory;
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
@@ -254,12 +253,9 @@ fn hilo_drop(args: Args) {
     let type_oid = name_type(args);
     let drop_defaults = |name: &Name| {
         let defaults = column_defaults::using(type_oid, name);
-        if !defaults.is_empty() && !cascade {
-            let dependents =
-                memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
-            HiloError::HasDependents { name: name.to_string(), dependents }.raise();
-        }
-        defaults.iter().for_each(column_defaults::drop_default);
+        let name = name.to_string();
+        let refusal = |dependents| HiloError::HasDependents { name, dependents };
+        column_defaults::drop_all(&defaults, !cascade, refusal);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the

@@ -1,14 +1,11 @@
 //! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and
 //! DROP ROLE: the same as to core's own sequences.
 
-use std::collections::HashMap;
-
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::catalog::column_defaults::{self, ColumnDefault};
+use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
 use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
@@ -240,27 +237,17 @@ fn drop_defaults<'a>(
     sequences: impl Iterator<Item = &'a Sequence>,
     dependents: Dependents,
 ) -> Result<(), HiloError> {
-    let names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
+    let mut names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
+    names.sort_unstable();
     if names.is_empty() {
         return Ok(());
     }
-    let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
-    for (default, name) in column_defaults::all(type_oid) {
-        users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-        users.entry(name).or_default().try_push(default)?;
+    let mut users = column_defaults::all(type_oid);
+    users.retain(|(_, name)| names.binary_search(&name).is_ok());
+    if !users.is_empty() && dependents == Dependents::Keep {
+        return Err(HiloError::OwnedHasDependents(column_defaults::describe_users(&users)?));
     }
-    let used: Vec<(&Name, &ColumnDefault)> =
-        memory::try_collect(names.iter().flat_map(|name| {
-            users.get(*name).into_iter().flatten().map(|default| (*name, default))
-        }))?;
-    if !used.is_empty() && dependents == Dependents::Keep {
-        let say = |(name, default): &(&Name, &ColumnDefault)| {
-            let default = column_defaults::describe(default);
-            format!("{default} depends on hilo sequence \"{name}\"")
-        };
-        return Err(HiloError::OwnedHasDependents(memory::try_collect(used.iter().map(say))?));
-    }
-    used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
+    users.iter().for_each(|(default, _)| column_defaults::drop_default(default));
     Ok(())
 }
 
