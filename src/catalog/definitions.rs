@@ -59,7 +59,7 @@ impl Sequence {
         }
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
         let def = &self.definition;
         [
             Some(self.id.0.into()),

@@ -1,19 +1,17 @@
 //! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.privilege`
 //! and core's predefined roles allow.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{escape_for_message, quoted};
 use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command};
-use crate::catalog::{catalog_oids, insert_rights, roles};
+use crate::catalog::{catalog_oids, insert_rights, relations, roles};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -326,16 +324,10 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
         if result == pg_sys::AclResult::ACLCHECK_OK {
             return Ok(());
         }
-        let quoted = |name: *const std::ffi::c_char| {
-            if name.is_null() {
-                return String::new();
-            }
-            CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
-        };
-        Err(HiloError::NoCreate {
-            schema: quoted(pg_sys::get_namespace_name(schema)),
-            user: quoted(pg_sys::GetUserNameFromId(user, true)),
-        })
+        let schema = relations::owned(pg_sys::get_namespace_name(schema));
+        let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
+            .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
+        Err(HiloError::NoCreate { schema, user })
     }
 }
 
