@@ -15,6 +15,7 @@ use crate::catalog::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Row, Table, bytes_of, next_command};
+use crate::catalog::{catalog_oids, type_named, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
@@ -36,9 +37,14 @@ pub struct ColumnDefault {
     pub attnum: i16,
 }
 
-/// The column defaults that use the sequence `name`. `type_oid` is that of `hilo_sequence`.
-pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
-    let needle = printed(name);
+/// The OID of type hilo_sequence.
+pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
+    type_named(c"hilo_sequence", version::schema(catalog_oids()?.extension)?)
+}
+
+/// The column defaults that use the sequence `name`.
+pub fn using(name: &[u8]) -> Vec<ColumnDefault> {
+    let (needle, type_oid) = (printed(name), name_type().or_raise());
     let mut found = Vec::new();
     each(type_oid, |stored| {
         // This excludes most of the others without parsing.
@@ -51,8 +57,8 @@ pub fn using(type_oid: pg_sys::Oid, name: &[u8]) -> Vec<ColumnDefault> {
 }
 
 /// Every name of a sequence that a column default contains, with the default.
-pub fn all(type_oid: pg_sys::Oid) -> Vec<(ColumnDefault, Name)> {
-    let mut found = Vec::new();
+pub fn all() -> Vec<(ColumnDefault, Name)> {
+    let (mut found, type_oid) = (Vec::new(), name_type().or_raise());
     each(type_oid, |stored| {
         for constant in stored.parse().constants(type_oid, None) {
             // SAFETY: a constant of this type that is not null is a varlena in memory.
@@ -145,7 +151,8 @@ pub fn drop_default(default: &ColumnDefault) {
 /// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that
 /// write to the table: a statement that is running continues with the expression that it started
 /// with, and would no longer find the old name.
-pub fn rename_in(default: &ColumnDefault, type_oid: pg_sys::Oid, old: &[u8], new: &[u8]) {
+pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) {
+    let type_oid = name_type().or_raise();
     let mut scratch = PgMemoryContexts::new("hilo column default");
     // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default
     // until the transaction ends. What is allocated meanwhile is in the scratch context, which

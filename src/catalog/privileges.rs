@@ -9,9 +9,9 @@ use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{escape_for_message, quoted};
 use crate::catalog::roles::PUBLIC;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command};
-use crate::catalog::{catalog_oids, insert_rights, relations, roles};
+use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -308,7 +308,7 @@ pub fn may_create() -> Result<(), HiloError> {
 /// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema,
 /// here the schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
-    let schema = extension_schema(catalog_oids()?.extension)?;
+    let schema = version::schema(catalog_oids()?.extension)?;
     // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is
     // checked, or a C string in the current memory context.
     unsafe {
@@ -329,17 +329,4 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
             .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
         Err(HiloError::NoCreate { schema, user })
     }
-}
-
-/// The schema of the functions and views that users call.
-pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
-    const OID: i16 = 1;
-    const SCHEMA: i16 = 4;
-    let table = Table::read(pg_sys::ExtensionRelationId)?;
-    let row = table.find(
-        Index::Core(pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId)),
-        &[(OID, Match::Oid(extension))],
-        Snapshot::Catalog,
-    );
-    Ok(row.ok_or(HiloError::NotInstalled)?.oid(SCHEMA))
 }

@@ -46,7 +46,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    let others = column.others_fed_by(&name).or_raise();
+    let others = column.others_fed_by(&name);
     if !others.is_empty() {
         let hint = "Give each column a sequence of its own first.";
         HiloError::UsedTwice { sequence: format!("\"{name}\""), others, hint }.raise();

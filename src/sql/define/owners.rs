@@ -8,7 +8,7 @@ use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
-use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
+use crate::catalog::{catalog_oids, default_privileges, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -203,13 +203,12 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     for role in from {
         owned.push((*role, role_references::owned_by(*role)?));
     }
-    let type_oid = name_type()?;
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
     // added during the waits.
-    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), dependents)?;
+    drop_defaults(owned.iter().flat_map(|(_, all)| all), dependents)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
-        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
+        drop_defaults(locked.iter().map(|one| &one.sequence), dependents)?;
         locked.into_iter().for_each(ddl_checks::remove);
     }
     for role in from {
@@ -224,16 +223,9 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     Ok(())
 }
 
-/// The OID of type hilo_sequence.
-pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
-    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
-    catalog::type_named(c"hilo_sequence", schema)
-}
-
 /// Drops the column defaults that use these sequences or, if they are kept, raises an error that
 /// names them all.
 fn drop_defaults<'a>(
-    type_oid: pg_sys::Oid,
     sequences: impl Iterator<Item = &'a Sequence>,
     dependents: Dependents,
 ) -> Result<(), HiloError> {
@@ -242,7 +234,7 @@ fn drop_defaults<'a>(
     if names.is_empty() {
         return Ok(());
     }
-    let mut users = column_defaults::all(type_oid);
+    let mut users = column_defaults::all();
     users.retain(|(_, name)| names.binary_search(&name).is_ok());
     if !users.is_empty() && dependents == Dependents::Keep {
         return Err(HiloError::OwnedHasDependents(column_defaults::describe_users(&users)?));

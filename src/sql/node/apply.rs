@@ -352,7 +352,7 @@ fn check_unused(names: &HashSet<Name>) -> Result<(), HiloError> {
     if names.is_empty() {
         return Ok(());
     }
-    let mut users = column_defaults::all(owners::name_type()?);
+    let mut users = column_defaults::all();
     users.retain(|(_, name)| names.contains(name));
     match users.is_empty() {
         true => Ok(()),
