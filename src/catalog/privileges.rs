@@ -309,24 +309,12 @@ pub fn may_create() -> Result<(), HiloError> {
 /// here the schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = version::schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is
-    // checked, or a C string in the current memory context.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
-        #[cfg(not(feature = "pg15"))]
-        let result = pg_sys::object_aclcheck(
-            pg_sys::NamespaceRelationId,
-            schema,
-            user,
-            pg_sys::ACL_CREATE as _,
-        );
-        if result == pg_sys::AclResult::ACLCHECK_OK {
-            return Ok(());
-        }
-        let schema = relations::owned(pg_sys::get_namespace_name(schema));
-        let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
-            .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
-        Err(HiloError::NoCreate { schema, user })
+    if roles::is_allowed(user, pg_sys::NamespaceRelationId, schema, pg_sys::ACL_CREATE) {
+        return Ok(());
     }
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
+    let schema = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
+    let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
+        .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
+    Err(HiloError::NoCreate { schema, user })
 }

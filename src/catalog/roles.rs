@@ -60,6 +60,21 @@ pub fn name_of(role: pg_sys::Oid) -> String {
     name(role).map_or(role.to_u32().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Whether a role has a privilege on a function or a schema.
+pub fn is_allowed(role: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid, right: u32) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        match class {
+            pg_sys::ProcedureRelationId => pg_sys::pg_proc_aclcheck(object, role, right as _),
+            _ => pg_sys::pg_namespace_aclcheck(object, role, right as _),
+        }
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::object_aclcheck(class, object, role, right as _)
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
+}
+
 /// Whether a role cannot be dropped, and so needs no row in `pg_shdepend`.
 pub fn is_lasting(role: pg_sys::Oid) -> bool {
     // SAFETY: it only compares the OID with constants.

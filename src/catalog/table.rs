@@ -412,9 +412,7 @@ impl Table {
         if columns < values.len() || (values.len()..columns).any(|at| !dropped(at)) {
             HiloError::CatalogMismatch("the exact columns that the library expects".into()).raise();
         }
-        let mut datums: Vec<_> =
-            values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
-        let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
+        let (mut datums, mut nulls) = split(values);
         datums.resize(columns, pg_sys::Datum::null());
         nulls.resize(columns, true);
         // SAFETY: each array has an element for every column of the descriptor.
@@ -447,6 +445,12 @@ impl Drop for Table {
 /// The block of a place.
 pub(super) fn block_of(place: &pg_sys::ItemPointerData) -> pg_sys::BlockNumber {
     (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo)
+}
+
+/// Values and their NULLs, as core takes them.
+pub fn split(values: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    let datum = |value: &Option<_>| value.unwrap_or(pg_sys::Datum::null());
+    values.iter().map(|value| (datum(value), value.is_none())).unzip()
 }
 
 /// Makes what was written visible to the transaction's next command.

@@ -132,7 +132,8 @@ impl HiloError {
         self.report(PgLogLevel::WARNING);
     }
 
-    fn report(self, level: PgLogLevel) {
+    /// Tells the client, and the log if its settings want this level there.
+    pub fn report(self, level: PgLogLevel) {
         let mut report = ErrorReport::new(self.code(), shorten(self.to_string()), "hilo");
         if let Some(detail) = self.detail() {
             report = report.set_detail(shorten(detail));

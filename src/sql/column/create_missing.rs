@@ -185,21 +185,9 @@ fn is_elsewhere(table: pg_sys::Oid) -> bool {
 impl Skipped {
     /// A warning if a table of the caller's lacks it.
     fn report(self) {
-        let report = pgrx::pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            format!("hilo sequence \"{}\" does not exist and is not created, skipping", self.name),
-            "hilo",
-        )
-        .set_detail(self.detail);
-        match self.lacked {
-            true => report
-                .set_hint(
-                    "Create it with hilo_create, with a start_value beyond what these columns \
-                     hold.",
-                )
-                .report(PgLogLevel::WARNING),
-            false => report.report(PgLogLevel::NOTICE),
-        }
+        let Skipped { name, detail, lacked } = self;
+        let level = if lacked { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
+        HiloError::NotCreated { name: name.to_string(), detail, lacked }.report(level);
     }
 }
 
@@ -212,7 +200,8 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
         narrowest = narrowest.within(held.data_type);
         furthest = furthest.max(held.largest);
         if held.others > 0 {
-            warn(name, *column, held.others);
+            let (column, name) = (column.describe(), name.to_string());
+            HiloError::NoKeys { column, others: held.others, name }.warn();
         }
     }
     // The narrowest type, so that the sequence ends with an error of its own; but wide enough for
@@ -277,22 +266,4 @@ fn held(column: ColumnRef, name: &[u8]) -> Result<Held, HiloError> {
         _ => stored.each(|_| held.others += 1)?,
     }
     Ok(held)
-}
-
-fn warn(name: &Name, column: ColumnRef, others: i64) {
-    let report = pgrx::pg_sys::panic::ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!(
-            "column {} holds {others} values that are no keys of hilo sequence \"{name}\" in the \
-             default format",
-            column.describe()
-        ),
-        "hilo",
-    );
-    report
-        .set_hint(
-            "If the sequence made them, give it their key_format with hilo_alter, and move \
-                   it behind them with hilo_setval.",
-        )
-        .report(PgLogLevel::WARNING);
 }

@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 use crate::catalog::catalog_oids;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::version;
+use crate::errors::HiloError;
 use crate::process::ffi;
 
 use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
@@ -202,18 +203,7 @@ impl Check<'_> {
             let name = pg_sys::get_attname(self.relid, (*target).resno, false);
             escape_for_message(CStr::from_ptr(name).to_bytes())
         };
-        let report = pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_GENERATED_ALWAYS,
-            message(&column),
-            "hilo",
-        );
-        report
-            .set_detail(format!(
-                "Column \"{column}\" takes its values from a hilo sequence only, \
-                                 by hilo_nextval_always."
-            ))
-            .set_hint("Use OVERRIDING SYSTEM VALUE to insert a value of your own.".to_owned())
-            .report(PgLogLevel::ERROR);
+        HiloError::GeneratedAlways { message: message(&column), column }.raise();
     }
 }
 
