@@ -1,8 +1,8 @@
 //! `_hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
-//! from the commit of the transaction that has leased it until the worker, which holds the
-//! position's lock, *files* it: what comes back becomes free, what does not is recorded as a gap,
-//! and the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so
-//! it needs no lock on the position and holds up nobody who draws.
+//! from the commit of the transaction that has leased it until the worker *files* it, under the
+//! position's lock. Then the part that comes back becomes free, the rest is recorded as a gap, and
+//! the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so it
+//! needs no lock on the position and holds up nobody who draws.
 
 use pgrx::pg_sys;
 
@@ -56,7 +56,7 @@ pub struct Lease {
     timeline: i32,
 }
 
-/// What a new row says besides its range.
+/// The fields of a new row.
 pub struct New<'a> {
     pub id: LeaseId,
     pub sequence: SequenceId,
@@ -68,7 +68,7 @@ pub struct New<'a> {
     pub increment: i64,
     pub holder: Option<&'a [u8]>,
     pub role: pg_sys::Oid,
-    /// Of type inet.
+    /// A value of type inet.
     pub client_addr: Option<pg_sys::Datum>,
     pub leased_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -121,7 +121,7 @@ impl Lease {
         (ends.0.min(ends.1), ends.0.max(ends.1))
     }
 
-    /// What its holder has not used, as far as is known.
+    /// The part that its holder has not used, as far as is known.
     pub fn rest(&self) -> Range {
         self.range.from(self.next)
     }
@@ -164,8 +164,8 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// What its holder has not used if it ends now or has ended, why that is lost (`None`: it comes
-    /// back), and since when. `numbered` is as for [`lost`](Self::lost).
+    /// The part that its holder has not used if it ends now or has ended, why that is lost (`None`:
+    /// it comes back), and since when. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,
@@ -332,8 +332,8 @@ fn due_by(sequence: SequenceId, node: i32, at: Timestamp) -> [(i16, Match<'stati
     [of_sequence(sequence), (column::NODE, Match::Int4(node)), due]
 }
 
-/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are
-/// due the longest; and when the next one is due.
+/// Up to `most` leases that are to be filed, without those that `pass` picks. The first are those
+/// that are due the longest. Also when the next one is due.
 pub fn due(
     ids: &CatalogOids,
     most: usize,

@@ -13,14 +13,14 @@ pub struct Table {
     unlock: pg_sys::LOCKMODE,
 }
 
-/// What to do about a row that another transaction has locked, as core's `LockWaitPolicy`.
+/// The way to treat a row that another transaction has locked, as core's `LockWaitPolicy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWait {
     Block,
     Skip,
 }
 
-/// What others may still do to a row that is locked, as core's `LockTupleMode`.
+/// The rights of others on a row that is locked, as core's `LockTupleMode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
     /// Nothing.
