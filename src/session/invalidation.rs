@@ -1,4 +1,4 @@
-//! What this transaction has changed in the definitions, and how the other sessions learn of it
+//! The changes of this transaction to the definitions, and how the other sessions learn of them
 //! after the commit.
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
 
-/// What the other sessions must learn.
+/// A change that the other sessions must learn of.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The sequence was renumbered on a node, where the old numbering ended at this position.
@@ -114,8 +114,8 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         outdate_all();
     }
     match event {
-        // Citus drops an extension like this. What the transaction has defined before is dropped
-        // with it.
+        // Citus drops an extension like this. All that the transaction has defined before is
+        // dropped with it.
         XACT_EVENT_PRE_PREPARE if drops_extension() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
@@ -222,7 +222,7 @@ fn publish() {
 }
 
 /// Lets nobody use the sequences that this transaction drops or gives away without a look at the
-/// tables, which waits for its end. What memory has of a sequence that is gone, the worker frees.
+/// tables, which waits for its end. The worker frees the memory of a sequence that is gone.
 fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
@@ -243,8 +243,8 @@ fn leave_in_doubt() -> Result<(), HiloError> {
 
 /// Lets nothing be served in this database any more without a look at the tables. Called before an
 /// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
-/// looks then finds what there is. Of a transaction that is prepared, no process of ours sees the
-/// end. What memory has of an extension that is gone, the worker frees.
+/// looks then finds what there is. No process of ours sees the end of a transaction that is
+/// prepared. The worker frees the memory of an extension that is gone.
 fn outdate_all() {
     let Some(shared) = shared::existing() else { return };
     shared.control.definitions.fetch_add(1, SeqCst);
