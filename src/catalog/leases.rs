@@ -165,7 +165,7 @@ impl Lease {
     }
 
     /// The part that its holder has not used if it ends now or has ended, why that is lost (`None`:
-    /// it comes back), and since when. `numbered` is as for [`lost`](Self::lost).
+    /// it comes back), and the time. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,

@@ -33,8 +33,8 @@ number!(
     SequenceId
 );
 number!(
-    /// What a node counts of a sequence within an epoch: 0, 1, 2, … A mapping turns it into a
-    /// value, which is a bare `i64`, as is the number of indexes between two.
+    /// An index, which a node counts within an epoch of a sequence: 0, 1, 2, … A mapping turns it
+    /// into a value. That is a bare `i64`, as is the number of indexes between two.
     Index
 );
 

@@ -127,7 +127,7 @@ pub struct Shared {
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
-    /// Those of `pending` that are allocated.
+    /// The places of `pending` that are allocated.
     pub pending_used: Flags,
     pub slices_per_backend: usize,
     entries: &'static [directory::Entry],

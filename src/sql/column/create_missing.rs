@@ -2,7 +2,7 @@
 //! each behind all that its columns hold.
 //!
 //! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a
-//! default until the transaction ends; then the extension, as in `hilo_apply`; then the new
+//! default until the transaction ends. Then the extension, as in `hilo_apply`, and then the new
 //! sequences.
 //!
 //! This is no SQL: it reads columns without running their owners' code, which no query does.
@@ -70,7 +70,7 @@ fn name_datum(column: ColumnRef) -> pg_sys::Datum {
     unsafe { pg_sys::OidInputFunctionCall(input, name.as_ptr().cast_mut(), pg_sys::InvalidOid, -1) }
 }
 
-/// What is missing and can be created, once all of its tables are locked.
+/// The missing sequences that can be created, once all of their tables are locked.
 fn locked() -> Result<Missing, HiloError> {
     let mut tables = BTreeSet::new();
     // A wait may bring more.
@@ -146,7 +146,7 @@ fn leave_out_inherited(columns: &mut Vec<ColumnRef>) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// What keeps the caller from beginning a sequence behind what these columns hold.
+/// The obstacle that keeps the caller from beginning a sequence behind all values of these columns.
 fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
     let (user, owner) =
         (ffi::current_user(), columns.first().map(|one| relations::owner(one.relid)));

@@ -1,8 +1,8 @@
 //! Columns that do not take values of the caller's: those whose default calls
 //! `hilo_nextval_always`. For them, an INSERT or UPDATE is checked as core checks one for identity
-//! columns that are GENERATED ALWAYS (rewriteTargetListIU), and as there, COPY is not. Core checks
-//! what a view or a rule makes of a statement; this sees the statement as it was written, and so
-//! does not check what comes through a view, a rule, or the body of a function in the new SQL
+//! columns that are GENERATED ALWAYS (rewriteTargetListIU). As there, COPY is not checked. Core
+//! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
+//! it does not check what comes through a view, a rule, or the body of a function in the new SQL
 //! syntax.
 
 use std::ffi::CStr;
@@ -168,7 +168,7 @@ impl Check<'_> {
 
     /// Whether an expression is DEFAULT, in every row of a VALUES list.
     unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
-        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table,
+        // SAFETY: the tag of a node tells its type. A variable names an entry of the range table,
         // and a column that each row of a VALUES list has.
         unsafe {
             if expression.is_null() {

@@ -64,7 +64,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     granted.row(args, &ids)
 }
 
-/// What `hilo_lease` returns.
+/// The result of `hilo_lease`.
 struct Granted {
     id: LeaseId,
     sequence: SequenceId,
@@ -200,7 +200,7 @@ fn lease_id(args: Args) -> LeaseId {
     id_of(required(args, 0, "lease"))
 }
 
-/// Why a lease is not open, if it is not. What this transaction does to it counts.
+/// Why a lease is not open, if it is not. The changes of this transaction count.
 fn closed(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
     let own = lease_news::end_of(&lease.id).map(|how| match how {

@@ -111,7 +111,7 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres;
+    // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres.
     // `begin_series` makes the series before it is used, in memory that the calls share.
     unsafe {
         let args = Args::new(fcinfo);
