@@ -23,7 +23,7 @@ impl Model for Protocol {
 
     fn init_states(&self) -> Vec<State> {
         let mut state = State::default();
-        for branch in &mut state.branches[..COPY] {
+        for branch in &mut state.branches[..self.branches] {
             (branch.is_up, branch.is_ready) = (true, true);
         }
         vec![state]
@@ -33,7 +33,7 @@ impl Model for Protocol {
         use Action::*;
         for server in 0..SERVERS {
             actions.extend(
-                [WriteDown, Ask, Receive, Lend, Serve, Flush, TakeOver, Answer, Crash]
+                [WriteDown, Ask, Receive, Lend, Serve, TakeOver, Answer, Crash]
                     .map(|action| action(server)),
             );
             actions.extend((1..=REQUESTS).map(|request| AnswerLate(server, request)));
@@ -49,7 +49,7 @@ impl Model for Protocol {
                 self.fail(*state, action)
             }
             WriteDown(server) | Ask(server) | Receive(server) | Lend(server) | Serve(server)
-            | Flush(server) | TakeOver(server) => self.branch(*state, server, action),
+            | TakeOver(server) => self.branch(*state, server, action),
         }
     }
 
@@ -72,9 +72,9 @@ impl Model for Protocol {
 }
 
 const CRASHES: Protocol =
-    Protocol { failures: 2, promotions: false, copies: false, fault: Fault::None };
+    Protocol { branches: 2, failures: 1, promotions: false, copies: false, fault: Fault::None };
 const PROMOTIONS: Protocol = Protocol { promotions: true, ..CRASHES };
-const COPIES: Protocol = Protocol { copies: true, ..CRASHES };
+const COPIES: Protocol = Protocol { branches: 1, failures: 2, copies: true, ..CRASHES };
 
 /// Fails unless all promises hold in every state that there can be.
 fn holds(protocol: Protocol) {

@@ -2,7 +2,7 @@
 
 /// So many values the sequence has, and so many a promotion of the centre skips.
 pub const LIMIT: u8 = 4;
-pub const SKIP: u8 = 2;
+pub const SKIP: u8 = 1;
 /// So many requests each server makes.
 pub const REQUESTS: u8 = 2;
 

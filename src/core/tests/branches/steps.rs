@@ -1,6 +1,8 @@
 //! What can happen: the steps of the centre, of the branches, and accidents.
 
-use crate::state::{Books, Branch, COPY, FIRST, LIMIT, REQUESTS, SERVERS, SKIP, State, lowest, one};
+use crate::state::{
+    Books, Branch, COPY, FIRST, LIMIT, REQUESTS, SERVERS, SKIP, State, lowest, one,
+};
 
 /// What is wrong with the protocol, to see that the checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,7 @@ pub enum Fault {
 }
 
 pub struct Protocol {
+    pub branches: usize,
     pub failures: u8,
     pub promotions: bool,
     pub copies: bool,
@@ -37,7 +40,6 @@ pub enum Action {
     Receive(usize),
     Lend(usize),
     Serve(usize),
-    Flush(usize),
     TakeOver(usize),
     // The centre.
     Answer(usize),
@@ -78,7 +80,9 @@ impl Protocol {
             Some((known, value)) if known == request && self.fault != Fault::AnswerForgotten => {
                 return Some(value);
             }
-            Some((known, _)) if request < known && self.fault != Fault::LateAnswered => return None,
+            Some((known, _)) if request < known && self.fault != Fault::LateAnswered => {
+                return None;
+            }
             _ if centre.next == LIMIT => return None,
             _ => {}
         }
@@ -136,15 +140,11 @@ impl Protocol {
                 books.pending = None;
                 books.free |= one(value);
             }
-            Action::Lend(_) if books.free != 0 => {
+            Action::Lend(_) if books.free != 0 && branch.held == 0 => {
                 let lent = lowest(books.free);
                 books.free &= !lent;
                 books.lent |= lent;
                 branch.held |= lent;
-            }
-            Action::Flush(_) if branch.held != 0 => {
-                books.free |= branch.held;
-                (books.lent, branch.held) = (0, 0);
             }
             Action::Serve(_) if branch.held != 0 => {
                 let served = lowest(branch.held);
