@@ -1,10 +1,10 @@
-//! A centre and its branches in every order of their steps, crashes, promotions and copies: no value
-//! has two owners, and none has no owner.
+//! A centre and its branches in every order of their steps, crashes, promotions and copies: no
+//! value has two owners, and none has no owner.
 //!
-//! `hilo_transfer` gives a value away by request, and the branch writes a request down before it makes
-//! it. Requests and answers are lost, and come twice or late. What one transaction writes shows
-//! together, so a step is a commit, a message or a step in memory, and a crash may lie between any
-//! two. Each transfer is of one value.
+//! `hilo_transfer` gives a value away by request, and the branch writes a request down before it
+//! makes it. Requests and answers are lost, and come twice or late. What one transaction writes
+//! shows together, so a step is a commit, a message or a step in memory, and a crash may lie
+//! between any two. Each transfer is of one value.
 //!
 //! `cargo test -p hilo-core --release --test branches`
 #![cfg(not(any(debug_assertions, loom)))]

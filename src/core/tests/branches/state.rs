@@ -89,8 +89,8 @@ impl State {
     }
 
     /// Each value that the centre has passed was served, or is somebody's: in a gap, held at the
-    /// centre by a receiver's name, or in a branch's books. The books of a server that is gone count
-    /// too: nobody else can know what became of it.
+    /// centre by a receiver's name, or in a branch's books. The books of a server that is gone
+    /// count too: nobody else can know what became of it.
     pub fn has_an_owner_each(&self) -> bool {
         let leased = self.centre.leases.iter().flatten().map(|(_, value)| one(*value)).sum::<Set>();
         let books = self.branches.iter().fold(0, |all, branch| all | branch.books.all());
