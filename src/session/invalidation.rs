@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Epoch, SequenceId};
 
 use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
@@ -26,7 +26,7 @@ use crate::shared::{self, Shared};
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The sequence was renumbered on a node, where the old numbering ended at this position.
-    Renumbered { old: Position, mapping: Mapping },
+    Renumbered { old: Position, mapping: Mapping, epoch: Epoch },
     /// The sequence was dropped.
     Dropped,
     /// The same, and a column keeps its gaps under its name.
@@ -155,7 +155,7 @@ fn end_leases() -> Result<(), HiloError> {
             continue;
         }
         match change {
-            Change::Renumbered { old, mapping } => lease_pending::end_pending(&old, &mapping)?,
+            Change::Renumbered { old, mapping, .. } => lease_pending::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(&ids, key.sequence)?;
@@ -207,7 +207,7 @@ fn publish() {
     }
     for (key, change) in noted.iter() {
         let apply = |locked: &mut Locked| match change {
-            Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
+            Change::Renumbered { old, epoch, .. } => locked.raise(old.node, *epoch),
             Change::Dropped | Change::Released { .. } | Change::Extension => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),

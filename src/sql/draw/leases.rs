@@ -129,7 +129,7 @@ fn repeated(
         closed.detail()
     } else if lease.sequence != sequence.id || lease.range.len() > count {
         "It is a lease of another sequence, or of more values.".into()
-    } else if epoch()? != Some(lease.epoch) {
+    } else if !epoch()?.is_some_and(|epoch| epoch.continues(lease.epoch)) {
         "The sequence has been renumbered since.".into()
     } else {
         let (first, last) = lease.ends(lease.range);
