@@ -173,8 +173,8 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// The part that its holder has not used if it ends now or has ended, why that is lost (`None`:
-    /// it comes back), and the time. `numbered` is as for [`lost`](Self::lost).
+    /// The part that its holder has not used if it has ended or ends now, why that is lost (`None`:
+    /// it comes back), and when. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,
