@@ -151,8 +151,8 @@ BEGIN
     IF client = 'nhibernate-optimizer-hilo' THEN
         RAISE feature_not_supported USING
             MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
-            DETAIL = 'It takes all blocks of a process for neighbours, and so uses those of others.',
-            HINT = 'Let the mapping say optimizer "pooled" or "pooled-lo", or use the generator seqhilo.';
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
     ELSIF makes IS NULL THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('"%s" is no mapper for which hilo has a facade', client),
@@ -232,7 +232,7 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
     'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
     'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
-    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. What '
-    'it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: 22023 '
+    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
+    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: 22023 '
     'for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
     '42501, 42723 or 42P07 if one of the names is taken.';
