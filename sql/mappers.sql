@@ -233,6 +233,6 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
     'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
     'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
-    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: 22023 '
-    'for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
+    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
     '42501, 42723 or 42P07 if one of the names is taken.';
