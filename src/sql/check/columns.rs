@@ -15,6 +15,7 @@ use crate::catalog::column_values::{self, Verdict};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::text_datum;
+use crate::catalog::version;
 use crate::catalog::{catalog_oids, node, privileges};
 use crate::errors::OrRaise;
 use crate::process::ffi;
@@ -32,9 +33,9 @@ use crate::sql::node::json;
 sql_functions!(hilo_unserved_values);
 
 /// `hilo.unserved_values(relation, number, sequence, summary)`: the furthest value that a column
-/// holds and a node is yet to serve: this one and the first of those that replicate their
-/// positions, or the node of a summary. Checks that only if an index shows it at once; never waits
-/// for a lock, and never runs anything that a user has put into an index.
+/// holds and a node is yet to serve. The nodes are this one and the first of those that replicate
+/// their positions, or the node of a summary. Checks that only if an index shows it at once. It
+/// never waits for a lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) {
     let mut rows = StoredRows::begin(args);
     let Some(column) = Column::of(args) else { return };
@@ -91,11 +92,11 @@ impl Column {
         (!sequence.definition.cycle).then_some(Column { relation, number, sequence })
     }
 
-    /// What the caller may learn. In schema hilo the users of the extension can call the function
-    /// themselves, without the conditions of `hilo.finding`.
+    /// The findings that the caller may learn. In schema hilo the users of the extension can call
+    /// the function themselves, without the conditions of `hilo.finding`.
     fn shown(&self, found: Found) -> Option<Found> {
         let ids = catalog_oids().or_raise();
-        let is_open = privileges::extension_schema(ids.extension).or_raise() == ids.schema;
+        let is_open = version::schema(ids.extension).or_raise() == ids.schema;
         if !is_open || is_readable(self.relation, self.number) {
             return Some(found);
         }
@@ -122,7 +123,7 @@ impl Column {
             Ok(value) => value?,
             Err(error) => return Some(unreadable(*error)),
         };
-        // Meanwhile sessions may have got values and inserted them. Those are seen to be served
+        // Meanwhile sessions may have got values and inserted them. These are seen to be served
         // now.
         let after = look();
         let same = after.position.numbering() == before.position.numbering()

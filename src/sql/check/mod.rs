@@ -1,12 +1,12 @@
 //! `hilo_check`: reports the problems that an operator would want to know of. It is SQL over the
-//! views (`sql/check.sql`). Here is what that cannot know: the state of this server, what an index
-//! holds of values that are yet to be served, and what the other nodes of Citus say.
+//! views (`sql/check.sql`). Here is the rest: the state of this server, indexed values that are yet
+//! to be served, and the other nodes of Citus.
 //!
-//! It shows what it finds about a sequence only if the caller may read the sequence, and about a
-//! column only if the caller also has a privilege on the column. It reads the furthest values of a
-//! table only if the caller may read all of its rows, and without a statement
-//! (`catalog::column_values`). A role that may read every sequence watches the server: of what it
-//! may not see about columns, it is told that there is something, and how bad it is.
+//! It shows what it finds about a sequence only if the caller may read the sequence. About a column
+//! it does so only if the caller also has a privilege on the column. It reads the furthest values
+//! of a table only if the caller may read all of its rows, and without a statement
+//! (`catalog::column_values`). A role that may read every sequence watches the server. It is told
+//! that there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
 mod other_nodes;
@@ -31,7 +31,6 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loaded_by};
-use crate::sql::define::owners;
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
@@ -63,7 +62,7 @@ fn hilo_create_on_all_nodes(args: Args) {
 /// `hilo.column_defaults()`: the columns whose default names a sequence.
 fn hilo_column_defaults(args: Args) {
     let mut rows = StoredRows::begin(args);
-    for (default, name) in column_defaults::all(owners::name_type().or_raise()) {
+    for (default, name) in column_defaults::all() {
         // SAFETY: the function is declared to return an oid, a smallint and a text.
         unsafe { rows.add([default.relid.into(), default.attnum.into(), text_datum(&name)]) };
     }
@@ -120,7 +119,7 @@ fn node_state() -> Map<String, Value> {
     }))
 }
 
-/// What shared memory knows, and which sessions load hilo.
+/// The knowledge of shared memory, and which sessions load hilo.
 fn memory_state() -> Map<String, Value> {
     let shared = match shared::get() {
         Err(error) => return object(json!({ "no_memory": error.to_string() })),
