@@ -76,7 +76,10 @@ impl Position {
             sequence: sequence.id,
             node,
             epoch: Self::FIRST_EPOCH,
-            base: sequence.definition.start_value,
+            base: match sequence.definition.source {
+                None => sequence.definition.start_value,
+                Some(_) => sequence.definition.grid_base(),
+            },
             next_index: Index::ZERO,
             settled_index: Index::ZERO,
             incarnation: 0,

@@ -90,9 +90,8 @@ impl<'a> Ended<'a> {
             position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
             let lost = take_back(&locked, sequence, &mut position);
-            let (ids, mapping) =
-                (catalog_oids().or_raise(), position.mapping(&sequence.definition));
-            ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
+            let (ids, definition) = (catalog_oids().or_raise(), &sequence.definition);
+            ranges::write_off(&ids, &position, definition, lost, Reason::Altered).or_raise();
         }
         position.settled_index = position.next_index;
         Ended { locked, sequence, position }
