@@ -11,6 +11,7 @@ use crate::catalog::object_lock::ObjectLock;
 use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Table, is_own_transaction};
 use crate::errors::HiloError;
+use crate::process::ffi;
 
 /// The lock of a name. Nobody else takes a lease of this name as long as it lives.
 pub struct LockedName(ObjectLock);
@@ -32,15 +33,7 @@ pub fn lock(ids: &CatalogOids, id: &LeaseId) -> Result<LockedName, HiloError> {
         name.0.acquire(pg_sys::ExclusiveLock, false);
         let Some(writer) = writer_at_work(ids, id)? else { return Ok(name) };
         drop(name);
-        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
-        unsafe {
-            pg_sys::XactLockTableWait(
-                writer,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                pg_sys::XLTW_Oper::XLTW_None,
-            )
-        };
+        ffi::await_transaction(writer);
     }
 }
 

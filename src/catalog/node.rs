@@ -15,10 +15,9 @@ use hilo_core::node_id::NodeId;
 use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::scan::{Index, Snapshot};
-use crate::catalog::table::Table;
+use crate::catalog::scan::Index;
+use crate::catalog::table::{Row, Table};
 use crate::errors::{HiloError, NoGroup};
-use crate::process::memory::TryGrow;
 use crate::{citus, gucs};
 
 /// Who this server is, as of now.
@@ -172,17 +171,11 @@ pub fn check_no_clone() -> Result<(), HiloError> {
         return Ok(());
     }
     let Some(own) = groups(local)?.first().copied() else { return Ok(()) };
-    let (mut ours, mut originals) = (Vec::new(), Vec::new());
-    let mut result = Ok(());
-    Table::read(nodes)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
-        result = match row.bool(is_clone) {
-            true => originals.try_push(row.int4(original)),
-            false if row.int4(group) == own => ours.try_push(row.int4(id)),
-            false => Ok(()),
-        };
-        result.is_ok()
-    });
-    result?;
+    let nodes = Table::read(nodes)?;
+    let rows = |of: &dyn Fn(&Row) -> Option<i32>| nodes.collect(Index::None, &[], of);
+    let originals = rows(&|row| row.bool(is_clone).then(|| row.int4(original)))?;
+    let is_ours = |row: &Row| !row.bool(is_clone) && row.int4(group) == own;
+    let ours = rows(&|row| is_ours(row).then(|| row.int4(id)))?;
     match ours.iter().any(|id| originals.contains(id)) {
         true => Err(HiloError::HasClone(own)),
         false => Ok(()),
@@ -201,11 +194,5 @@ fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
     if column <= 0 {
         return Err(HiloError::NoGroup(NoGroup::NoCitus));
     }
-    let mut groups = Vec::new();
-    let mut result = Ok(());
-    Table::read(table)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
-        result = groups.try_push(row.int4(column));
-        result.is_ok()
-    });
-    result.map(|()| groups)
+    Table::read(table)?.collect(Index::None, &[], |row| Some(row.int4(column)))
 }

@@ -361,6 +361,19 @@ impl Table {
         }
     }
 
+    /// Replaces some columns of a row that is locked. Returns where the new version lies.
+    pub fn change(
+        &self,
+        row: &Row,
+        columns: &[(i16, Option<pg_sys::Datum>)],
+    ) -> pg_sys::ItemPointerData {
+        let mut values: Vec<_> = (1..=row.nulls.len() as i16).map(|at| row.datum(at)).collect();
+        for (column, value) in columns {
+            values[*column as usize - 1] = *value;
+        }
+        self.update(row, &mut values)
+    }
+
     /// The version that lies at a place where there was one, if it is in force for this
     /// transaction.
     pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {

@@ -17,7 +17,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
 use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory;
+use crate::process::{ffi, memory};
 use crate::session::levels::Levels;
 use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
@@ -91,15 +91,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError>
             shared.void_pending(key, mine)
         };
         let Err(Committing(transaction)) = committing else { break };
-        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
-        unsafe {
-            pg_sys::XactLockTableWait(
-                transaction,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                pg_sys::XLTW_Oper::XLTW_None,
-            )
-        };
+        ffi::await_transaction(transaction);
     }
     let open = OPEN.borrow();
     let mine = |at| has_place(&open, at);

@@ -26,6 +26,8 @@ mod transaction;
 pub mod uncommitted;
 pub mod wait;
 
+pub use transaction::before_others;
+
 use std::cell::Cell;
 
 use pgrx::pg_sys;

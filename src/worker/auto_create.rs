@@ -24,15 +24,9 @@ pub fn create(here: &Here, id: SequenceId, wish: &Nameplate) -> Result<bool, Hil
         return Ok(false);
     }
     node::check_set(gucs::node_count())?;
-    let sequence = Sequence {
-        id,
-        name: wish.name().into(),
-        owner: pg_sys::Oid::from_u32(wish.owner()),
-        created_at: definitions::now(),
-        owned_by: None,
-        highest_node: None,
-        definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
-    };
+    let definition = Definition::create(&Options::default()).map_err(HiloError::from)?;
+    let owner = pg_sys::Oid::from_u32(wish.owner());
+    let sequence = Sequence { id, ..Sequence::new(wish.name().into(), owner, definition) };
     creation::insert(&sequence)?;
     here.check(&sequence.definition)?;
     positions::insert(&Position::first(&sequence, here.id))?;

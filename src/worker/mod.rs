@@ -308,21 +308,7 @@ impl Worker {
 
     /// Sleeps until the worker is woken, or for as long as `due` says.
     fn nap(&self, due: Option<Duration>) {
-        let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
-        if due.is_some() {
-            events |= pg_sys::WL_TIMEOUT;
-        }
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
-        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
-        // own.
-        unsafe {
-            pg_sys::WaitLatch(
-                pg_sys::MyLatch,
-                events as i32,
-                ms as _,
-                wait_event::code(c"HiloWorkerMain"),
-            );
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
+        ffi::sleep(ms, wait_event::code(c"HiloWorkerMain"));
     }
 }

@@ -105,7 +105,7 @@ struct Skipped {
 /// without running code of its owner's.
 fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     let mut named = Missing::new();
-    for (default, name) in column_defaults::all(owners::name_type()?) {
+    for (default, name) in column_defaults::all() {
         if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
             continue;
         }

@@ -19,7 +19,6 @@ use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::core_sequence::{Feed, rights};
 use crate::sql::column::generated_always;
-use crate::sql::define::owners;
 
 /// A column of a table that the current user owns.
 pub struct Column {
@@ -267,18 +266,15 @@ impl Column {
     }
 
     /// Columns of other tables whose defaults use the sequence of hilo's too, for messages.
-    pub fn others_fed_by(&self, name: &Name) -> Result<Vec<String>, HiloError> {
+    pub fn others_fed_by(&self, name: &Name) -> Vec<String> {
         let (column, tables) = (CString::new(self.name.clone()).unwrap_or_default(), self.tables());
         let own = |relid, attnum| {
             tables.contains(&relid)
                 && ColumnRef::named(relid, &column).is_some_and(|c| c.attnum == attnum)
         };
-        let found = column_defaults::using(owners::name_type()?, name);
-        Ok(found
-            .iter()
-            .filter(|default| !own(default.relid, default.attnum))
-            .map(column_defaults::describe)
-            .collect())
+        let mut found = column_defaults::using(name);
+        found.retain(|default| !own(default.relid, default.attnum));
+        found.iter().map(column_defaults::describe).collect()
     }
 
     /// Whether the column owns the sequence of core's, as that of a serial or identity column.
@@ -338,7 +334,7 @@ fn source_of(tree: &CStr) -> Source {
             let sequence = pg_sys::Oid::from_u32(constant.constvalue.value() as u32);
             return Source::Core { sequence, identity: None };
         }
-        if owners::name_type().ok() == Some(constant.consttype)
+        if column_defaults::name_type().ok() == Some(constant.consttype)
             && generated_always::is_of_extension(call.funcid, &DRAWING)
         {
             let name = pgrx::varlena::varlena_to_byte_slice(constant.constvalue.cast_mut_ptr());

@@ -11,7 +11,8 @@ use pgrx::prelude::*;
 
 use crate::catalog::catalog_oids;
 use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges;
+use crate::catalog::version;
+use crate::process::ffi;
 
 use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
 
@@ -49,8 +50,7 @@ pub unsafe extern "C-unwind" fn check(query: *mut pg_sys::Query) {
             let explain: *mut pg_sys::ExplainStmt = (*query).utilityStmt.cast();
             return check((*explain).query.cast());
         }
-        for at in 0..pg_sys::list_length((*query).cteList) {
-            let part: *mut pg_sys::CommonTableExpr = pg_sys::list_nth((*query).cteList, at).cast();
+        for part in ffi::cells::<pg_sys::CommonTableExpr>((*query).cteList) {
             if (*(*part).ctequery).type_ == pg_sys::NodeTag::T_Query {
                 check((*part).ctequery.cast());
             }
@@ -105,9 +105,7 @@ impl Check<'_> {
                 }
                 pg_sys::CmdType::CMD_UPDATE => self.update(query.targetList),
                 pg_sys::CmdType::CMD_MERGE => {
-                    for at in 0..pg_sys::list_length(query.mergeActionList) {
-                        let action: *mut pg_sys::MergeAction =
-                            pg_sys::list_nth(query.mergeActionList, at).cast();
+                    for action in ffi::cells::<pg_sys::MergeAction>(query.mergeActionList) {
                         match (*action).commandType {
                             pg_sys::CmdType::CMD_INSERT => {
                                 self.insert((*action).targetList, (*action).override_);
@@ -152,8 +150,7 @@ impl Check<'_> {
     unsafe fn explicit_targets(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
         // SAFETY: the caller passes a list of target entries.
         unsafe {
-            (0..pg_sys::list_length(targets))
-                .map(|at| pg_sys::list_nth(targets, at).cast::<pg_sys::TargetEntry>())
+            ffi::cells::<pg_sys::TargetEntry>(targets)
                 .filter(|target| !(**target).resjunk && self.is_protected((**target).resno))
                 .filter(|target| !self.is_default((**target).expr.cast()))
                 .collect()
@@ -188,8 +185,7 @@ impl Check<'_> {
                     let entry: *mut pg_sys::RangeTblEntry = pg_sys::list_nth(rtable, at - 1).cast();
                     let rows = (*entry).values_lists;
                     (*entry).rtekind == pg_sys::RTEKind::RTE_VALUES
-                        && (0..pg_sys::list_length(rows)).all(|row| {
-                            let row: *mut pg_sys::List = pg_sys::list_nth(rows, row).cast();
+                        && ffi::cells::<pg_sys::List>(rows).all(|row| {
                             let column = i32::from(variable.varattno) - 1;
                             let value: *mut pg_sys::Node = pg_sys::list_nth(row, column).cast();
                             (*value).type_ == pg_sys::NodeTag::T_SetToDefault
@@ -264,7 +260,7 @@ pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
         if name.is_null() || !names.contains(&CStr::from_ptr(name)) {
             return false;
         }
-        let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));
+        let schema = catalog_oids().and_then(|ids| version::schema(ids.extension));
         schema.ok() == Some(pg_sys::get_func_namespace(oid))
     }
 }

@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::relations::with_children;
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::process::time_limit::{self, Unfinished};
 use crate::shared::wait_event;
 use crate::sql::column::fed_column::Column;
@@ -80,19 +81,7 @@ fn rest(time: Duration) {
         if left.is_zero() {
             return;
         }
-        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
-        // own.
-        unsafe {
-            let ms = left.as_millis() as i64 + 1;
-            pg_sys::WaitLatch(
-                pg_sys::MyLatch,
-                events as i32,
-                ms as _,
-                wait_event::code(c"HiloTable"),
-            );
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
+        ffi::sleep(left.as_millis() as i64 + 1, wait_event::code(c"HiloTable"));
     }
 }
 

@@ -30,7 +30,7 @@ use crate::sql::draw::nextval;
 sql_functions!(hilo_sync);
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
-fn hilo_sync(args: Args) -> pg_sys::Datum {
+fn hilo_sync(args: Args) -> Option<i64> {
     ddl_checks::begin_write(c"hilo_sync()");
     let name = ddl_checks::required_name(args);
     ddl_checks::required(args, 1, "relation");
@@ -48,10 +48,7 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
         ddl_checks::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    match sync(sequence, &column).or_raise() {
-        Some(next) => next.into(),
-        None => args.null(),
-    }
+    sync(sequence, &column).or_raise()
 }
 
 /// Returns the next value; `None`: there is none left.

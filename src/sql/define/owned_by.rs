@@ -8,12 +8,11 @@ use pgrx::pg_sys;
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{escape_for_message, identifiers};
 use crate::catalog::relations;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::shared;
-use crate::sql::types::column_ref_type::identifiers;
 
 /// The kinds of relations whose columns may own a sequence.
 const OWNERS: [u8; 3] =

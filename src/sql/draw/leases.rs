@@ -277,16 +277,13 @@ fn hilo_lease_return(args: Args) -> i64 {
 
 /// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns
 /// when it does.
-fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
+fn hilo_lease_renew(args: Args) -> Option<i64> {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
     let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
     change(&lease, Change::Renew(expires_at));
-    match expires_at {
-        Some(at) => at.0.into(),
-        None => args.null(),
-    }
+    expires_at.map(|at| at.0)
 }
 
 /// `hilo_lease_revoke(lease, holder)`: ends a lease, or the leases of a holder, that will not come

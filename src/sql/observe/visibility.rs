@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::catalog::version;
 use crate::catalog::{catalog_oids, definitions, privileges};
 use crate::errors::OrRaise;
 use crate::process::ffi;
@@ -19,7 +20,7 @@ pub struct Visible {
 impl Visible {
     pub fn of_caller() -> Visible {
         let ids = catalog_oids().or_raise();
-        let limited = privileges::extension_schema(ids.extension).or_raise() == ids.schema;
+        let limited = version::schema(ids.extension).or_raise() == ids.schema;
         Visible { limited: limited.then(HashMap::new) }
     }
 

@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::name::{escape_for_message, utf8};
+use crate::catalog::version;
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory;
@@ -25,12 +25,9 @@ pub struct Source {
 
 impl Source {
     pub fn new() -> Source {
-        // SQL objects of another version are refused.
-        catalog_oids().or_raise();
-        let sql = "SELECT quote_ident(nspname) || '.' FROM pg_extension e
-                     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'hilo'";
-        let views = spi::look_up(sql, |row| row.bytes(1)).pop();
-        Source { views: views.flatten().unwrap_or_default() }
+        let mut views = version::schema_identifier().or_raise();
+        views.push(b'.');
+        Source { views }
     }
 
     /// The rows of a query, in which `@` stands before the names of the extension's functions and
