@@ -43,8 +43,9 @@ pub mod source {
     pub const FAILURES: i16 = 15;
     pub const LAST_ERROR: i16 = 16;
     pub const LAST_ERROR_AT: i16 = 17;
+    pub const DATABASE: i16 = 18;
     /// The number of columns.
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = 18;
 }
 
 pub mod position {

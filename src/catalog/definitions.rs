@@ -59,7 +59,9 @@ impl Sequence {
             key_format: row.text(column::KEY_FORMAT),
             gapless: row.bool(column::GAPLESS),
             source: row.text(column::SOURCE),
-            reserve_ahead: row.datum(column::RESERVE_AHEAD).map(|_| row.int8(column::RESERVE_AHEAD)),
+            reserve_ahead: row
+                .datum(column::RESERVE_AHEAD)
+                .map(|_| row.int8(column::RESERVE_AHEAD)),
         };
         Sequence {
             id: SequenceId(row.int8(column::ID)),

@@ -36,6 +36,7 @@ pub mod relations;
 pub mod role_references;
 pub mod roles;
 pub mod scan;
+pub mod source_query;
 pub mod sources;
 pub mod stored;
 pub mod table;

@@ -193,6 +193,31 @@ impl Owned<'_> {
         }
     }
 
+    /// What is known of the source. In a copy of the database, what the source has brought is the
+    /// other's: it is written off.
+    pub fn supply(&mut self) -> Result<Supply, HiloError> {
+        let mut supply = sources::of(self.ids, self)?;
+        let here = ffi::database().to_u32() as i64;
+        if supply.database != here {
+            if supply.database != 0 {
+                let definition = &self.sequence.definition;
+                let mapping = self.mapping(definition);
+                ranges::write_off_memory(self.ids, self, &mapping, &[], Reason::Discarded)?;
+                ranges::write_off(self.ids, self, definition, Vec::new(), Reason::Discarded)?;
+            }
+            (supply.database, supply.request) = (here, None);
+            sources::write(self.ids, self, &supply)?;
+        }
+        Ok(supply)
+    }
+
+    /// Notes that the source has failed.
+    pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
+        supply.failures = supply.failures.saturating_add(1);
+        (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
+        sources::write(self.ids, self, supply)
+    }
+
     /// Lends to memory what it gets next of what the source has brought. The position is where that
     /// ends.
     pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
@@ -216,11 +241,17 @@ impl Owned<'_> {
         Ok(wanted > 0)
     }
 
-    /// Takes the answer to the open request: its ranges become free.
+    /// Takes the answer to the open request, which took so many microseconds: its ranges become
+    /// free.
     ///
     /// # Errors
     /// `Answer` if one of them cannot be served.
-    pub fn receive(&mut self, supply: &mut Supply, answer: &[(i64, i64)]) -> Result<(), HiloError> {
+    pub fn receive(
+        &mut self,
+        supply: &mut Supply,
+        answer: &[(i64, i64)],
+        took: i64,
+    ) -> Result<(), HiloError> {
         let Owned { ids, sequence, ref position, .. } = *self;
         let mapping = position.mapping(&sequence.definition).unbounded();
         let mut held = ranges::free_of(ids, position)?;
@@ -236,7 +267,7 @@ impl Owned<'_> {
         }
         let count: i64 = brought.iter().map(Range::len).sum();
         supply.received = supply.received.saturating_add(count);
-        let took = supply.request.take().map_or(0, |request| ffi::now().0 - request.at.0);
+        supply.request = None;
         (supply.latency, supply.failures) = (took.max(0), 0);
         sources::write(ids, position, supply)
     }

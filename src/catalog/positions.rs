@@ -142,6 +142,7 @@ impl Position {
             mapping: self.mapping(definition),
             start_value: definition.start_value,
             ordered: definition.ordered,
+            has_source: definition.source.is_some(),
             slice_size: definition.slice_size.unwrap_or(0) as i32,
             block_size: definition.block_size.unwrap_or(0),
         }

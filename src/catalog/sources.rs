@@ -39,6 +39,8 @@ pub struct Supply {
     pub failures: i32,
     pub last_error: Option<String>,
     pub last_error_at: Option<Timestamp>,
+    /// The database that the row is of, by which a copy is recognized; 0: none yet.
+    pub database: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ impl Supply {
             failures: 0,
             last_error: None,
             last_error_at: None,
+            database: 0,
         }
     }
 
@@ -96,6 +99,7 @@ impl Supply {
             last_error_at: row
                 .datum(column::LAST_ERROR_AT)
                 .map(|_| Timestamp(row.int8(column::LAST_ERROR_AT))),
+            database: row.int8(column::DATABASE),
         }
     }
 
@@ -119,12 +123,14 @@ impl Supply {
             Some(self.failures.into()),
             self.last_error.as_ref().map(|error| text_datum(error.as_bytes())),
             self.last_error_at.map(|at| at.0.into()),
+            Some(self.database.into()),
         ]
     }
 
     /// The request without an answer, if this server has written it.
     pub fn open_request(&self) -> Option<Request> {
-        self.request.filter(|request| request.server == positions::server())
+        let is_here = self.database == i64::from(ffi::database().to_u32());
+        self.request.filter(|request| is_here && request.server == positions::server())
     }
 
     /// Notes a request that is about to be made.

@@ -206,11 +206,14 @@ pub fn request_size(
     let most = (whole / POOLS_IN_WHOLE).max(1);
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let low = (low as i64).max(demand.burst).max(least).min(most);
-    if unmet <= 0 && (!settings.prefetch || held >= low) {
+    // What is too small for the caller who waits is not piled up without end.
+    let enough = if unmet > 0 { low.saturating_add(unmet.saturating_mul(16)) } else { low };
+    if held >= enough || (unmet <= 0 && !settings.prefetch) {
         return 0;
     }
     let gap = low.saturating_add(low / 2).saturating_sub(held);
-    let wished = if settings.prefetch { gap.max(unmet) } else { unmet };
+    // The rate may have been that of a moment: more is asked with the next answer.
+    let wished = if settings.prefetch { gap.min(8 * block.max(1)).max(unmet) } else { unmet };
     match settings.fixed {
         Some(_) => whole_blocks(wished, block.max(1)),
         None => wished.max(settings.min_block.min(most)),

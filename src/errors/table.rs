@@ -145,8 +145,15 @@ errors! {
     DetachedBefore { name: String, start: i64, last: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to {last}"
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
+    SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
+        => detail "The source is asked by another process, which does not see the sequence yet."
+        => hint "Commit first.";
     NoSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has no source";
+    SourceLate(limit: i64) = LOCK_NOT_AVAILABLE,
+        "the source has not answered within {limit} ms"
+        => hint "hilo.source_timeout says how long it may take.";
     SourceChanged = T_R_SERIALIZATION_FAILURE, "the sequence was altered while its source was asked";
     Name(error: NameError) = INVALID_PARAMETER_VALUE, { error }
         => detail { error.detail() }

@@ -24,9 +24,7 @@ impl Cause {
         match self {
             Cause::NoWorker => code::CONFIGURATION_LIMIT_EXCEEDED,
             Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
-            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => {
-                code::LOCK_NOT_AVAILABLE
-            }
+            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
         }
     }
 
