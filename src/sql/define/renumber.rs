@@ -23,7 +23,7 @@ use crate::sql::define::ddl_checks::{By, begin_write, lock_named, lock_owned, re
 use crate::sql::define::ended::{Continuation, Restart, numbered};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::unserved::index_space;
-use crate::sql::define::{ended, owned_by};
+use crate::sql::define::{ended, owned_by, source};
 use crate::sql::draw::nextval;
 
 sql_functions!(hilo_alter, hilo_setval);
@@ -63,7 +63,10 @@ pub fn alter(
         owned_by::check(column, old.owner).or_raise();
     }
     // An error in the options is raised before the pool is frozen.
-    old.definition.alter(options, None, restart).or_raise();
+    let new = old.definition.alter(options, None, restart).or_raise();
+    if !dry_run && source::alter(owned, &new, options, owned_by, restart) {
+        return;
+    }
     let nodes = gucs::node_count();
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
@@ -98,7 +101,7 @@ pub fn alter(
 
 /// Writes the definition that a locked sequence has after its numbering ended at `position`, and
 /// returns it.
-fn redefined(
+pub(super) fn redefined(
     locked: &LockedSequence,
     options: &Options,
     owned_by: Option<ColumnRef>,
