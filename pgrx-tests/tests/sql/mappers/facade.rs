@@ -103,17 +103,37 @@ fn no_value_of_a_mapper_belongs_to_anybody_else() {
 /// The same, before and after a kill of the server.
 #[test]
 fn a_crash_gives_no_value_to_two_mappers() {
+    assert!(draw_around_a_kill(5) > 2_000);
+}
+
+#[test]
+#[ignore = "it takes minutes"]
+fn none_of_a_million_values_belongs_to_two() {
+    let drawn = draw_around_a_kill(1_700);
+    println!("{drawn} values, each once");
+    assert!(drawn > 1_000_000);
+}
+
+/// So many rounds before a kill of the server, and as many after it. Returns how many values there
+/// are.
+fn draw_around_a_kill(rounds: usize) -> usize {
     let cluster = Cluster::with_hilo();
     set_up(&mut cluster.connect("postgres"));
-    let before = run_all(&cluster, 5);
+    let before = run_all(&cluster, rounds);
     cluster.kill9_postmaster();
     cluster.start();
-    let after = run_all(&cluster, 5);
+    let after = run_all(&cluster, rounds);
+    let copied: Vec<i64> = cluster.connect("postgres").all("SELECT id FROM filled");
+    let copied = [("orders", copied)];
+    let mut drawn = 0;
     for name in ["orders", "hibernate_unique_key"] {
-        let both = before.iter().chain(&after).filter(|(sequence, _)| *sequence == name);
-        let values: Vec<i64> = both.flat_map(|(_, values)| values.clone()).collect();
+        let all = before.iter().chain(&after).chain(&copied);
+        let of_it = all.filter(|(sequence, _)| *sequence == name);
+        let values: Vec<i64> = of_it.flat_map(|(_, values)| values.clone()).collect();
         assert_unique(name, &values);
+        drawn += values.len();
     }
+    drawn
 }
 
 /// A rolled back transaction of a table generator loses its block, and nobody gets it again.
@@ -214,5 +234,36 @@ fn a_facade_is_its_makers_and_goes_with_its_schema() {
     assert_eq!(maker.all::<String>(owners), ["maker"]);
     maker.run("DROP SCHEMA docs CASCADE; DROP SCHEMA plain CASCADE");
     assert_eq!(maker.one::<i64>(before), count);
+    cluster.finish();
+}
+
+/// hilo_check tells of a counter that is left behind, and of one with blocks of another size.
+#[test]
+fn a_counter_that_is_left_behind_is_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('orders', block_size => 10);
+         SELECT hilo_create('public.bills', block_size => 10);
+         SELECT hilo_create('parcels'); SELECT hilo_create('single', block_size => 10);
+         CREATE SEQUENCE orders INCREMENT BY 50; CREATE SEQUENCE bills INCREMENT BY 10;
+         CREATE SEQUENCE parcels INCREMENT BY 50; CREATE SEQUENCE single",
+    );
+    let found = "SELECT concat_ws(' ', object, severity, what) FROM hilo_check()
+                  WHERE what LIKE '%of Postgres%'";
+    assert_eq!(client.all::<String>(found), [] as [&str; 0]);
+    client.run("CREATE SCHEMA ef; SELECT hilo_facade('ef', 'efcore')");
+    let findings = client.all::<String>(found);
+    let starts = [
+        "sequence \"orders\" warning mappers take blocks of 10 from it, but sequence \
+         public.orders of Postgres has INCREMENT BY 50",
+        "sequence \"orders\" note sequence public.orders of Postgres lives on beside it",
+        "sequence \"public.bills\" note sequence public.bills of Postgres lives on beside it",
+        "sequence \"single\" note sequence public.single of Postgres lives on beside it",
+    ];
+    assert_eq!(findings.len(), starts.len(), "{findings:#?}");
+    for (finding, start) in findings.iter().zip(starts) {
+        assert!(finding.starts_with(start), "{finding}");
+    }
     cluster.finish();
 }
