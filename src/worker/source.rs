@@ -251,7 +251,7 @@ fn receive(
         within(limit, || source_query::run(sequence, request))
     };
     let answer = match answer {
-        Ok(answer) => answer?,
+        Ok(answer) => answer,
         Err(Unfinished::TooLate) => return Err(HiloError::SourceLate(limit.as_millis() as i64)),
         Err(Unfinished::Failed(error)) => error.rethrow(),
     };
