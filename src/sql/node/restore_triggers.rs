@@ -25,7 +25,7 @@ const MOVED: [&CStr; 7] =
     [c"sequence", c"position", c"free_range", c"gap", c"lease", c"privilege", c"default_privilege"];
 
 /// The source of a restored sequence whose owner does not exist.
-const NO_OWNER: &[u8] = b"SELECT NULL::bigint AS first, NULL::bigint AS last /* set it again: the owner did not exist */";
+const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
 /// Has COPY of such a dump fill the tables where they are now.
 ///
